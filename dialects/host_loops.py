@@ -1,4 +1,4 @@
-"""Finds the bounds of loops in host functions, and moves invariant operations before them."""
+"""Finds the bounds of loops in host functions, and hoists loop-invariant operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def number_of(value: SSAValue) -> int | None:
-    """Returns the value of a scalar that is a constant or a comparison of constants."""
+    """Returns the number of a constant scalar or comparison of constants; else None."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
@@ -48,9 +48,7 @@ def hoist(loop: scf.ForOp) -> None:
 
 
 def _inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    """
-    Whether a value belongs to the loop's own block; a value inside one of its operations does not.
-    """
+    """True if a value is defined directly in the loop's block, not in a nested region."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent_block()
     return block is loop.body.block

@@ -1,9 +1,9 @@
 """
-Attributes that are written as `<key = value, ...>`.
+Base classes of attributes that are written as `<key = value, ...>`.
 
-xDSL's declarative formats of attributes (0.74) know keywords only. Here an attribute declares a
-table of keys, and one reader and one writer follow it: MLIR's `struct(params)`, with defaults that
-are left out.
+xDSL's declarative attribute formats (0.74) only support keywords. An attribute of this module
+declares a table of keys, from which one parser and one printer are derived. The form is MLIR's
+`struct(params)`, but keys with default values are not printed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from xdsl.utils.exceptions import VerifyException
 
 class LocatedAttribute(ParametrizedAttribute, ABC):
     """
-    A type or attribute whose verifier's refusal is a parse error, so that it has a place.
+    A type or attribute whose verification errors become parse errors with a source location.
 
-    A subclass reads itself in `parse_body` instead of `parse_parameters`.
+    A subclass implements `parse_body`, not `parse_parameters`.
     """
 
     @classmethod
     @abstractmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Returns the parameters, from the text behind the name."""
+        """Parses the text after the attribute's name and returns the parameters."""
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -45,24 +45,24 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
 
 @dataclass(frozen=True)
 class Key:
-    """Reads, prints and checks the value of a key, and gives its default."""
+    """Describes one key of a `KeyedAttr`: how to parse, print and check its value."""
 
     parse: Callable[[AttrParser], Attribute]
     print: Callable[[Printer, Any], None]
     default: Attribute | None = None
-    """The default of the key; None if the key is required."""
+    """The default value; None if the key is required."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """The fault of a value, phrased to follow the key: `is 0, must be at least 1`."""
+    """Returns the fault of a value (`is 0, must be at least 1`), None for a valid value."""
 
     always_printed: bool = False
-    """Whether a default value is printed, too."""
+    """True if the key is also printed when it has its default value."""
 
     is_suffix: bool = False
-    """Whether the value stands in angle brackets behind the value of the key before: `rows<8>`."""
+    """True if the value is written in angle brackets after the previous key's value: `rows<8>`."""
 
     is_leading: bool = False
-    """Whether the value stands before all others, without its key."""
+    """True if the value is written first and without its key."""
 
 
 def key(
@@ -76,9 +76,9 @@ def key(
     **printed: bool,
 ) -> Any:
     """
-    Declares a parameter of a `KeyedAttr`; `converter` makes an attribute of a Python value, and
-    `printed` sets the last fields of `Key`. Parameters are `kw_only`, so that type checkers allow
-    required ones behind defaults.
+    Declares a parameter of a `KeyedAttr`. `converter` makes an attribute from a Python value, and
+    `printed` sets the Boolean fields of `Key`. `kw_only` lets a required parameter follow an
+    optional one.
     """
 
     def convert(value: Any) -> Attribute:
@@ -106,7 +106,7 @@ def integer(
     most: int | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares an integer, from `least` to `most` where they are given."""
+    """Declares an integer parameter, with optional bounds `least` and `most` (both inclusive)."""
 
     def refusal(value: Attribute) -> str | None:
         if not isinstance(value, IntAttr):
@@ -134,7 +134,7 @@ def word(
     default: str | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares one of a few words, written without quotes."""
+    """Declares a parameter that is one of several words, written without quotes."""
 
     def refusal(value: StringAttr) -> str | None:
         return None if value.data in choices else f"is {value.data}, not {one_of(choices)}"
@@ -150,7 +150,7 @@ def word(
 
 
 def integer_array(values: Sequence[int]) -> ArrayAttr[IntAttr]:
-    """Returns the attribute of a list of integers."""
+    """Makes the attribute of a list of integers."""
     return ArrayAttr(map(IntAttr, values))
 
 
@@ -161,7 +161,7 @@ def integers(
     least: int | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares a list of integers in brackets; `counts` are the lengths that are allowed."""
+    """Declares a list of integers in brackets. `counts` are the allowed lengths, if any."""
 
     def refusal(value: ArrayAttr[IntAttr]) -> str | None:
         if counts and len(value) not in counts:
@@ -184,22 +184,22 @@ def integers(
 
 
 def one_of(choices: Sequence[str]) -> str:
-    """Returns `one of a, b`."""
+    """Returns the text `one of a, b`."""
     return f"one of {', '.join(choices)}"
 
 
 class KeyedAttr(LocatedAttribute, ABC):
     """
-    An attribute written as `<key = value, ...>`, in any order, defaults left out.
+    An attribute written as `<key = value, ...>`, with keys in any order.
 
-    A subclass is decorated with `keyed_attr_definition`. Its parameters are declared by `key`,
-    `integer`, `word` or `integers`, printed in the order of declaration, and given to the
-    constructor as Python values.
+    A subclass is decorated with `keyed_attr_definition`. It declares parameters by `key`,
+    `integer`, `word` or `integers`, which are printed in this order. The constructor takes Python
+    values.
     """
 
     KEYS: ClassVar[Mapping[str, Key]]
     MAY_BE_BARE: ClassVar[bool] = False
-    """Whether no angle brackets are needed, or printed, where every key is left out."""
+    """True if the angle brackets are optional, and not printed if they would be empty."""
 
     def __init__(self, *values: Any, **named: Any):
         defaults = {name: key.default for name, key in self.KEYS.items()}
@@ -212,11 +212,11 @@ class KeyedAttr(LocatedAttribute, ABC):
         super().__init__(*whole.values())
 
     def replace_values(self, **changes: Any) -> Self:
-        """Returns the attribute with other values of some parameters."""
+        """Returns a copy with new values for some parameters."""
         return type(self)(**(self._values | changes))
 
     def is_printed(self, key: str) -> bool:
-        """Whether a key is printed: one that must be there, or whose value is not its default."""
+        """True if a key is printed: it is always printed, or its value is not the default."""
         declared = self.KEYS[key]
         return declared.always_printed or self._values[key] != declared.default
 
@@ -246,7 +246,6 @@ class KeyedAttr(LocatedAttribute, ABC):
 
     @classmethod
     def _parse_entry(cls, parser: AttrParser, values: dict[str, Attribute]) -> None:
-        """Reads one `key = value` into the values."""
         for name, key in cls.KEYS.items():
             if key.is_leading and name not in values:
                 values[name] = cls._parse_value(parser, name)
@@ -302,7 +301,7 @@ KeyedAttrT = TypeVar("KeyedAttrT", bound=KeyedAttr)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(key, integer, word, integers))
 def keyed_attr_definition(cls: type[KeyedAttrT]) -> type[KeyedAttrT]:
-    """Defines an attribute whose parameters have keys."""
+    """Registers a subclass of `KeyedAttr` as an attribute definition."""
     declared = {name: getattr(value, "key", None) for name, value in vars(cls).items()}
     cls.KEYS = {name: own for name, own in declared.items() if isinstance(own, Key)}
     return irdl_attr_definition(cls)

@@ -1,4 +1,4 @@
-"""Describes where an operation stands: in words, and by the names of a model's nodes."""
+"""Names an operation for messages: by its text and by the nodes of the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 
 def place(op: Operation) -> str:
-    """`'linalg.generic' (%0) in @main`, with the source location where the parser kept one."""
+    """Returns `'linalg.generic' (%0) in @main`, with the source location if known."""
     names = [r.name_hint for r in op.results if r.name_hint]
     text = f"'{op.name}'" + (f" (%{', %'.join(names)})" if names else "")
     parent = op
@@ -25,19 +25,17 @@ def place(op: Operation) -> str:
 
 
 SHARED = (ConstantOp, EmptyOp, FillOp)
-"""Operations that several nodes share after equal operations were merged: they do not tell which
-node an operation belongs to.
-"""
+"""Operations that several nodes share after common subexpression elimination."""
 
 
 def node_of(op: Operation) -> str | None:
-    """The name of the model's node that an operation comes from, if it is known."""
+    """Returns the name of the model's node that an operation comes from; None if it is unknown."""
     location = op.location
     return location.desc.data if isinstance(location, NameLoc) else None
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """The nodes that an operation or the operations in its regions come from, in order."""
+    """Returns the nodes of the operations in an operation's regions, or else its own node."""
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
     names = tuple(dict.fromkeys(name for name in nodes if name is not None))
@@ -46,5 +44,5 @@ def nodes_of(op: Operation) -> tuple[str, ...]:
 
 
 def labels_of(op: Operation) -> tuple[str, ...]:
-    """The names by which a user may call an operation: its nodes', or else its results' in MLIR."""
+    """Returns names of an operation for a user: its nodes, or else its results in MLIR."""
     return nodes_of(op) or tuple(r.name_hint for r in op.results if r.name_hint)

@@ -1,6 +1,6 @@
 """
-Attributes of a host function and its arguments: the model's names and types, and facts about an
-argument that hold in every run.
+Attributes of a host function and its arguments: the model's names and types, and properties of
+arguments.
 """
 
 from __future__ import annotations
@@ -13,29 +13,31 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 NAME = "program.name"
-"""The model's name of an argument or a result."""
+"""Attribute with the model's name of an argument or result."""
 
 TYPE = "program.type"
-"""The element type in the model, where integers have a sign, unlike in MLIR."""
+"""Attribute with the model's element type, in which (unlike in MLIR) integers have a signedness."""
 
 SIZES = "program.sizes"
-"""The names of an argument's dimensions, empty for static ones."""
+"""Attribute with the names of an argument's dimensions; empty for static dimensions."""
 
 FLOATS = "program.floats"
-"""The widest float that a model computes in; wider ones in its module are the importer's choice."""
+"""Attribute with the widest float type of the model. The importer introduced all wider types."""
 
 VALUE = "program.value"
-"""The value of an argument: of a weight in every run, of a state in the first run."""
+"""Attribute with a weight's value, or with a state's value in the first run."""
 
 STATE = "program.state"
-"""Marks a state: an argument whose contents after a run are the result of this number."""
+"""Attribute of a state: index of the result that becomes the argument's value in the next run."""
 
 RANGE = "program.range"
-"""An argument's attribute: the least and the greatest number that its elements may be."""
+"""Attribute with the least and the greatest value of an argument's elements."""
 
 
 def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions of a module that have a body; raises `DiagnosticException` at one of blocks."""
+    """
+    Yields the functions with a body. Raises `DiagnosticException` for one with several blocks.
+    """
     for function in module.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
             refuse_branches(function)
@@ -43,11 +45,11 @@ def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
 
 
 def refuse_branches(function: FuncOp) -> None:
-    """Raises `DiagnosticException` for a function of several blocks: no program has branches."""
+    """Raises `DiagnosticException` if a function has several blocks."""
     if len(function.body.blocks) > 1:
         raise DiagnosticException(
-            f"@{function.sym_name.data} has {len(function.body.blocks)} blocks; write branches as "
-            "scf.if, loops as scf.for: a program is a list of kernels"
+            f"@{function.sym_name.data} has {len(function.body.blocks)} blocks, but a program "
+            "function has one; write branches as scf.if and loops as scf.for"
         )
 
 
@@ -57,37 +59,34 @@ def _noted_attribute(function: FuncOp, index: int, key: str) -> Attribute | None
 
 
 def first_value_of(function: FuncOp, index: int) -> Attribute | None:
-    """
-    Returns the value of an argument in the first run if no caller gives it; None for one that
-    callers give.
-    """
+    """Returns a weight's value or a state's first value; None for an argument that callers give."""
     return _noted_attribute(function, index, VALUE)
 
 
 def value_of(function: FuncOp, index: int) -> Attribute | None:
-    """The value of an argument that is a weight; None of any other."""
+    """Returns the value of an argument that is a weight; None for other arguments."""
     return None if state_of(function, index) is not None else first_value_of(function, index)
 
 
 def state_of(function: FuncOp, index: int) -> int | None:
-    """Returns the number of the result with an argument's next value; None if it is not a state."""
+    """Returns the index of the result with an argument's next value; None if it is not a state."""
     number = _noted_attribute(function, index, STATE)
     return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def states_of(function: FuncOp) -> dict[int, int]:
-    """Returns, for each argument that is a state, the number of its result."""
+    """Returns the argument index of each state with the index of its result."""
     states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
     return {index: number for index, number in states.items() if number is not None}
 
 
 def is_step(function: FuncOp) -> bool:
-    """True if a function is the step of a loop in another function, which carries its states."""
+    """True if a loop in another function calls this function as its step."""
     return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 
 def step_of(call: CallOp) -> FuncOp:
-    """The function that a loop calls in each step."""
+    """Returns the function that a loop calls in each step."""
     module = call.get_toplevel_object()
     assert isinstance(module, ModuleOp)
     name = call.callee.string_value()
@@ -95,6 +94,6 @@ def step_of(call: CallOp) -> FuncOp:
 
 
 def inputs_of(function: FuncOp) -> list[int]:
-    """Returns the numbers of the arguments that callers give."""
+    """Returns the indices of the arguments that callers give."""
     count = len(function.function_type.inputs)
     return [index for index in range(count) if first_value_of(function, index) is None]

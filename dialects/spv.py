@@ -1,9 +1,9 @@
 """
-Everything that the modules of the `spirv` dialect declare, under the name of Khronos' namespace.
+Collects all names of the `spirv` dialect's modules in one namespace, like Khronos' `spv`.
 
     spv.IAddOp(a, b)    spv.StorageClass.Workgroup    spv.size_in_bytes(type)
 
-A family's module is imported when one of its names is first used.
+A module is imported when one of its names is first used.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """
-    A class, a function or a constant that one module of the dialect declares.
+    Returns a class, function or constant of the dialect by its name.
 
     >>> from xdsl_spirv.dialects import spv
     >>> spv.IAddOp.name, spv.Scope.Subgroup.name

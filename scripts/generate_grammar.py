@@ -229,7 +229,7 @@ def enums(table: dict[str, Any]) -> str:
             continue
         base = "IntFlag" if facts["category"] == "BitEnum" else "IntEnum"
         lines += ["", "", f"class {kind}({base}):"]
-        lines += [f'    """SPIR-V specification, section 3, {kind}."""', ""]
+        lines += [f'    """Values of {kind} (SPIR-V specification, section 3)."""', ""]
         for name, row in facts["enumerants"].items():
             value = f"0x{row['n']:x}" if base == "IntFlag" else str(row["n"])
             names = [name, *row.get("a", [])]

@@ -1,5 +1,5 @@
 """
-One record for each function of `math`, which lowering, interpreter and error bounds read.
+Records of the functions of `math`, which lowering, interpreter and error bounds share.
 
-`functions.py` has the records. A function that xDSL's `math` lacks is one more class there.
+`functions.py` contains the records. It also defines operations that xDSL's `math` lacks.
 """

@@ -1,4 +1,4 @@
-"""`exp` and `log` of binary64, for which GLSL.std.450 has nothing: within 2 ulp of the function."""
+"""Above MOST exp(x) is infinite, below LEAST it is 0."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from xdsl_spirv.dialects.scalars.values import Values
 from xdsl_spirv.dialects.spirv import bit, conversion, glsl, glsl_forms, logic
 
 LN_2 = (float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33"))
-"""log(2) in two parts, the first of few bits, so that small multiples of it are exact."""
+"""log(2) as a sum of two numbers. The first has few bits, so that its small multiples are exact."""
 
 EXP = tuple(1 / factorial(n) for n in range(14))
 """Coefficients of exp(x), |x| <= log(2) / 2, with an error below 2^-57."""
 
 LOG = tuple(2 / (2 * n + 3) for n in range(10))
-"""Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 by s^2, |s| <= 0.172; within 2^-58."""
+"""Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 in s^2, |s| <= 0.172; error 2^-58."""
 
 MOST, LEAST = 709.782712893384, -746.0
 """Beyond them exp(x) is infinite, or 0."""
@@ -27,7 +27,7 @@ BIAS = 1023
 
 
 def exp(v: Values, x: SSAValue) -> SSAValue:
-    """2^k exp(x - k log 2), k in two steps, so that each power is a normal number."""
+    """Computes exp(x) = 2^k exp(x - k log 2), with 2^k as two normal factors."""
     limited = v.op(glsl.GLFMaxOp, v.op(glsl.GLFMinOp, x, v.number(MOST)), v.number(LEAST))
     k = v.op(glsl.GLRoundEvenOp, v.mul(limited, v.number(log2(2.718281828459045))))
     rest = limited
@@ -43,7 +43,7 @@ def exp(v: Values, x: SSAValue) -> SSAValue:
 
 
 def log(v: Values, x: SSAValue) -> SSAValue:
-    """e log 2 + log m, by the bits of x = 2^e m; m is between the roots of 1/2 and 2."""
+    """Computes log(x) = e log 2 + log m for x = 2^e m, where m is between sqrt(1/2) and sqrt(2)."""
     whole = v.as_type(i64)
     tiny = v.less(x, v.number(2.0 ** (1 - BIAS)))
     normal = v.select(tiny, v.mul(x, v.number(2.0**54)), x)
@@ -57,7 +57,7 @@ def log(v: Values, x: SSAValue) -> SSAValue:
     bias = v.select(large, v.number(BIAS - 1), v.number(BIAS))
     bias = v.select(tiny, v.add(bias, v.number(54)), bias)
     e = v.sub(v.op(conversion.ConvertSToFOp, power), bias)
-    # log(1 + f) = f - (h - s (h + r)), h = f^2 / 2: f is exact, and all else is small beside it.
+    # log(1 + f) = f - (h - s (h + r)), h = f^2 / 2: f is exact, and the other terms are small.
     f = v.sub(m, v.number(1))
     s = v.div(f, v.add(m, v.number(1)))
     h = v.mul(f, v.mul(f, v.number(0.5)))

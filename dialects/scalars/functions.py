@@ -1,9 +1,8 @@
 """
-Every function of `math` as one record: its meaning, its instructions, its error, its bounds.
+Records each function of `math`: its meaning, its instructions, its error, its bounds.
 
-The interpreter computes the meaning, `kernel-to-spirv` writes the instructions, `--check` bounds
-results by the image and the error. A function that `math` has here and a record lacks is refused
-when this module is imported.
+The interpreter computes the meaning, `kernel-to-spirv` writes the instructions, and `--check`
+bounds results by the image and the error. Importing this module fails if a function has no record.
 """
 
 from __future__ import annotations
@@ -39,13 +38,14 @@ Error: TypeAlias = float | Callable[[Array], Array]
 @dataclass(frozen=True)
 class ScalarFunction:
     """
-    A record of one operation on numbers, component by component.
+    The record of an elementwise operation.
 
-    `meaning` is numpy's; with an error it is computed in binary64 and rounded once. `sequence`
-    writes the instructions for types of `widths` bits: smaller values are extended to 32 bits
-    before and rounded after, larger ones are refused. `image` bounds the exact function. A device
-    errs by `ulps` of binary32, or of the result's type if that is less precise: a number, or a
-    function of the operand's magnitude; and by `absolute`. 0 means that it is exact.
+    - `meaning`: the function on numpy arrays, computed in binary64 and rounded if it has an error.
+    - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are extended
+      to 32 bits first, and the result is rounded. Wider operands are not supported.
+    - `image`: bounds the exact function on intervals.
+    - `ulps`, `absolute`: errors of a device. `ulps` counts ulp of binary32, or of the result type
+      if that is less precise: a number, or a function of the operand's magnitude.
     """
 
     op: type[Operation]
@@ -58,13 +58,13 @@ class ScalarFunction:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every device gives the function's exact value."""
+        """True if every device computes the function exactly."""
         return self.ulps == 0 and self.absolute == 0
 
 
 ANY = (8, 16, 32, 64)
 FLOATS = (32, 64)
-"""Widths of floats that instructions of GLSL.std.450 take, except its transcendental functions."""
+"""Widths of floats that GLSL.std.450 supports, except in transcendental functions."""
 
 AWAY_FROM_ONE = 2.0**-21
 """Vulkan's absolute error of `Log` and `Log2` between 1/2 and 2."""
@@ -137,4 +137,4 @@ RECORDS: tuple[ScalarFunction, ...] = (
 )
 
 FUNCTIONS = {record.op: record for record in RECORDS}
-"""The records by operation."""
+"""Operation class -> its record."""

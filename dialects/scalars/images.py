@@ -1,10 +1,10 @@
 """
-Bounds of functions: the least and the greatest value for operands in intervals.
+Bounds the values of functions on intervals: the least and the greatest value.
 
     rising(np.exp, (low, high)) = exp(low), exp(high)
 
-They are values of the exact function, in binary64, without the error of a device. NaN says that the
-function may give anything.
+The bounds are values of the exact function in binary64, without the error of a device. NaN as a
+bound means that the value is unknown.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import numpy as np
 from xdsl_spirv.dialects.scalars.meanings import Array
 
 Bounds: TypeAlias = tuple[Array, Array]
-"""The least and the greatest number, element by element."""
+"""Arrays of the least and the greatest value of each element."""
 
 Image: TypeAlias = Callable[..., Bounds]
-"""Takes the function and the `Bounds` of each operand; returns the `Bounds` of its values."""
+"""Returns the `Bounds` of a function's values for the `Bounds` of its operands."""
 
 Meaning: TypeAlias = Callable[..., Any]
-"""The exact function on numpy arrays, component by component."""
+"""The exact function, elementwise on numpy arrays."""
 
 
 def give_nan(function: Meaning, *operands: Bounds) -> Bounds:
-    """Returns NaN as both bounds: nothing is known of the function's values."""
+    """Returns NaN as both bounds, for functions whose values are unknown."""
     anything = np.full(np.broadcast_shapes(*(low.shape for low, _ in operands)), np.nan)
     return anything, anything
 
 
 def rising(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a function that never falls."""
+    """Bounds a monotonically increasing function."""
     return function(x[0]), function(x[1])
 
 
 def falling(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a function that never rises."""
+    """Bounds a monotonically decreasing function."""
     return function(x[1]), function(x[0])
 
 
 def even(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a function that falls up to 0 and rises from there."""
+    """Bounds a function that decreases up to 0 and increases from 0 on."""
     low, high = x
     crosses = (low <= 0) & (high >= 0)
     ends = function(low), function(high)
@@ -52,7 +52,7 @@ def even(function: Meaning, x: Bounds) -> Bounds:
 
 
 def oscillating(limit: float) -> Image:
-    """Bounds a function with values in [-1, 1]; for |x| < `limit` it is computed precisely."""
+    """Returns bounds for a function into [-1, 1], exact for single points with |x| < `limit`."""
 
     def image(function: Meaning, x: Bounds) -> Bounds:
         low, high = x

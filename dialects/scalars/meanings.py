@@ -1,6 +1,4 @@
-"""
-Functions of `math` that numpy lacks, component by component, on arrays of their natural types.
-"""
+"""Defines the functions of `math` that numpy lacks, elementwise and in the operands' type."""
 
 from __future__ import annotations
 
@@ -16,23 +14,23 @@ Array: TypeAlias = Any
 F64 = np.dtype(np.float64)
 
 error_function = np.vectorize(erf, otypes=[np.float64])
-"""The error function of binary64."""
+"""The error function, elementwise in binary64."""
 
 
 def _unsigned_bits(a: Array) -> Array:
-    """The bits of an integer array, read without sign; a Boolean counts as a byte."""
+    """Returns an integer array as unsigned integers. A Boolean becomes a byte."""
     return a.view(f"u{a.dtype.itemsize}")
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     """
-    a * b + c rounded once.
+    Returns a * b + c, rounded once for binary32 and binary16.
 
-    For binary32 and binary16 the product is exact in binary64. The sum is rounded there, and again
-    to the operands' type, which errs only where the first rounding made it lie midway between two
-    numbers of the type, or where the type's numbers are subnormal: such sums are recomputed,
-    rounded to odd, so that the second rounding cannot err. binary64 is multiplied and added with
-    two roundings.
+    The product of two such numbers is exact in binary64. The sum is rounded to binary64, then to
+    the operands' type. This double rounding can only err if the first rounding gives the midpoint
+    between two numbers of the type, or a subnormal number. These sums are recomputed with rounding
+    to odd, after which the second rounding is correct. binary64 is rounded after the product and
+    after the sum.
     """
     if a.dtype == F64:
         return a * b + c
@@ -54,8 +52,8 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 @cache
 def _between(dtype: np.dtype[Any]) -> tuple[np.int64, np.int64, Any]:
     """
-    Constants for rounding binary64 to a type: the dropped bits of a number midway between two of
-    the type, the mask of the dropped bits, and the type's least normal number.
+    Returns constants for rounding binary64 to a type: the dropped bits of a midpoint between two
+    numbers, the mask of the dropped bits, and the smallest normal number.
     """
     info = np.finfo(dtype)
     dropped = np.finfo(F64).nmant - info.nmant
@@ -63,7 +61,7 @@ def _between(dtype: np.dtype[Any]) -> tuple[np.int64, np.int64, Any]:
 
 
 def _odd_sum(product: Array, addend: Array) -> Array:
-    """A sum of binary64 rounded to odd: an inexact one has its last bit set."""
+    """Returns a binary64 sum rounded to odd: the last bit of an inexact sum is set."""
     total = product + addend
     back = total - product
     error = (product - (total - back)) + (addend - back)
@@ -79,12 +77,12 @@ def round_half_away(a: Array) -> Array:
 
 
 def count_bits(a: Array) -> Array:
-    """Number of set bits, in the operand's type."""
+    """Returns the number of set bits, in the operand's type."""
     return np.bitwise_count(_unsigned_bits(a)).astype(a.dtype)
 
 
 def highest_bit(a: Array) -> Array:
-    """The position of the highest set bit read without sign, -1 for 0."""
+    """Returns the index of the highest set bit of the number as unsigned; -1 for 0."""
     bits = _unsigned_bits(a).astype(np.uint64)
     result = np.full(a.shape, -1, np.int64)
     for shift in (32, 16, 8, 4, 2, 1):
@@ -96,12 +94,12 @@ def highest_bit(a: Array) -> Array:
 
 
 def lowest_bit(a: Array) -> Array:
-    """The position of the lowest set bit, -1 for 0."""
+    """Returns the index of the lowest set bit; -1 for 0."""
     return highest_bit(a & -a)
 
 
 def power_integer(a: Array, b: Array) -> Array:
-    """a to the power b modulo 2^N; a negative power is 0 unless a is 1 or -1."""
+    """Returns a^b modulo 2^N for N-bit integers. For negative b, 0 unless a is 1 or -1."""
     count = np.where(b < 0, b & 1, b)
     base = np.where((b < 0) & (np.abs(a) != 1), 0, a)
     base = np.where((b < 0) & (b & 1 == 0) & (np.abs(a) != 1), 0, base)
@@ -115,10 +113,10 @@ def power_integer(a: Array, b: Array) -> Array:
 
 
 def leading_zeros(a: Array) -> Array:
-    """Zeros above the highest set bit."""
+    """Returns the number of zero bits above the highest set bit."""
     return (a.dtype.itemsize * 8 - 1 - highest_bit(a)).astype(a.dtype)
 
 
 def trailing_zeros(a: Array) -> Array:
-    """Zeros below the lowest set bit."""
+    """Returns the number of zero bits below the lowest set bit."""
     return np.where(a == 0, a.dtype.itemsize * 8, lowest_bit(a)).astype(a.dtype)

@@ -1,12 +1,12 @@
 """
-Sequences of instructions for `math`: as accurate as models need, on every Vulkan device.
+Writes the instructions of `math` functions, with sufficient accuracy on every Vulkan device.
 
-Vulkan lets `Sin` be wrong by 2^-11, `Atan` by 4096 ulp, and gives no bound for `Tanh` near 0, so
-these and functions that GLSL.std.450 lacks are polynomials (fitted here, in the weighted
-least-squares sense that ends at the minimax one) without cancellation. Where Vulkan's own bounds do
-(`Exp`: 3 + 2|x| ulp, `Log`: 3 ulp, `InverseSqrt`: 2 ulp) its instruction is used. Everything is
-computed in binary32; f16 and bf16 are converted around it. docs/passes/ states the errors that
-tests measure.
+Vulkan allows `Sin` an error of 2^-11, `Atan` 4096 ulp, and does not bound `Tanh` near 0. These
+functions, and functions that GLSL.std.450 lacks, are polynomials without cancellation. The
+coefficients are a weighted least-squares fit that converges to the minimax polynomial. If Vulkan's
+bound is good enough (`Exp`: 3 + 2|x| ulp, `Log`: 3 ulp, `InverseSqrt`: 2 ulp), the instruction is
+used. All functions are computed in binary32; f16 and bf16 are converted before and after.
+docs/passes/ lists the measured errors.
 """
 
 from __future__ import annotations
@@ -23,72 +23,72 @@ from xdsl_spirv.dialects.scalars.values import Values, element_of, width_of
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 
 Sequence: TypeAlias = Callable[..., SSAValue]
-"""Writes instructions: (`Values`, the operands) to the result."""
+"""Writes the instructions of a function on operands, by `Values`, and returns the result."""
 
 ERF_SMALL = (
     *(1.128379167063158, -0.3761263848380889, 0.11283782747201786, -0.02686544582155756),
     *(0.005221074878675903, -0.0008484711459066165, 0.00011270544571265008, -9.68013665049288e-06),
 )
-"""erf(x) / x by x^2, |x| <= 1."""
+"""Coefficients of erf(x) / x in x^2, |x| <= 1."""
 
 ERF_LARGE = (
     *(8.594169986420042e-05, -1.128979723102511, -0.6347535663019053, -0.1061673309335838),
     *(0.02312265035336162, -0.0029406086182780975, -5.952840666676747e-05),
     *(0.00010340708594340346, -1.7862425458718054e-05, 1.1107708612654445e-06),
 )
-"""log(1 - erf(x)) by x, 0.9 <= x <= 4.1."""
+"""Coefficients of log(1 - erf(x)) in x, 0.9 <= x <= 4.1."""
 
 ERF_OF_HALF = (
     *(1.1283303913947655, -0.3753730486431487, 0.11079216603794913, -0.0246306437588878),
     *(0.00394863353941037, -0.0004235348827475464, 2.6727742558502666e-05, -7.408665555834071e-07),
 )
-"""Coefficients of erf(x) / x by x^2, |x| <= 2.75, accurate enough for 16 bits."""
+"""Coefficients of erf(x) / x in x^2, |x| <= 2.75, accurate enough for 16-bit results."""
 
 TANH = (
     *(0.9999999962994425, -0.3333326338040228, 0.13331185767649267, -0.05372523158903102),
     *(0.02060314708057563, -0.005672421671728846),
 )
-"""tanh(x) / x by x^2, |x| <= 0.625."""
+"""Coefficients of tanh(x) / x in x^2, |x| <= 0.625."""
 
 ATAN = (
     *(0.9999999978791241, -0.33333287689910934, 0.19998374453786943, -0.14263049866929728),
     *(0.10947789553754571, -0.08393989401741633, 0.05783558481051615, -0.03108541294317407),
     *(0.010876919013285899, -0.0017872979724063438),
 )
-"""atan(x) / x by x^2, |x| <= 1."""
+"""Coefficients of atan(x) / x in x^2, |x| <= 1."""
 
 SIN = (0.9999999966001689, -0.16666649445447326, 0.008331969956928406, -0.0001949545065705547)
-"""sin(x) / x by x^2, |x| <= pi / 4."""
+"""Coefficients of sin(x) / x in x^2, |x| <= pi / 4."""
 
 COS = (
     *(0.9999999999462269, -0.49999999574613524, 0.04166661281812699, -0.0013886502034310376),
     2.436921011292658e-05,
 )
-"""cos(x) by x^2, |x| <= pi / 4."""
+"""Coefficients of cos(x) in x^2, |x| <= pi / 4."""
 
 LOG1P = (
     *(1.9999999997410995, 0.6666668251500847, 0.3999843026685706, 0.2862800677852086),
     *(0.21311263249594167, 0.24732558962274703),
 )
-"""log((1 + s) / (1 - s)) / s by s^2, |s| <= 1/3."""
+"""Coefficients of log((1 + s) / (1 - s)) / s in s^2, |s| <= 1/3."""
 
 EXPM1 = (
     *(0.999999999915476, 0.4999999999323994, 0.16666667748263583, 0.04166666964039561),
     *(0.00833311712587117, 0.0013888521393845884, 0.00019979496725963317, 2.497435585016583e-05),
 )
-"""(exp(x) - 1) / x by x, |x| <= 0.5."""
+"""Coefficients of (exp(x) - 1) / x in x, |x| <= 0.5."""
 
 SINH = (
     *(1.000000000049879, 0.1666666641758805, 0.008333353231004337, 0.0001983570979754355),
     2.8190391823104347e-06,
 )
-"""sinh(x) / x by x^2, |x| <= 1."""
+"""Coefficients of sinh(x) / x in x^2, |x| <= 1."""
 
 HALF_PI = (1.5703125, 4.837512969970703e-4, 7.549790126404332e-08)
-"""pi / 2 in three parts, the first two of few bits, so that small multiples of them are exact."""
+"""pi / 2 as a sum of three numbers, of which the first two have exact small multiples."""
 
 MOST_ANGLE = 2.0**19
-"""Largest angle: beyond it the multiples are not exact, and the functions return NaN."""
+"""Largest supported angle. For larger angles, the functions return NaN."""
 
 
 # Functions that GLSL.std.450 computes well enough
@@ -103,12 +103,12 @@ def log(v: Values, x: SSAValue) -> SSAValue:
 
 
 def instruction(kind: type[Operation]) -> Sequence:
-    """One instruction whose result has the operands' type."""
+    """Returns a sequence of one instruction whose result has the operands' type."""
     return lambda v, *operands: v.op(kind, *operands)
 
 
 def test(kind: type[Operation]) -> Sequence:
-    """One instruction whose result is a Boolean."""
+    """Returns a sequence of one instruction whose result is a Boolean."""
     return lambda v, *operands: v.test(kind, *operands)
 
 
@@ -116,7 +116,7 @@ def test(kind: type[Operation]) -> Sequence:
 
 
 def erf(v: Values, x: SSAValue) -> SSAValue:
-    """Small: x P(x^2). Large: 1 - exp(Q(|x|)), up to where it is 1, with the sign of x."""
+    """Computes erf(x): x P(x^2) for small |x|, else 1 - exp(Q(|x|)) with the sign of x."""
     if v.stated_width == 16:
         return _erf_of_half(v, x)
     a = v.magnitude(x)
@@ -128,14 +128,14 @@ def erf(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _erf_of_half(v: Values, x: SSAValue) -> SSAValue:
-    """x P(x^2), for x below the point from which erf is rounded to 1."""
+    """Computes erf(x) as x P(x^2), up to the |x| at which a 16-bit result rounds to 1."""
     limited = v.op(glsl.GLFClampOp, x, v.number(-2.75), v.number(2.75))
     result = v.mul(limited, v.polynomial(v.mul(limited, limited), ERF_OF_HALF))
     return v.select(v.is_nan(x), x, result)
 
 
 def tanh(v: Values, x: SSAValue) -> SSAValue:
-    """Small: x P(x^2). Large: 1 - 2 / (exp(2|x|) + 1) with the sign of x."""
+    """Computes tanh(x): x P(x^2) for small |x|, else 1 - 2 / (exp(2|x|) + 1) with the sign of x."""
     a = v.magnitude(x)
     small = v.mul(x, v.polynomial(v.mul(x, x), TANH))
     limited = v.op(glsl.GLFMinOp, a, v.number(10.0))
@@ -146,7 +146,7 @@ def tanh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def log1p(v: Values, x: SSAValue) -> SSAValue:
-    """Small: 2 artanh(x / (2 + x)), which cancels nothing. Large: log(1 + x)."""
+    """Computes log(1 + x): 2 artanh(x / (2 + x)) for small |x| (no cancellation), else directly."""
     s = v.div(x, v.add(x, v.number(2.0)))
     small = v.mul(s, v.polynomial(v.mul(s, s), LOG1P))
     large = log(v, v.add(x, v.number(1.0)))
@@ -155,14 +155,14 @@ def log1p(v: Values, x: SSAValue) -> SSAValue:
 
 
 def expm1(v: Values, x: SSAValue) -> SSAValue:
-    """Small: x P(x). Large: exp(x) - 1."""
+    """Computes exp(x) - 1: x P(x) for small |x|, else directly."""
     small = v.mul(x, v.polynomial(x, EXPM1))
     large = v.sub(exp(v, x), v.number(1.0))
     return v.select(v.less(v.magnitude(x), v.number(0.5)), small, large)
 
 
 def sinh(v: Values, x: SSAValue) -> SSAValue:
-    """Small: x P(x^2). Large: (exp(x) - exp(-x)) / 2, halved before it overflows."""
+    """Computes sinh(x): x P(x^2) for small |x|, else exp(x) / 2 - exp(-x) / 2."""
     small = v.mul(x, v.polynomial(v.mul(x, x), SINH))
     return v.select(v.less(v.magnitude(x), v.number(1.0)), small, v.sub(*_half_powers(v, x)))
 
@@ -172,7 +172,7 @@ def cosh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _half_powers(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """exp(x) / 2 and exp(-x) / 2, neither of which overflows before its own limit."""
+    """Returns exp(x) / 2 and exp(-x) / 2, which overflow only if the result does."""
     halves: list[SSAValue] = []
     for exponent in (x, v.negated(x)):
         root = exp(v, v.mul(exponent, v.number(0.5)))
@@ -181,7 +181,7 @@ def _half_powers(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 
 def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """The nearest multiple of pi / 2 (its number), and sine and cosine of the rest."""
+    """Returns n, sin(r) and cos(r) for x = n pi / 2 + r, where n is the nearest integer."""
     turns = v.op(glsl.GLRoundEvenOp, v.mul(x, v.number(2 / pi)))
     rest = x
     for part in HALF_PI:
@@ -193,7 +193,7 @@ def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
 
 
 def _by_quadrant(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValue:
-    """Selects `even` or `odd` by the number's last bit; negates it if the bit before is set."""
+    """Returns `even` or `odd` by bit 0 of `number`, negated if bit 1 is set."""
     whole = v.as_type(i32)
 
     def has(mask: int) -> SSAValue:
@@ -221,7 +221,9 @@ def tan(v: Values, x: SSAValue) -> SSAValue:
 
 
 def atan2(v: Values, y: SSAValue, x: SSAValue) -> SSAValue:
-    """atan of the smaller by the larger magnitude, moved to the quadrant; (0, 0) gives 0 or pi."""
+    """
+    Computes the angle of (x, y) from atan of min(|x|, |y|) / max(|x|, |y|); 0 or pi for (0, 0).
+    """
     a, b = v.magnitude(y), v.magnitude(x)
     steep = v.less(b, a)
     small, large = v.select(steep, b, a), v.select(steep, a, b)
@@ -244,7 +246,7 @@ def atan(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _other_leg(v: Values, x: SSAValue) -> SSAValue:
-    """sqrt(1 - x^2), without cancellation."""
+    """Returns sqrt(1 - x^2), computed without cancellation."""
     one = v.number(1.0)
     return v.op(glsl.GLSqrtOp, v.mul(v.sub(one, x), v.add(one, x)))
 
@@ -258,7 +260,9 @@ def acos(v: Values, x: SSAValue) -> SSAValue:
 
 
 def asinh(v: Values, x: SSAValue) -> SSAValue:
-    """log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|; beyond 2^20 log(a) + log(2)."""
+    """
+    Computes asinh(x) as log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|; for large a as log(2a).
+    """
     a, one = v.magnitude(x), v.number(1.0)
     square = v.mul(a, a)
     root = v.op(glsl.GLSqrtOp, v.add(one, square))
@@ -270,9 +274,9 @@ def asinh(v: Values, x: SSAValue) -> SSAValue:
 
 def acosh(v: Values, x: SSAValue) -> SSAValue:
     """
-    log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1; beyond 2^20 log(x) + log(2).
+    Computes acosh(x) as log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1, above 2^20 as log(x) + log(2).
 
-    The root of t is NaN where x is below 1, that of t (t + 2) is not below -1.
+    Separate roots give NaN for all x below 1. The root of t (t + 2) would not for x below -1.
     """
     t = v.sub(x, v.number(1.0))
     root = v.mul(v.op(glsl.GLSqrtOp, t), v.op(glsl.GLSqrtOp, v.add(t, v.number(2.0))))
@@ -282,14 +286,14 @@ def acosh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def atanh(v: Values, x: SSAValue) -> SSAValue:
-    """log1p(2a / (1 - a)) / 2, a = |x|, with the sign of x."""
+    """Computes atanh(x) as log1p(2a / (1 - a)) / 2, a = |x|, with the sign of x."""
     a, one = v.magnitude(x), v.number(1.0)
     ratio = v.div(v.add(a, a), v.sub(one, a))
     return v.with_sign(v.mul(v.number(0.5), log1p(v, ratio)), x)
 
 
 def cbrt(v: Values, x: SSAValue) -> SSAValue:
-    """exp2(log2|x| / 3), one step of Newton's after it, with the sign of x."""
+    """Computes the cube root as exp2(log2|x| / 3) and one Newton step, with the sign of x."""
     a = v.magnitude(x)
     root = v.op(glsl.GLExp2Op, v.mul(v.op(glsl.GLLog2Op, a), v.number(1 / 3)))
     error = v.div(v.sub(v.mul(root, v.mul(root, root)), a), v.mul(root, root))
@@ -305,7 +309,7 @@ def log10(v: Values, x: SSAValue) -> SSAValue:
 
 
 def round_half_away(v: Values, x: SSAValue) -> SSAValue:
-    """Rounds to the nearest integer, halves away from 0; `Round` may round them as it likes."""
+    """Rounds to the nearest integer, halves away from 0, unlike `Round`."""
     whole = v.op(glsl.GLTruncOp, x)
     rest = v.magnitude(v.sub(x, whole))
     up = v.with_sign(v.number(1.0), x)
@@ -319,10 +323,10 @@ def copysign(v: Values, x: SSAValue, sign: SSAValue) -> SSAValue:
 
 def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
-    exp2(y log2|x|) with pow's sign.
+    Computes x^y as exp2(y log2|x|), with the special cases of C's `pow`.
 
-    Negative x to an odd power is negative, to a power that is not an integer NaN, unless x is
-    infinite; x^0, 1^y and (-1)^infinity are 1.
+    For negative x, the result is negative for odd y, and NaN for y that is not an integer (unless
+    x is infinite). x^0, 1^y and (-1)^infinity are 1.
     """
     a, one, zero = v.magnitude(x), v.number(1.0), v.number(0.0)
     size = v.op(glsl.GLExp2Op, v.mul(y, v.op(glsl.GLLog2Op, a)))
@@ -346,8 +350,8 @@ def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 
 def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
-    |x| - trunc(|x| / |y|) |y|, put right where the quotient was rounded, with the sign of x: exact
-    where the device's Fma rounds once or the product is exact. FRem may err by a multiple of y.
+    Computes |x| - trunc(|x| / |y|) |y| with the sign of x, corrected if the quotient was rounded.
+    Exact if Fma rounds once or the product is exact, while FRem may err by a multiple of y.
     """
     a, b = v.magnitude(x), v.magnitude(y)
     quotient = v.op(glsl.GLTruncOp, v.div(a, b))
@@ -360,7 +364,7 @@ def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def small_power(v: Values, x: SSAValue, count: int) -> SSAValue:
-    """Raises x to a power that is a small integer and not negative."""
+    """Raises x to a power that is a small nonnegative integer."""
     result: SSAValue | None = None
     square = x
     while count:
@@ -378,7 +382,7 @@ def _product(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def power_of_integer(v: Values, x: SSAValue, n: SSAValue) -> SSAValue:
-    """x^n by the exponent as a float."""
+    """Computes x^n with the exponent converted to a float."""
     return power(v, x, v.op(conversion.ConvertSToFOp, n))
 
 
@@ -390,7 +394,7 @@ def is_finite(v: Values, x: SSAValue) -> SSAValue:
 
 
 def integer_power(v: Values, x: SSAValue, n: SSAValue) -> SSAValue:
-    """x^n modulo 2^N by squaring; a negative power is 0 unless x is 1 or -1."""
+    """Computes x^n modulo 2^N by squaring. For negative n, 0 unless x is 1 or -1."""
     zero, one = v.number(0), v.number(1)
     result, square = one, x
     for position in range(width_of(v.type) - 1):

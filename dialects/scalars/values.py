@@ -1,7 +1,7 @@
 """
-Writes `spirv` instructions on scalars or vectors of one type, one after the other.
+Writes `spirv` instructions on scalars or vectors of one type.
 
-There is no arithmetic in bfloat16: values are converted to binary32 and back around it.
+bfloat16 has no arithmetic: operands are converted to binary32, and results back.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 
 
 class Code(Protocol):
-    """The protocol of code that instructions are added to."""
+    """The protocol of the code to which instructions are added."""
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation and returns its result."""
         ...
 
     def number(self, value: float, type: Attribute) -> SSAValue:
-        """A constant, in every component of a vector, declared once."""
+        """Returns a constant, in every component of a vector. Equal constants are shared."""
         ...
 
 
 def element_of(type: Attribute) -> Attribute:
-    """The type of a scalar, or of a vector's components."""
+    """Returns a scalar type itself, or the type of a vector's components."""
     return type.element_type if isinstance(type, VectorType) else type
 
 
 def like(type: Attribute, element: Attribute) -> Attribute:
-    """The scalar type, or a vector of it of the same length as `type`."""
+    """Returns `element`, or a vector of `element` with the length of the vector type `type`."""
     return VectorType(element, type.get_shape()) if isinstance(type, VectorType) else element
 
 
@@ -54,15 +54,15 @@ def width_of(type: Attribute) -> int:
 
 
 def is_small(type: Attribute) -> bool:
-    """Whether functions are computed in binary32 and rounded."""
+    """True if functions of this type are computed in binary32 and rounded: f16 and bf16."""
     return isinstance(element_of(type), Float16Type | BFloat16Type)
 
 
 class Values:
     """
-    Instructions on values of the type `type`, appended to `code`.
+    Writes instructions on values of the type `type` into `code`.
 
-    `stated_width` is how many bits the operation's own type has, which `type` may extend.
+    `stated_width` is the width of the operation's type in bits, which `type` may extend.
     """
 
     def __init__(self, code: Code, type: Attribute, stated_width: int | None = None):
@@ -77,15 +77,15 @@ class Values:
         return Values(self.code, like(self.type, element))
 
     def number(self, value: float) -> SSAValue:
-        """A constant in every component."""
+        """Returns a constant with this value in every component."""
         return self.code.number(value, self.type)
 
     def op(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """An instruction whose result has the values' type."""
+        """Adds an instruction whose result has the type `type`."""
         return self.code.add(kind.create(operands=operands, result_types=[self.type]))
 
     def test(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """An instruction whose result is a Boolean for each component."""
+        """Adds an instruction whose result is a Boolean for each component."""
         return self.code.add(kind.create(operands=operands, result_types=[like(self.type, i1)]))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -95,7 +95,7 @@ class Values:
         return self.as_type(i1).op(logic.LogicalOrOp, a, b)
 
     def bits(self, value: SSAValue) -> SSAValue:
-        """A binary32 number's bits."""
+        """Returns the bits of a binary32 number as an integer."""
         return self.as_type(i32).op(conversion.BitcastOp, value)
 
     # Floats
@@ -132,14 +132,14 @@ class Values:
         return self.test(logic.IsNanOp, a)
 
     def polynomial(self, x: SSAValue, coefficients: tuple[float, ...]) -> SSAValue:
-        """c0 + x (c1 + x (c2 + ...))."""
+        """Computes c0 + x (c1 + x (c2 + ...))."""
         result = self.number(coefficients[-1])
         for coefficient in coefficients[-2::-1]:
             result = self.fma(result, x, self.number(coefficient))
         return result
 
     def with_sign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
-        """Gives a nonnegative binary32 number the sign of another number."""
+        """Returns a nonnegative binary32 number with the sign of another number."""
         whole = self.as_type(i32)
         from xdsl_spirv.dialects.spirv import bit
 
@@ -149,12 +149,12 @@ class Values:
 
 
 def wide(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
-    """A value of a floating type, in binary32 if it is smaller."""
+    """Converts a float narrower than binary32 to binary32; returns other floats unchanged."""
     if is_small(type):
         return Values(code, like(type, f32)).op(conversion.FConvertOp, value)
     return value
 
 
 def narrow(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
-    """A binary32 number rounded to a floating type, if it is smaller."""
+    """Rounds a binary32 number to a narrower float type; does nothing for other types."""
     return Values(code, type).op(conversion.FConvertOp, value) if is_small(type) else value

@@ -1,4 +1,4 @@
-"""Schedules of contractions, and the operations between `linalg` and `spirv`."""
+"""The `schedule` dialect: schedules, and the operations between `linalg` and `spirv`."""
 
 from xdsl.ir import Dialect
 

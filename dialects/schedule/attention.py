@@ -1,9 +1,9 @@
 """
-Scaled dot-product attention as one operation, and how it is to be computed, as data in the IR.
+Defines scaled dot-product attention as one operation, and its schedule as an attribute.
 
-Scores, softmax and values are three loop nests; the first two make a matrix that only the third
-reads. As one operation that matrix need never exist. The operation's docstring defines its meaning;
-the interpreter, the error bound and the lowering follow it.
+Attention consists of three loop nests: scores, softmax and values. As one operation, the matrices
+of scores and probabilities need not exist in memory. The interpreter, the error bound and the
+lowering follow the meaning in the operation's docstring.
 """
 
 from __future__ import annotations
@@ -56,63 +56,68 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 Shaped = TensorType | MemRefType
 
 KEEP_LOOP = "schedule.keep_loop"
-"""The attribute of a loop that drivers must not unroll."""
+"""Attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
-"""Paths whose pieces are as wide as an invocation can load, elements dealt out accordingly."""
+"""Paths with vector loads, whose width determines the element order of fragments."""
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
-Where a subgroup reads fragments: by cooperative loads from the operand as it lies, packed into
-fragments, or in wide pieces: from the operand as it lies, or from a tile in Workgroup memory that
-all subgroups read.
+Ways to load fragments: cooperative loads from the unpacked operand (`rows`), loads of packed
+fragments (`direct`), vector loads from the unpacked operand (`vectors`), or vector loads from a
+shared tile in Workgroup memory (`staged`).
 """
 
 RESCALE = ("always", "seldom", "late")
 
 PROBABILITIES = ("memory", "registers", "converted")
-"""Ways in which probabilities become the first operand of the second product."""
+"""Ways to convert probabilities to the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys")
-"""Values that are read or computed before they are needed."""
+"""Values that are loaded or computed before they are needed."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
-"""Fields that keep their defaults unless probabilities stay in registers."""
+"""Fields that must have their default values unless probabilities stay in registers."""
 
 ORDERS = ("queries", "batch")
-"""The loop that differs between consecutive workgroups."""
+"""The loop index in which consecutive workgroups differ."""
 
 QUERIES = ("held", "read")
-"""Whether registers hold the queries, or the kernel reads them again for each tile of keys."""
+"""Ways to load queries: once into registers (`held`), or again for each tile of keys (`read`)."""
 
 ROW_PADDING = 8
-"""f16 elements after each row of probabilities: shifts rows by four banks."""
+"""Padding in f16 elements after each row of probabilities. It shifts each row by four banks."""
 
 LOOPS = ("m", "n", "d", "e")
-"""Loops after the loops of the batch: queries, keys, the head of queries and keys, of values."""
+"""Loops after the batch loops: queries, keys, elements of a query or key, elements of a value."""
 
 
 @keyed_attr_definition
 class AttentionAttr(ScheduleAttr):
     """
-    The schedule of an attention.
+    The schedule of an attention that uses cooperative matrices.
 
-    A workgroup computes `query_tile` rows of the result, each of its `subgroups` as many of them;
-    keys are taken `key_tile` at a time. `q`, `k` and `v` say where fragments come from: `rows`, by
-    cooperative loads from the operand as it lies, `direct`, packed, `vectors`, in wide pieces from
-    the operand, or `staged`, in wide pieces from Workgroup memory (`k` and `v` both), where the
-    workgroup moves each tile, one ahead with `buffers = 2`. With `rescale = seldom` a row's maximum
-    is replaced, and the sums so far are rescaled, only when scores exceed it by more than a few
-    powers of two; with `always` this is done for each tile of keys.
+    - `query_tile`: rows of the result that a workgroup computes, divided among its `subgroups`.
+    - `key_tile`: keys that each iteration processes.
+    - `q`, `k`, `v`: the path of each operand. `rows` uses cooperative loads from the unpacked
+      operand, `direct` loads packed fragments, `vectors` uses vector loads from the unpacked
+      operand. `staged` (for both `k` and `v`) copies each tile to Workgroup memory and uses vector
+      loads.
+    - `buffers`: with 2, the next staged tile is copied while this tile is multiplied.
+    - `rescale`: `always` updates each row's maximum and rescales the sums for every tile of keys,
+      `seldom` only if scores exceed the maximum by more than a few powers of two.
+    - `probabilities`: `memory` passes them through Workgroup memory. `registers` uses the
+      accumulator's components directly as components of A. `converted` uses instructions that
+      reduce rows, compute elements by position and convert accumulators.
 
-    With `probabilities = memory` they go through Workgroup memory; with `registers` they stay in
-    place, as components of accumulators that lie where the components of A lie. Then `ahead` says
-    what is read before it is needed: the tile's `values` before its softmax, or the next tile's
-    `keys` too; `key_parts` subgroups share their rows, each with other tiles of keys, and
-    workgroups that follow one another differ in their `queries`, or first in the `batch`. With
-    `queries = read` the queries are read again for each tile of keys, which leaves their registers
-    to long heads. With `probabilities = converted` the device has instructions that reduce rows,
-    compute elements by their places and convert accumulators.
+    With `probabilities = registers` there are further fields:
+
+    - `ahead`: what is loaded early. `values` loads the tile's values before its softmax, `keys`
+      also the next tile's keys, `both` also the next tile's values.
+    - `key_parts`: the number of subgroups that share rows and divide the keys.
+    - `order`: whether consecutive workgroups differ first in their `queries` or in their `batch`.
+    - `queries`: `read` loads queries again for each tile of keys, which saves registers for long
+      heads.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
@@ -149,48 +154,46 @@ class AttentionAttr(ScheduleAttr):
 
     @property
     def staged(self) -> bool:
-        """Whether keys and values go through Workgroup memory, read by all subgroups."""
+        """True if keys and values are copied to Workgroup memory, from which all subgroups read."""
         return self.k.data == "staged"
 
     @property
     def in_registers(self) -> bool:
-        """Whether probabilities stay in registers."""
+        """True if probabilities stay in registers."""
         return self.probabilities.data == "registers"
 
     @property
     def are_converted(self) -> bool:
-        """Whether probabilities become an operand by an instruction."""
+        """True if an instruction converts probabilities to an operand."""
         return self.probabilities.data == "converted"
 
     @property
     def holds_queries(self) -> bool:
-        """Whether registers hold the queries from one tile of keys to the next."""
+        """True if queries stay in registers for all tiles of keys."""
         return self.queries.data == "held"
 
     @property
     def rows(self) -> int:
-        """Rows of the result that a subgroup computes."""
+        """Number of rows of the result that a subgroup computes."""
         return self.query_tile.data // self.groups
 
     @property
     def groups(self) -> int:
-        """Number of groups of subgroups: subgroups of a group share rows and divide the keys."""
+        """Number of groups of subgroups. Subgroups of a group share rows and divide the keys."""
         return self.subgroups.data // self.key_parts.data
 
     @property
     def strips(self) -> int:
-        """Strips of fragments that a subgroup computes: `rows` in fragments."""
+        """Number of fragments along the rows that a subgroup computes."""
         return self.rows // self.instruction.sizes[0]
 
     @property
     def probability_row(self) -> int:
-        """Elements from row to row of probabilities in Workgroup memory."""
+        """Row stride of probabilities in Workgroup memory, in elements."""
         return self.key_tile.data + ROW_PADDING
 
     def is_printed(self, key: str) -> bool:
-        """
-        As in the base class; `ahead` is printed if and only if probabilities stay in registers.
-        """
+        """True if a key is printed: `ahead` only if probabilities stay in registers."""
         if key == "ahead":
             return self.in_registers
         return super().is_printed(key)
@@ -224,7 +227,7 @@ class AttentionAttr(ScheduleAttr):
 
 @dataclass(frozen=True)
 class AttentionSizes:
-    """The sizes of all loops of an attention, and the bounds of its mask by index."""
+    """The sizes of an attention's loops, and the index bounds of its mask."""
 
     loops: tuple[Size, ...]
     causal: Size | None
@@ -232,12 +235,12 @@ class AttentionSizes:
 
     @property
     def batch(self) -> Size:
-        """Number of matrices of scores."""
+        """Number of score matrices."""
         return prod(self.loops[: -len(LOOPS)])
 
     @property
     def extents(self) -> tuple[Size, Size, Size, Size]:
-        """Queries, keys, elements of a query or key, of a value."""
+        """Numbers of queries, keys, elements of a query or key, and elements of a value."""
         m, n, d, e = self.loops[-len(LOOPS) :]
         return m, n, d, e
 
@@ -245,29 +248,29 @@ class AttentionSizes:
 @irdl_op_definition
 class AttentionOp(IRDLOperation):
     """
-    out[b, m, e] = sum over n of p[b, m, n] * v[b, n, e], where p = softmax over n of
+    out[b, m, e] = sum over n of p[b, m, n] * v[b, n, e], where p is the softmax over n of
 
         s[b, m, n] = scale * (sum over d of q[b, m, d] * k[b, n, d]) + mask[b, m, n]
 
-    `loops` are the sizes of the batch's loops, then of m, n, d and e; `maps` lead from them to the
-    dimensions of q, k, v, the result, the mask and the sink, if there are these. With `cap = c` the
-    scaled product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with
-    n > m + c are -inf, with `window = w` the scores with n < m + w. A sink is one more score of
-    every row of a batch's matrix, with a value of 0. The softmax of a row of which every score is
-    -inf is NaN, as the formula has it; with `nan_to_zero` every p that is NaN is 0.
+    `loops` are the sizes of the batch loops and of m, n, d and e. `maps` are affine maps from the
+    loops to the dimensions of q, k, v, the result, and the optional mask and sink.
 
-    A loop, `causal` or `window` may be known only when the program runs: then it is DYNAMIC (the
-    least i64), and a number among `numbers` says it, in this order. d and e are always known.
+    - `cap = c`: the scaled product x becomes c * tanh(x) before the mask is added.
+    - `causal = c`: scores with n > m + c are -inf.
+    - `window = w`: scores with n < m + w are -inf.
+    - sink: an additional score of every row of a batch, with the value 0.
+    - `nan_to_zero`: NaN probabilities become 0. Without it, a row with only -inf as scores is NaN.
+    - `parts = s`: the keys are divided into s runs of equal length; the last ones may be shorter or
+      empty. The result is f32 of s x batch x m x (e + 2). Each run has the sum of exp(s - top) * v,
+      the sum of exp(s - top), and top, its greatest score (at least the sink, which the first run
+      adds). For a row that sees no key of a run, these are 0, 0 and -3.4e38. The result's map then
+      gives the dimensions between the first and the last.
+    - `narrow`: the source also rounds scores to v's element type. A lowering may omit this
+      rounding, but then differs more from the source.
 
-    With `parts = s` the keys are cut into s runs of equal length, the last ones shorter or empty,
-    and the result is f32 of s x batch x m x (e + 2): for each run the sum of exp(s - top) * v, the
-    sum of exp(s - top), and top, the greatest score of the run; for a run that shows a row nothing
-    0, 0 and -3.4e38. Each top is at least the sink, which the first run adds. The map of the result
-    then leads to the dimensions between.
-
-    Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies.
-    `narrow` says that the source rounds scores to that type too: a lowering need not do so, but
-    results may then lie further from the formula. On memrefs there is no result.
+    The sizes of batch, m and n, `causal` and `window` may be DYNAMIC (the least i64): the operands
+    `numbers` then give the values, in this order. Scores and softmax are at least f32; p is
+    rounded to v's element type before the multiplication. On memrefs the operation has no result.
     """
 
     name = "schedule.attention"
@@ -303,47 +306,47 @@ class AttentionOp(IRDLOperation):
 
     @property
     def given(self) -> tuple[int | None, ...]:
-        """The sizes of the loops, `causal` and `window`; DYNAMIC if `numbers` gives them."""
+        """Sizes of the loops, `causal` and `window`; DYNAMIC if `numbers` gives the value."""
         bounds = (self.causal, self.window)
         numbers = (None if bound is None else bound.value.data for bound in bounds)
         return (*self.loops.get_values(), *numbers)
 
     def sized(self, numbers: Sequence[Size]) -> AttentionSizes:
-        """The sizes, with these numbers for the dynamic ones."""
+        """Returns the sizes, with these numbers in place of the dynamic ones."""
         *loops, causal, window = fill_in(self.given, numbers)
         return AttentionSizes(tuple(loops), causal, window)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a size or bound is known only when the program runs."""
+        """True if a size or bound is known only at run time."""
         return bool(self.numbers)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of all loops; DYNAMIC if given by numbers."""
+        """The sizes of all loops; DYNAMIC for sizes that `numbers` gives."""
         return tuple(self.loops.get_values())
 
     @property
     def batch(self) -> int:
-        """Number of matrices of scores, if that is known."""
+        """Number of score matrices. All batch sizes must be static."""
         return prod(self.sizes[: -len(LOOPS)])
 
     @property
     def extents(self) -> tuple[int, int, int, int]:
-        """Queries, keys, elements of a query or key, of a value."""
+        """Numbers of queries, keys, elements of a query or key, and elements of a value."""
         m, n, d, e = self.sizes[-len(LOOPS) :]
         return m, n, d, e
 
     @property
     def named(self) -> dict[str, SSAValue]:
-        """Queries, keys, values, the result's place, mask and sink by name, in the maps' order."""
+        """The operands q, k, v, result, mask and sink by name, in the order of the maps."""
         named = {"q": self.query, "k": self.key, "v": self.value, "result": self.out}
         more = {"mask": self.mask, "sink": self.sink}
         return named | {name: value for name, value in more.items() if value is not None}
 
     @property
     def inputs(self) -> list[tuple[SSAValue, AffineMap]]:
-        """Queries, keys, values and perhaps mask and sink, each with its map."""
+        """The queries, keys, values, mask and sink (if present), each with its map."""
         pairs = zip(self.named.items(), self.maps, strict=True)
         return [(value, map.data) for (name, value), map in pairs if name != "result"]
 
@@ -354,12 +357,14 @@ class AttentionOp(IRDLOperation):
     def verify_(self) -> None:
         loops = self.loops.get_values()
         if len(loops) < len(LOOPS) or any(size < 1 and size != DYNAMIC for size in loops):
-            raise VerifyException(f"loops are a batch's, then {', '.join(LOOPS)}, all positive")
+            raise VerifyException(
+                f"loops must be batch loops, then {', '.join(LOOPS)}, all positive"
+            )
         if DYNAMIC in loops[-2:]:
-            raise VerifyException("d and e must be known")
+            raise VerifyException("the loops d and e must have static sizes")
         check_numbers(self.given, self.numbers)
         if len(self.maps) != len(self.named):
-            raise VerifyException("maps are for q, k, v, the result, and mask and sink if any")
+            raise VerifyException("maps must have one map for each operand and the result")
         check_result(self.result, self.out)
         self._verify_maps(loops)
 
@@ -375,7 +380,9 @@ class AttentionOp(IRDLOperation):
             if value is self.out and self.parts is not None:
                 expected = (self.parts.value.data, shape[-1])
                 if (shape[0], loops[e] + 2) != expected:
-                    raise VerifyException(f"{expected[0]} parts of {loops[e]} + 2 are not {shape}")
+                    raise VerifyException(
+                        f"the result of parts must be {expected[0]}x...x{loops[e] + 2}"
+                    )
                 shape = (*shape[1:-1], shape[-1] - 2)
             _check_map(name, value.type, shape, map.data, loops, never)
 
@@ -404,10 +411,10 @@ class AttentionMergeOp(IRDLOperation):
     """
     out[b, m, e] = sum over s of f[s] * parts[s, b, m, e] / sum over s of f[s] * sums[s, b, m]
 
-    where f[s] = exp(top[s, b, m] - greatest of them), and `parts` is the result of a
+    where f[s] = exp(top[s, b, m] - the greatest top over s). `parts` is the result of a
     `schedule.attention` with parts, whose last two columns are sums and top. `loops` are the sizes
-    of the batch's loops, of m and e, DYNAMIC where `numbers` say them; `map` leads from them to the
-    dimensions of the result. With `nan_to_zero` what is divided by 0 is 0.
+    of the batch loops, m and e; `numbers` gives the DYNAMIC ones. `map` is an affine map from the
+    loops to the result's dimensions. With `nan_to_zero`, a quotient with divisor 0 is 0.
     """
 
     name = "schedule.attention_merge"
@@ -426,7 +433,7 @@ class AttentionMergeOp(IRDLOperation):
     )
 
     def sized(self, numbers: Sequence[Size]) -> tuple[Size, ...]:
-        """The sizes of the loops, with these numbers for the dynamic ones."""
+        """Returns the sizes of the loops, with these numbers in place of the dynamic ones."""
         return tuple(fill_in(self.loops.get_values(), numbers))
 
     def verify_(self) -> None:
@@ -435,7 +442,7 @@ class AttentionMergeOp(IRDLOperation):
         assert isinstance(self.parts.type, TensorType | MemRefType)
         shape = self.parts.type.get_shape()
         if len(loops) < 2 or len(shape) != len(loops) + 1 or shape[-1] != loops[-1] + 2:
-            raise VerifyException(f"parts of {tuple(loops)} do not fit {self.parts.type}")
+            raise VerifyException(f"{self.parts.type} does not match the loops {tuple(loops)}")
         if self.map.data.num_dims != len(loops):
             raise VerifyException(f"{self.map.data} is not a map from {len(loops)} loops")
         check_result(self.result, self.out)

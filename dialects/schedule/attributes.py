@@ -1,9 +1,9 @@
 """
-The schedule of a contraction, as data in the IR.
+Defines the schedule of a contraction as an attribute.
 
-A schedule is an attribute on the contraction. It holds every decision that the lowering may not
-take by itself; `passes/schedule/fit.py` checks that a target can do it. Each operand has a path of
-its own, because the best kernels treat A and B differently.
+A schedule contains every decision that the lowering does not make. `passes/schedule/fit.py` checks
+that a target supports it. Operands A and B have separate paths, since fast kernels treat them
+differently.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from xdsl_spirv.dialects.keyed import (
 )
 
 DYNAMIC = -(2**63)
-"""Stands for a loop's size, or a bound of an attention, that an operand `numbers` gives."""
+"""Value of a loop size or an attention bound that the operand `numbers` gives."""
 
 SCHEDULE = "schedule"
-"""The name under which an operation carries its schedule."""
+"""Name of the attribute with an operation's schedule."""
 
 CONSIDERED = "schedule.considered"
-"""The name under which an operation carries the paths that were considered for it, in order."""
+"""Name of the attribute with the paths that were considered for an operation, in order."""
 
 SUMMED = "schedule.summed"
 """
-Attribute of a row sum that reads the same tensor as a product: the product's argument number.
+Attribute of a row sum over an operand of a product: the index of the product's argument.
 
-The sum has its own argument for the same memory.
+The sum has a separate argument for the same memory.
 """
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
@@ -54,13 +54,13 @@ RESULTS = ("fragments", "rows", "components", "elements")
 
 
 class ScheduleAttr(KeyedAttr):
-    """A schedule of any kind, with the facts that passes ask of every schedule."""
+    """Base class of all schedules, with the facts that passes need for every kind."""
 
     HAS_FRAGMENTS: ClassVar[bool] = False
-    """True if results are computed in fragments, whose columns may be several parts of a result."""
+    """True if the kernel computes fragments, which may contain columns of several parts."""
 
     READS_COLUMNS: ClassVar[bool] = False
-    """True if the kernel may also compute what reads, or sums up, whole rows of its operands."""
+    """True if operations that read or sum whole rows of operands can be fused into the kernel."""
 
     @property
     def kind(self) -> str:
@@ -69,17 +69,17 @@ class ScheduleAttr(KeyedAttr):
 
     @property
     def packs(self) -> bool:
-        """True if the kernel may read operands that are packed before."""
+        """True if the kernel may read packed operands."""
         return False
 
     @property
     def uses_components(self) -> bool:
-        """True if invocations compute by the target's map of the components of fragments."""
+        """True if the kernel depends on the target's layout of fragment components."""
         return False
 
     @property
     def direct(self) -> tuple[int, ...]:
-        """The operands of a product, A (0) and B (1), whose fragments come from global memory."""
+        """Indices of operands, A (0) and B (1), whose fragments are loaded from global memory."""
         return ()
 
 
@@ -92,14 +92,15 @@ def schedule_of(op: Operation) -> ScheduleAttr | None:
 @keyed_attr_definition
 class StagedAttr(KeyedAttr):
     """
-    The operand's tile is copied into Workgroup memory and read from there.
+    The path of an operand whose tile is copied to Workgroup memory and read from there.
 
-    `padding` is how many elements lie unused after each row of the copy, `vector` how many elements
-    one invocation moves at a time, `buffers` how many copies there are: of two, one is filled while
-    the other is multiplied, and a K tile takes one barrier instead of two. `ahead = 1` has the
-    fragments of a tile in registers before the tile before is multiplied. `layout = panels` has the
-    operand packed before (see `PackingAttr`), so that each tile is one piece of memory;
-    `layout = fragments` packs it into fragments, as for `direct`.
+    - `padding`: unused elements after each row of the copy.
+    - `vector`: elements that one invocation copies at a time.
+    - `buffers`: number of copies. With 2, one is filled while the other is multiplied, which needs
+      one barrier for each K tile instead of two.
+    - `ahead`: with 1, the next tile's fragments are loaded before this tile is multiplied.
+    - `layout`: with `panels`, the operand is packed first so that each tile is contiguous (see
+      `PackingAttr`). With `fragments`, it is packed into fragments, as for `direct`.
     """
 
     name = "schedule.staged"
@@ -111,23 +112,23 @@ class StagedAttr(KeyedAttr):
 
     @property
     def packs(self) -> bool:
-        """True if the operand is packed before it is staged."""
+        """True if the operand is packed before it is copied to Workgroup memory."""
         return self.layout.data != "rows"
 
     @property
     def in_panels(self) -> bool:
-        """True if the operand is packed into panels along K before it is staged."""
+        """True if the operand is packed into panels before it is copied to Workgroup memory."""
         return self.layout.data == "panels"
 
 
 @keyed_attr_definition
 class DirectAttr(KeyedAttr):
     """
-    Subgroups load the operand's fragments straight from global memory.
+    The path of an operand whose fragments subgroups load from global memory.
 
-    The operand is packed (see `PackingAttr`): what an invocation holds of a fragment lies side by
-    side there. `ahead` is how many instructions along K its fragments are read before they are
-    multiplied: at most as many as a K tile has.
+    The operand is packed so that an invocation's components of a fragment are contiguous (see
+    `PackingAttr`). `ahead` is the number of instructions along K by which loads precede the
+    multiplication, at most the number in a K tile.
     """
 
     name = "schedule.direct"
@@ -146,11 +147,11 @@ class DirectAttr(KeyedAttr):
 @irdl_attr_definition
 class InstructionAttr(ParametrizedAttribute):
     """
-    The instruction that multiplies, with its shape.
+    The instruction that multiplies, with its shape M x N x K.
 
-    `coopmat 16x16x16` is a cooperative-matrix MulAdd of M x N x K by a subgroup; `fma 4x4x2` is
-    what each invocation computes by itself, 4 x 4 elements of the result, 2 steps of K at a time;
-    `dot 4x4x16` is the same with four 8-bit products in each instruction.
+    - `coopmat 16x16x16`: a cooperative-matrix MulAdd of a subgroup.
+    - `fma 4x4x2`: each invocation computes 4 x 4 elements of the result, 2 steps of K at a time.
+    - `dot 4x4x16`: like `fma`, with instructions of four 8-bit products.
     """
 
     name = "schedule.instruction"
@@ -193,15 +194,17 @@ class InstructionAttr(ParametrizedAttribute):
 
     def verify(self) -> None:
         if len(self.shape) != 3 or any(size.data < 1 for size in self.shape):
-            raise VerifyException("an instruction's shape is three positive numbers, M x N x K")
+            raise VerifyException(
+                "an instruction's shape must be three positive numbers, M x N x K"
+            )
 
 
 INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
-"""The reader and the printer of an instruction in a schedule."""
+"""Parser and printer of an instruction in a schedule."""
 
 
 PATHS: dict[str, type[StagedAttr | DirectAttr]] = {"staged": StagedAttr, "direct": DirectAttr}
-"""The paths of an operand by the words that name them."""
+"""Word -> the path class that it names."""
 
 
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:
@@ -221,7 +224,6 @@ PATH = _parse_path, _print_path
 
 
 def _subgroups(counts: Sequence[int]) -> ArrayAttr[IntAttr]:
-    """Leaves out a number of slices that is 1."""
     return integer_array(counts[:2] if tuple(counts[2:]) == (1,) else counts)
 
 
@@ -230,21 +232,20 @@ class ContractionAttr(ScheduleAttr):
     """
     The schedule of a contraction.
 
-    - `workgroup_tile`: the M x N part of the result that a workgroup computes, and the K depth that
-      it stages at a time.
+    - `workgroup_tile`: the M x N part of the result that a workgroup computes, and the depth of a K
+      tile.
     - `subgroups`: the grid (rows, columns) of subgroups that divide the tile. A third number
-      divides each K tile into slices: the subgroups of a slice have sums of their own, which are
-      added up at the end, through Workgroup memory.
-    - `a`, `b`: the operands' paths, staged or direct.
-    - `stages`: K tiles in flight. With 2, a tile is read into registers while the one before is
-      multiplied. With `first = store` a tile is stored in Workgroup memory before the next one is
-      read, which takes fewer registers; else after it.
-    - `raster`: the dimension of the result along which neighbouring workgroups lie. `rows<8>` takes
-      8 rows of tiles at a time (the `group`), and goes across them first.
-    - `result`: how results are stored. With `rows` each subgroup's part passes through Workgroup
-      memory and is stored row by row. With `components` invocations compute and store their own
-      components at the result's edges. With `elements` an instruction calls a function for each
-      element.
+      divides each K tile into slices, whose subgroups have separate sums. These are added at the
+      end through Workgroup memory.
+    - `a`, `b`: the paths of the operands, staged or direct.
+    - `stages`: K tiles in flight. With 2, a tile is loaded into registers while the previous one is
+      multiplied. With `first = store`, a tile is stored in Workgroup memory before the next is
+      loaded, which needs fewer registers; with `first = load`, afterwards.
+    - `raster`: the dimension of the result along which consecutive workgroups are adjacent.
+      `rows<8>` processes 8 rows of tiles at a time (the `group`), column by column.
+    - `result`: how results are stored. `rows` passes each subgroup's part through Workgroup memory
+      and stores it by rows. `components` lets invocations store their components at the result's
+      edges. `elements` uses an instruction that calls a function for each element.
     """
 
     name = "schedule.contraction"
@@ -289,23 +290,23 @@ class ContractionAttr(ScheduleAttr):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Subgroups of a workgroup: rows, columns."""
+        """Numbers of subgroups along the rows and columns of a workgroup's tile."""
         rows, columns, *_ = self.counts
         return rows, columns
 
     @property
     def slices(self) -> int:
-        """Parts of a K tile that subgroups multiply side by side."""
+        """Number of parts of a K tile that different subgroups multiply."""
         return prod(self.counts[2:])
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The grid as it is written: rows, columns, and slices if there are several."""
+        """The numbers of `subgroups`: rows, columns, and slices if there are several."""
         return tuple(count.data for count in self.subgroups)
 
     @property
     def is_cooperative(self) -> bool:
-        """True if subgroups multiply together, with cooperative matrices."""
+        """True if the instruction is a cooperative-matrix multiplication of a subgroup."""
         return self.kind == "coopmat"
 
     @property
@@ -315,9 +316,9 @@ class ContractionAttr(ScheduleAttr):
     @property
     def fragments(self) -> tuple[int, int, int]:
         """
-        Number of instructions along M, N and K for a subgroup's part of a K tile or slice.
+        Numbers of instructions along M, N and K for a subgroup's part of a K tile.
 
-        If an instruction is an invocation's, the invocation has one place along M and N.
+        For instructions of single invocations, the invocations of a subgroup divide this part.
         """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes
@@ -327,7 +328,7 @@ class ContractionAttr(ScheduleAttr):
         super().verify()
         if self.counts[2:] == (1,):
             raise VerifyException(
-                "subgroups has a third number 1: leave it out where K is not sliced"
+                "subgroups has the third number 1; remove it, since one slice is the default"
             )
         rows, columns = self.grid
         m, n, k = self.instruction.sizes
@@ -343,7 +344,7 @@ class ContractionAttr(ScheduleAttr):
 @irdl_attr_definition
 class ConsideredAttr(ParametrizedAttribute):
     """
-    A path that was considered for an operation: whether it was taken, and why or why not.
+    A path that was considered for an operation, True if it was taken, and the reason.
 
         #schedule.considered<"rotate", false, "it is not a depthwise convolution">
     """

@@ -1,9 +1,9 @@
 """
-The few operations that stand between `linalg` on tensors and a kernel's `spirv`.
+Defines the operations between `linalg` on tensors and a kernel's `spirv`.
 
-A `schedule.dispatch` is what one kernel will compute, still on tensors; a `schedule.collective` is
-the same inside the kernel, on its buffers, before it is divided among invocations. The views are
-what staging needs to name memory.
+A `schedule.dispatch` is the computation of one kernel on tensors. A `schedule.collective` is this
+computation inside the kernel, on buffers, before it is divided among invocations. Views describe
+the memory of staged and packed operands.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 @irdl_op_definition
 class YieldOp(AbstractYieldOperation[Attribute]):
-    """The results of a dispatch."""
+    """Returns the results of a dispatch or another region."""
 
     name = "schedule.yield"
 
@@ -62,20 +62,20 @@ class YieldOp(AbstractYieldOperation[Attribute]):
 
 UPDATES = "schedule.updates"
 """
-Attribute of a dispatch: for each result, the operand that it updates in place, or -1.
+Attribute of a dispatch: for each result, the index of the operand that it updates in place, or -1.
 
-The kernel writes only inserted elements there.
+The kernel writes only the inserted elements of such an operand.
 """
 
 
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
     """
-    One kernel's computation, on tensors: a root operation with the operations fused to it.
+    The computation of one kernel on tensors: a root operation and the operations fused with it.
 
-    The block's arguments are the operands, tensors and numbers that the caller gives; the body
-    takes nothing else from outside, so that equal dispatches are equal text. Tensors made inside
-    exist only in registers of the kernel unless they are yielded.
+    The block's arguments are the operands (tensors and numbers). The body uses no other value from
+    outside, so equal dispatches have equal text. Tensors inside the body stay in registers, unless
+    they are yielded.
 
         %r = schedule.dispatch(%A, %B) : (tensor<4x8xf16>, tensor<8x4xf16>) -> tensor<4x4xf32> {
         ^bb0(%a : tensor<4x8xf16>, %b : tensor<8x4xf16>):
@@ -100,21 +100,21 @@ class DispatchOp(IRDLOperation):
 
     @staticmethod
     def open_body(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
-        """Returns an empty body, and its argument for each of the inputs."""
+        """Returns an empty body, and the body's argument for each input."""
         block = Block(arg_types=[value.type for value in inputs])
         for value, argument in zip(inputs, block.args, strict=True):
             argument.name_hint = value.name_hint
         return block, dict(zip(inputs, block.args, strict=True))
 
     def add_operand(self, value: SSAValue) -> SSAValue:
-        """Appends an operand; returns its argument of the body."""
+        """Appends an operand and returns the body's argument for it."""
         self.operands = [*self.operands, value]
         argument = self.body.block.insert_arg(value.type, len(self.body.block.args))
         argument.name_hint = value.name_hint
         return argument
 
     def drop_unread_operands(self) -> None:
-        """Removes the operands whose arguments the body does not use."""
+        """Removes operands whose arguments are unused in the body."""
         arguments = list(self.body.block.args)
         self.operands = [self.inputs[a.index] for a in arguments if a.first_use is not None]
         for argument in reversed(arguments):
@@ -124,7 +124,7 @@ class DispatchOp(IRDLOperation):
     def verify_(self) -> None:
         block = self.body.block
         if not isinstance(block.last_op, YieldOp):
-            raise VerifyException("a dispatch ends with a schedule.yield")
+            raise VerifyException("the body of a dispatch must end with schedule.yield")
         yielded = [value.type for value in self.yielded]
         for what, types, needed in (
             ("argument", block.arg_types, self.inputs),
@@ -140,14 +140,14 @@ class DispatchOp(IRDLOperation):
 
     @property
     def updates(self) -> dict[int, int]:
-        """For each result that updates an operand in place, by number: that operand."""
+        """Index of a result -> index of the operand that it updates in place."""
         listed = self.attributes.get(UPDATES)
         numbers = listed.get_values() if isinstance(listed, DenseArrayBase) else ()
         return {result: int(number) for result, number in enumerate(numbers) if int(number) >= 0}
 
     @property
     def yielded(self) -> Sequence[SSAValue]:
-        """The values of the body that are the results."""
+        """The values that the body yields as results."""
         last = self.body.block.last_op
         return tuple(last.operands) if isinstance(last, YieldOp) else ()
 
@@ -155,10 +155,10 @@ class DispatchOp(IRDLOperation):
 @irdl_op_definition
 class CollectiveOp(IRDLOperation):
     """
-    A part of a kernel that all workgroups of the dispatch compute together, once.
+    A part of a kernel that all workgroups of the dispatch compute together once.
 
-    Its body is `linalg` on the kernel's buffers; how workgroups and invocations divide it is what
-    the schedule says and the lowering works out.
+    Its body is `linalg` on the kernel's buffers. The schedule and the lowering determine how
+    workgroups and invocations divide it.
     """
 
     name = "schedule.collective"
@@ -175,10 +175,10 @@ class CollectiveOp(IRDLOperation):
 @irdl_op_definition
 class ElementPtrOp(IRDLOperation):
     """
-    The pointer to an element of a row-major memref.
+    Returns the pointer to an element of a row-major memref.
 
-    `schedule.element_ptr %m[%i, %j] : memref<64x40xf16, #spirv.storage_class<Workgroup>>
-    -> !spirv.ptr<f16, Workgroup>`
+    `schedule.element_ptr %m[%i, %j] : memref<64x40xf16, #spirv.storage_class<Workgroup>> ->
+    !spirv.ptr<f16, Workgroup>`
     """
 
     name = "schedule.element_ptr"
@@ -205,14 +205,14 @@ class ElementPtrOp(IRDLOperation):
         assert isinstance(pointer, PointerType)
         if len(self.indices) != memref.get_num_dims():
             raise VerifyException(
-                f"{len(self.indices)} indices for a memref of {memref.get_num_dims()} dimensions"
+                f"{len(self.indices)} indices are given for the {memref.get_num_dims()} dimensions"
             )
         if pointer != PointerType(memref.element_type, memref.memory_space):  # pyright: ignore[reportArgumentType]
             raise VerifyException(f"{pointer} does not point to an element of {memref}")
 
 
 def bit_width(element_type: Attribute) -> int:
-    """Bits of a fixed-size element: an integer, a float, or a vector of one."""
+    """Returns the bits of an integer, float, or vector type."""
     if isinstance(element_type, VectorType):
         return prod(element_type.get_shape()) * bit_width(element_type.element_type)
     assert isinstance(element_type, FixedBitwidthType)
@@ -230,11 +230,11 @@ def _padded_size(size: int, before: int, after: int) -> int:
 @irdl_op_definition
 class FlatViewOp(IRDLOperation):
     """
-    A view of memory as one row, of elements or of vectors of them.
+    A view of memory as one dimension of elements, or of vectors of elements.
 
     `schedule.flat_view %m : memref<64x48xf16, ...> to memref<384xvector<4xi32>, ...>`
 
-    A memref with a dynamic dimension is a row of as many elements as it has: `memref<?xf16>`.
+    A memref with a dynamic dimension becomes `memref<?xf16>` with all elements.
     """
 
     name = "schedule.flat_view"
@@ -260,7 +260,7 @@ class FlatViewOp(IRDLOperation):
         assert isinstance(view, MemRefType)
         same_space = source.memory_space == view.memory_space
         if view.get_num_dims() != 1 or source.has_static_shape() != view.has_static_shape():
-            raise VerifyException(f"a flat view of {source} has one dimension, not {view}")
+            raise VerifyException(f"a flat view must have one dimension, not {view}")
         same_size = not source.has_static_shape() or _size_in_bits(source) == _size_in_bits(view)
         if not same_size or not same_space:
             raise VerifyException(f"{source} cannot be viewed as {view}")
@@ -269,11 +269,11 @@ class FlatViewOp(IRDLOperation):
 @irdl_op_definition
 class PaddedViewOp(IRDLOperation):
     """
-    A memref with zeros around it, which exist for whoever reads it and nowhere in memory.
+    A view of a memref with padding, which is zero and is not in memory.
 
     `schedule.padded_view %m low = [0, 1] high = [0, 2] : memref<4x5xf16> to memref<4x8xf16>`
 
-    With `fill = -11 : i8` it is that number instead of zero.
+    `fill = -11 : i8` gives another padding value.
     """
 
     name = "schedule.padded_view"
@@ -311,12 +311,12 @@ class PaddedViewOp(IRDLOperation):
         assert isinstance(view, MemRefType)
         amounts = (self.low.get_values(), self.high.get_values())
         if any(len(widths) != source.get_num_dims() for widths in amounts):
-            raise VerifyException(f"low and high need a number for each dimension of {source}")
+            raise VerifyException(f"low and high must have a number for each dimension of {source}")
         if any(width < 0 for widths in amounts for width in widths):
             raise VerifyException("a padding cannot be negative")
         if self.fill is not None and self.fill.type != source.element_type:
             raise VerifyException(
-                f"fill is a {self.fill.type}, but the elements of {source} are not"
+                f"fill has type {self.fill.type}, but must have the element type of {source}"
             )
         sizes = zip(source.get_shape(), *amounts, strict=True)
         shape = tuple(_padded_size(*padded) for padded in sizes)
@@ -327,10 +327,10 @@ class PaddedViewOp(IRDLOperation):
 @irdl_op_definition
 class SelectedViewOp(IRDLOperation):
     """
-    The parts of a tensor or memref along its first dimension that have these numbers.
+    A view of selected parts of a tensor or memref along its first dimension.
 
-    `schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xi32> to tensor<5x64xi8>`: element
-    `[i, j]` of the view is `%w[%n[i], j]`. A kernel reads the elements where they lie.
+    `schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xi32> to tensor<5x64xi8>`:
+    element `[i, j]` of the view is `%w[%n[i], j]`. A kernel reads the elements from the source.
     """
 
     name = "schedule.selected_view"
@@ -353,10 +353,12 @@ class SelectedViewOp(IRDLOperation):
         assert isinstance(numbers, TensorType | MemRefType)
         assert isinstance(view, TensorType | MemRefType)
         if numbers.get_num_dims() != 1 or not isinstance(numbers.element_type, IntegerType):
-            raise VerifyException(f"numbers are a row of integers, not {numbers}")
+            raise VerifyException(
+                f"the selected numbers must be one dimension of integers, not {numbers}"
+            )
         shape = (*numbers.get_shape(), *source.get_shape()[1:])
         if view.get_shape() != shape or view.element_type != source.element_type:
-            raise VerifyException(f"parts of {source} at {numbers} are not {view}")
+            raise VerifyException(f"the view of {source} at {numbers} cannot have type {view}")
 
 
 def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:
@@ -369,11 +371,11 @@ def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:
 @irdl_op_definition
 class EachElementOp(IRDLOperation):
     """
-    A function of row, column and element, applied to every element of a cooperative matrix.
+    Applies a function of row, column and element to every element of a cooperative matrix.
 
-    For an argument of the matrix's type the function gets the element of the same place, and any
-    other argument as it is: a buffer, or a value on which all invocations of the scope agree. The
-    device chooses the order of the elements and the invocations that compute them.
+    For an argument with the matrix's type, the function gets the element at the same position.
+    Other arguments (a buffer, or a value that is uniform in the scope) are passed unchanged. The
+    device chooses the order of the elements, and the invocations that compute them.
 
         %r = schedule.each_element %m(%bias, %first) : !spirv.coopmatrix<...> (memref<...>, index)
             -> !spirv.coopmatrix<...> {
@@ -405,17 +407,19 @@ class EachElementOp(IRDLOperation):
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
+            raise VerifyException(
+                f"the result type {after} of {self.name} must equal the operand type {before}"
+            )
         seen = [seen_by_function(before, argument.type) for argument in self.arguments]
         index = IndexType()
         if tuple(self.body.block.arg_types) != (index, index, before.element_type, *seen):
             types = ", ".join(map(str, (before.element_type, *seen)))
-            raise VerifyException(f"the function of {self.name} takes index, index, {types}")
+            raise VerifyException(f"the function of {self.name} must take index, index, {types}")
         _check_yielded(self, self.body, before.element_type)
 
 
 def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
-    """The type of an argument inside the function: a matrix's element, else unchanged."""
+    """Returns the type of an argument inside the function: the element type for a matrix."""
     if isinstance(argument, CooperativeMatrixType) and argument == matrix:
         return argument.element_type
     return argument
@@ -424,7 +428,7 @@ def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
 @irdl_op_definition
 class ReduceRowsOp(IRDLOperation):
     """
-    Each element becomes what combines all elements of its row.
+    Replaces each element by the combination of all elements of its row.
 
         %r = schedule.reduce_rows %m : !spirv.coopmatrix<...> -> !spirv.coopmatrix<...> {
         ^bb0(%x: f32, %y: f32):
@@ -449,8 +453,12 @@ class ReduceRowsOp(IRDLOperation):
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
+            raise VerifyException(
+                f"the result type {after} of {self.name} must equal the operand type {before}"
+            )
         element = before.element_type
         if tuple(self.body.block.arg_types) != (element, element):
-            raise VerifyException(f"the function of {self.name} takes two {element}")
+            raise VerifyException(
+                f"the function of {self.name} must take two arguments of type {element}"
+            )
         _check_yielded(self, self.body, element)

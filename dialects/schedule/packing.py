@@ -1,8 +1,8 @@
 """
-The layout of a packed operand of a contraction, and the operations that pack it.
+Defines the layout of a contraction's packed operand, and the operations that pack it.
 
-A packed operand has its fragments, or the panels of a K tile, one after the other, so that a
-subgroup or a workgroup reads one piece of memory.
+A packed operand stores its fragments, or the panels of a K tile, one after the other, so that a
+subgroup or workgroup reads contiguous memory.
 """
 
 from __future__ import annotations
@@ -65,16 +65,19 @@ class PackingAttr(KeyedAttr):
     """
     Memory layout of a contraction's operand that is packed into fragments or panels.
 
-    `map` leads from the loops, in the order batch, M or N, K, to the operand's dimensions; `sizes`
-    are the loops', DYNAMIC (the least i64) where numbers of the operation say them, and `groups`
-    says how many of each kind there are. So the operand is a matrix of
-    M or N by K for each of a batch. It is cut into fragments of `fragment` elements along M or N
-    and along K, after zeros have made both a multiple of `tile`. A packed operand has the shape
-    batch x fragments along K x fragments along M or N x elements of a fragment; in which order
-    the elements of a fragment lie is the device's own secret, as it distributes them over the
-    invocations of a subgroup. Fragments of one row are panels: K tiles, row after row, and in
-    order. An invocation's share of a fragment is 32-bit words; where `words` are given, they lie
-    in this order instead of the components'.
+    The operand is a batch of matrices M or N by K. Zeros pad M or N and K to multiples of `tile`.
+    Each matrix is divided into fragments of `fragment` elements along M or N and along K. The
+    packed shape is batch x fragments along K x fragments along M or N x elements of a fragment.
+
+    - `map`: affine map from the loops (batch, M or N, K) to the operand's dimensions.
+    - `sizes`: sizes of the loops; DYNAMIC (the least i64) for sizes that an operation's `numbers`
+      give.
+    - `groups`: numbers of loops for batch, for M or N, and for K.
+    - `words`: the order of an invocation's 32-bit words of a fragment, if it is not the components'
+      order.
+
+    The device determines the order of elements in a fragment. A fragment of one row is a panel: K
+    tiles, row by row, with the elements in order.
     """
 
     name = "schedule.packing"
@@ -88,18 +91,18 @@ class PackingAttr(KeyedAttr):
 
     @property
     def fragment_sizes(self) -> tuple[int, int]:
-        """Elements of a fragment along M or N, and along K."""
+        """Numbers of elements of a fragment along M or N, and along K."""
         outer, inner = (size.data for size in self.fragment)
         return outer, inner
 
     @property
     def is_panels(self) -> bool:
-        """Whether elements keep their order: a fragment is one row, which no instruction uses."""
+        """True for panels, whose elements are in order. Their fragments have one row."""
         return self.fragment_sizes[0] == 1
 
     @property
     def loops(self) -> tuple[range, range, range]:
-        """The loops of batch, of M or N, and of K."""
+        """Indices of the loops for batch, for M or N, and for K."""
         batch, outer, inner = (count.data for count in self.groups)
         return (
             range(batch),
@@ -108,27 +111,29 @@ class PackingAttr(KeyedAttr):
         )
 
     def sized(self, numbers: Sequence[Size]) -> PackedSizes:
-        """The sizes, with these numbers for the dynamic ones."""
+        """Returns the sizes, with these numbers in place of the dynamic ones."""
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
-            raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
+            raise UnknownSizeError(
+                f"a packing with {known.count(DYNAMIC)} dynamic sizes needs as many numbers"
+            )
         return PackedSizes(self, tuple(fill_in(known, numbers)))
 
     @property
     def extents(self) -> tuple[int, int, int]:
-        """Sizes of batch, M or N, and K before zeros are added, if they are known."""
+        """Sizes of batch, M or N, and K without padding. All sizes must be static."""
         batch, outer, inner = static(self.sized(()).extents)
         return batch, outer, inner
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """The packed operand's shape, if that is known."""
+        """The packed shape. All sizes must be static."""
         batch, inner, outer, elements = static(self.sized(()).shape)
         return batch, inner, outer, elements
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The packed operand's shape as a type has it: DYNAMIC_INDEX for open sizes."""
+        """The packed shape for a type, with DYNAMIC_INDEX for dynamic sizes."""
         batch, outer, inner = (
             any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
         )
@@ -143,13 +148,15 @@ class PackingAttr(KeyedAttr):
     def verify(self) -> None:
         super().verify()
         if len(self.sizes) != self.map.data.num_dims:
-            raise VerifyException(f"{len(self.sizes)} sizes for {self.map.data.num_dims} loops")
+            raise VerifyException(
+                f"{len(self.sizes)} sizes are given for {self.map.data.num_dims} loops"
+            )
         if sum(count.data for count in self.groups) != len(self.sizes):
             raise VerifyException("groups must add up to the number of loops")
         if any(size.data < 1 for size in self.sizes if size.data != DYNAMIC):
             raise VerifyException("sizes must be positive")
         if sorted(word.data for word in self.words) != list(range(len(self.words))):
-            raise VerifyException("words must be the numbers from 0 in some order")
+            raise VerifyException("words must be a permutation of the numbers from 0")
         for tile, fragment in zip(self.tile, self.fragment, strict=True):
             if tile.data % fragment.data:
                 raise VerifyException(
@@ -159,14 +166,14 @@ class PackingAttr(KeyedAttr):
 
 @dataclass(frozen=True)
 class PackedSizes:
-    """Sizes of a packed operand."""
+    """The sizes of a packed operand, some of which may be symbolic."""
 
     packing: PackingAttr
     sizes: tuple[Size, ...]
 
     @property
     def extents(self) -> tuple[Size, Size, Size]:
-        """Sizes of batch, M or N, and K before zeros are added."""
+        """Sizes of batch, M or N, and K without padding."""
         batch, outer, inner = (
             prod(self.sizes[loop] for loop in loops) for loops in self.packing.loops
         )
@@ -174,7 +181,7 @@ class PackedSizes:
 
     @property
     def shape(self) -> tuple[Size, Size, Size, int]:
-        """The packed operand's shape."""
+        """The packed shape."""
         batch, *extents = self.extents
         outer, inner = (
             ceil_div(extent, tile.data) * (tile.data // fragment.data)
@@ -186,25 +193,27 @@ class PackedSizes:
 
 
 def types_of_result(out: SSAValue) -> list[Attribute]:
-    """Returns the type of an output, which is a result if it is a tensor."""
+    """Returns the result types of an operation that writes `out`, which has one for a tensor."""
     return [out.type] if isinstance(out.type, TensorType) else []
 
 
 def check_result(result: SSAValue | None, out: SSAValue) -> None:
-    """Refuses a result beside a memref, and a tensor without a result."""
+    """Raises `VerifyException` unless there is a result for a tensor, and none for a memref."""
     if (result is not None) != isinstance(out.type, TensorType):
-        raise VerifyException("it has a result if it writes a tensor, and only then")
+        raise VerifyException(
+            "it must have a result if it writes a tensor, and no result if it writes a memref"
+        )
 
 
 def check_numbers(given: Sequence[Any], numbers: Sequence[SSAValue]) -> None:
-    """Refuses more or fewer numbers than there are DYNAMIC sizes."""
+    """Raises `VerifyException` if the count of numbers differs from the count of DYNAMIC sizes."""
     opens = given.count(DYNAMIC)
     if opens != len(numbers):
-        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
+        raise VerifyException(f"{opens} sizes are dynamic, but {len(numbers)} numbers are given")
 
 
 def fill_in(given: Iterable[Any], numbers: Sequence[Size]) -> list[Any]:
-    """Replaces every DYNAMIC size by the next of the numbers."""
+    """Replaces the DYNAMIC sizes by the numbers, in order."""
     left = iter(numbers)
     return [next(left) if size == DYNAMIC else size for size in given]
 
@@ -217,7 +226,7 @@ def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
 def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -> None:
     shape, element = _shape_and_element(operand)
     if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
-        raise VerifyException(f"{packing.map} has not as many results as {operand} dimensions")
+        raise VerifyException(f"{packing.map} must have a result for each dimension of {operand}")
     packed_shape, packed_element = _shape_and_element(packed)
     if packed_shape != packing.dimensions or packed_element != element:
         shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
@@ -228,11 +237,11 @@ def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -
 @irdl_op_definition
 class PackOp(IRDLOperation):
     """
-    A contraction's operand copied into fragments, in the order in which the device holds them.
+    Copies a contraction's operand into fragments, in the device's element order.
 
-    `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16>
-    -> tensor<1x4x2x256xf16>`; on memrefs it has no result. `numbers` are the sizes of loops that
-    the packing leaves open.
+    `schedule.pack %B into %e by <...> : tensor<64x32xf16> into tensor<1x4x2x256xf16> ->
+    tensor<1x4x2x256xf16>`; on memrefs it has no result. `numbers` are the dynamic sizes of the
+    packing.
     """
 
     name = "schedule.pack"
@@ -269,10 +278,10 @@ class PackOp(IRDLOperation):
 @irdl_op_definition
 class PackedViewOp(IRDLOperation):
     """
-    A view of a packed operand as the operand itself, which exists nowhere in memory.
+    A view of a packed operand with the unpacked type. The unpacked operand is not in memory.
 
     `schedule.packed_view %p by <...> : tensor<1x4x2x256xf16> to tensor<64x32xf16>`. `numbers` are
-    the sizes of loops that the packing leaves open.
+    the dynamic sizes of the packing.
     """
 
     name = "schedule.packed_view"

@@ -1,9 +1,9 @@
 """
-Schedules without matrices, as data in the IR.
+Defines schedules of kernels without cooperative matrices, as attributes.
 
-`loops` divides everything that is not a contraction among invocations, `window` exchanges
-neighbours of sliding windows in registers, `rows` streams the other operand of few rows through
-registers once, `attention_lanes` computes an attention by multiply-adds.
+`loops` divides an elementwise operation or reduction among invocations, `window` exchanges
+neighbours of sliding windows between invocations, `rows` multiplies few rows by a matrix that it
+reads once, and `attention_lanes` computes an attention by multiply-adds.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ class LoopsAttr(ScheduleAttr):
     """
     The schedule of a dispatch that is not a contraction.
 
-    `workgroup` is how many invocations a workgroup has, `workgroups` how many of them are launched;
-    they take rows (points of the loops that reductions do not share) in turn until none is left.
-    `elements` is how many neighbouring elements an invocation computes at a time, and loads and
-    stores as a vector where they lie side by side. `reduce` is who computes a reduction: an
-    invocation by itself, the invocations of a subgroup, or the invocations of a workgroup; a row's
-    other loops are divided among the same ones. With `rows` more than 1 a workgroup reduces `rows`
-    times `elements` neighbouring rows side by side: neighbouring invocations belong to neighbouring
-    rows, for arrays in which those lie side by side, and a row has `workgroup / rows` invocations.
-    With `tile` more than 1, elements go through a square of so many by so many in Workgroup memory,
-    for results that lie along another loop than their operands, as a transpose's.
+    - `workgroup`: invocations of a workgroup.
+    - `workgroups`: launched workgroups. They process rows (points of the loops outside of
+      reductions) in turn until all are done.
+    - `elements`: neighbouring elements that an invocation computes at a time, with vector loads and
+      stores if they are contiguous.
+    - `reduce`: what computes a reduction: an invocation, a subgroup or a workgroup. The loops
+      inside of a row are divided in the same way.
+    - `rows`: with more than 1, a workgroup reduces `rows` times `elements` neighbouring rows
+      together, and neighbouring invocations have neighbouring rows. Each row has `workgroup / rows`
+      invocations. This is for arrays in which the rows are contiguous.
+    - `tile`: with more than 1, elements pass through a square tile in Workgroup memory, for results
+      whose contiguous dimension differs from the operands', as in a transpose.
 
         #schedule.loops<workgroup = 64, workgroups = 16, elements = 4, reduce = invocation>
     """
@@ -50,15 +52,15 @@ class LoopsAttr(ScheduleAttr):
         super().verify()
         rows, workgroup, tile = self.rows.data, self.workgroup.data, self.tile.data
         if tile > 1 and (self.reduce.data != "invocation" or rows > 1):
-            raise VerifyException(f"tile = {tile} needs reduce = invocation, without rows")
+            raise VerifyException(f"tile = {tile} needs reduce = invocation and rows = 1")
         if tile > 1 and (workgroup % tile or tile * tile % workgroup):
             raise VerifyException(
-                f"workgroup = {workgroup} is not a number of whole rows of a {tile} by {tile} tile"
+                f"workgroup = {workgroup} does not divide a {tile} by {tile} tile into whole rows"
             )
         if rows == 1:
             return
         if self.reduce.data != "workgroup":
-            raise VerifyException(f"rows = {rows} side by side need reduce = workgroup")
+            raise VerifyException(f"rows = {rows} needs reduce = workgroup")
         lanes = workgroup // rows
         if workgroup % rows or lanes & (lanes - 1):
             raise VerifyException(
@@ -69,11 +71,11 @@ class LoopsAttr(ScheduleAttr):
 @keyed_attr_definition
 class WindowAttr(ScheduleAttr):
     """
-    A subgroup computes neighbours in a row of the result, one for each invocation.
+    The schedule of a sliding window, in which each invocation computes one element of a row.
 
-    It loads the row of the input that they slide over once, and every further element of a window
-    comes from another invocation by a rotation. `outputs` is how many filters an invocation applies
-    to its elements, `subgroups` how many subgroups a workgroup has.
+    A subgroup loads each row of the input once. Invocations get further elements of the window by
+    subgroup rotations. `outputs` is the number of filters that an invocation applies, `subgroups`
+    the number of subgroups in a workgroup.
 
         #schedule.window<outputs = 4, subgroups = 4>
     """
@@ -84,26 +86,29 @@ class WindowAttr(ScheduleAttr):
 
 
 MOST_BYTES = 16
-"""Most bytes of a load."""
+"""Largest number of bytes of a load."""
 
 MOST_DIGITS = 3
-"""Largest number of digits: already more than binary32 needs."""
+"""Largest number of byte digits. More digits would exceed the precision of binary32."""
 
 
 @keyed_attr_definition
 class RowsAttr(ScheduleAttr):
     """
-    Invocations compute `rows` x `columns` elements of the result each, or a part of their sums.
+    The schedule of a product of few rows with a matrix. Each invocation computes `rows` x
+    `columns` elements of the result, or partial sums of them.
 
-    K is divided among `lanes` invocations of a subgroup and among `subgroups[0]` subgroups; the
-    other invocations of a subgroup, and `subgroups[1]` subgroups, have other columns. An invocation
-    takes K in units of one load, of at most `bytes`, of the operand that streams, and `steps` units
-    at a time, so that as many loads are under way. Its columns are the first of `groups` groups,
-    which it computes one after the other: if such a group is all that an invocation has of K, the
-    elements of the rows stay in registers, and the loads of `ahead` groups are under way while one
-    is computed. With `digits` the rows' elements become integers of so many bytes where the other
-    operand's are small integers, of which packed dot products are computed. `within` lanes share
-    each unit: all of them load it, and each computes other elements of it.
+    - `lanes`, `subgroups`: K is divided among `lanes` invocations of a subgroup and among
+      `subgroups[0]` subgroups. The other invocations, and `subgroups[1]` subgroups, have other
+      columns.
+    - `bytes`: largest load of the matrix, the unit in which an invocation processes K.
+    - `steps`: units that are loaded at a time.
+    - `groups`: groups of columns that an invocation computes one after the other. If an invocation
+      has only one such unit of K, the elements of the rows stay in registers.
+    - `ahead`: groups whose loads are issued early in this case.
+    - `digits`: with a number, elements of the rows become integers of so many bytes, for packed dot
+      products with a matrix of small integers.
+    - `within`: invocations that load the same unit, each for other elements.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """
@@ -123,18 +128,16 @@ class RowsAttr(ScheduleAttr):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Subgroups of a workgroup, along K and along the columns."""
+        """Numbers of subgroups in a workgroup along K and along the columns."""
         along_k, along_columns = (count.data for count in self.subgroups)
         return along_k, along_columns
 
     def verify(self) -> None:
         super().verify()
         if self.digits.data not in (0, 2, MOST_DIGITS):
-            raise VerifyException(
-                f"digits is {self.digits.data}: 0, 2 or {MOST_DIGITS} are possible"
-            )
+            raise VerifyException(f"digits is {self.digits.data}, must be 0, 2 or {MOST_DIGITS}")
         if self.bytes.data > MOST_BYTES:
-            raise VerifyException(f"bytes is {self.bytes.data}: a load has at most {MOST_BYTES}")
+            raise VerifyException(f"bytes is {self.bytes.data}, must be at most {MOST_BYTES}")
 
 
 ACROSS = ("keys", "rows")
@@ -145,11 +148,14 @@ class AttentionLanesAttr(ScheduleAttr):
     """
     The schedule of an attention by multiply-adds.
 
-    `lanes` invocations of a subgroup share a key: each multiplies its part of it with `rows`
-    queries, and they add up what they have. `keys` are loaded at a time. A workgroup has
-    `subgroups`; its groups of lanes lie `across` keys, all with the same queries, or across rows of
-    the result, all with the same keys. `ahead` says what is loaded a step before it is used: 0
-    nothing, 1 keys, 2 keys and values.
+    - `lanes`: invocations of a subgroup that share a key. Each multiplies its part of the key with
+      the queries, and they add their sums.
+    - `rows`: queries of an invocation.
+    - `keys`: keys that are loaded at a time.
+    - `subgroups`: subgroups of a workgroup.
+    - `across`: what differs between the groups of `lanes` invocations: `keys` (for the same
+      queries) or `rows` of the result (for the same keys).
+    - `ahead`: what is loaded one step early: 0 nothing, 1 keys, 2 keys and values.
 
         #schedule.attention_lanes<rows = 4, lanes = 8, keys = 2, subgroups = 4, across = keys>
     """

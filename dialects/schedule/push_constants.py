@@ -1,18 +1,18 @@
 """
-Push constants: numbers that a launch says, and dynamic sizes of a kernel's arguments.
+Defines push constants: numbers that a launch gives, and dynamic sizes of a kernel's arguments.
 
     spirv.GlobalVariable @f_numbers {schedule.numbers} :
       !spirv.ptr<!spirv.struct<(f32 [0], i32 [4]), Block>, PushConstant>
     gpu.launch_func @f::@f ... {schedule.numbers = [0.25 : f32, 3 : i32]}
 
-The launch's attribute has a number for each member of the block, in their order; a number of fewer
-bits than 32 is passed as a word.
+The launch's attribute has a number for each member of the block, in order. A number of fewer than
+32 bits is passed as a 32-bit word.
 
     spirv.GlobalVariable @f_sizes {schedule.sizes = [array<i64: 0, 1>]} :
       !spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>
 
-says that the first member is dimension 1 of argument 0. The caller fills the block from the shapes
-of the buffers that it binds; for an argument of type `index`, dimension 0 is the number itself.
+The first member of this block is dimension 1 of argument 0. The caller fills the block from the
+shapes of the bound buffers. For an argument of type `index`, dimension 0 is the number itself.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
 
 NUMBERS = "schedule.numbers"
-"""The attribute of a block of push constants, and of a launch."""
+"""Attribute of a push-constant block that launches fill, and of a launch with the numbers."""
 
 NUMBER_BYTES = 4
-"""Bytes of a member of the block."""
+"""Size in bytes of a number in the block."""
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:
-    """Mark a push-constant block whose numbers are given by launches."""
+    """Marks a push-constant block as one whose numbers launches give."""
     variable.attributes[NUMBERS] = UnitAttr()
 
 
 def numbers_of(launch: Operation) -> list[tuple[str, int | float]]:
-    """The type and the value of each number that a launch passes."""
+    """Returns the type (`f32` or `i32`) and value of each number that a launch passes."""
     given = launch.attributes.get(NUMBERS)
     if not isinstance(given, ArrayAttr):
         return []
@@ -54,25 +54,25 @@ def _number(attribute: Attribute) -> tuple[str, int | float]:
 
 
 def bytes_of(numbers: list[tuple[str, int | float]]) -> bytes:
-    """The block that holds these numbers, little endian."""
+    """Returns the bytes of a block with these numbers, little-endian."""
     return b"".join(struct.pack("<f" if kind == "f32" else "<i", n) for kind, n in numbers)
 
 
 SIZES = "schedule.sizes"
-"""The attribute of a push-constant variable: argument and dimension of each member."""
+"""Attribute of a push-constant block: the argument and dimension whose size each member is."""
 
 SIZE_BYTES = 4
-"""A size is an unsigned 32-bit integer."""
+"""Size in bytes of a member, an unsigned 32-bit integer."""
 
 
 def mark_sizes(variable: GlobalVariableOp, sizes: Sequence[tuple[int, int]]) -> None:
-    """Notes on a push-constant block which sizes its members are."""
+    """Records the (argument, dimension) of each member in a push-constant block."""
     pairs = [DenseArrayBase.from_list(i64, list(pair)) for pair in sizes]
     variable.attributes[SIZES] = ArrayAttr(pairs)
 
 
 def sizes_of(module: ModuleOp, entry: str) -> list[tuple[int, int]]:
-    """The (argument, dimension) behind each push constant of an entry point, in their order."""
+    """Returns the (argument, dimension) of each push constant of an entry point, in order."""
     interface: set[str] = set()
     for op in module.body.block.ops:
         if isinstance(op, EntryPointOp) and op.fn.string_value() == entry:

@@ -1,15 +1,14 @@
 """
-Sizes that are known only when a program runs, as expressions of its buffers' dimensions.
+Represents sizes that are known only at run time, as expressions of buffers' dimensions.
 
-A `Size` is an `int` where it is known, and else a `SymbolicSize`: a polynomial over `Extent`s, the
-dynamic dimensions of tensors and buffers, and over quotients and minima of such polynomials. Sums,
-differences and products of sizes are sizes; `//` by a positive number is exact; by another symbolic
-size it divides where that leaves no rest whatever the sizes are. Two sizes are equal if their
-expressions are: such sizes are equal whatever they are, and others may be by chance.
+A `Size` is an `int` if it is known, else a `SymbolicSize`: a polynomial over `Extent`s (dynamic
+dimensions of tensors and buffers) and over quotients and minima of polynomials. `+`, `-` and `*`
+of sizes are sizes. `//` by a positive number is exact; `//` by a symbolic size works only if the
+remainder is always 0. Two sizes are equal if their expressions are equal.
 
-Nothing else is defined. A symbolic size has no order, no rest, no truth and no value as a number,
-so none can be mistaken for another. Code that chooses asks for the `typical` size; code that must
-be right asks what holds for every size: `surely_below`, `is_multiple`, `common_divisor`.
+A symbolic size has no order, remainder, truth value or numeric value, so that it cannot be
+mistaken for a number. Use `typical` for heuristics. Use `surely_below`, `is_multiple` and
+`common_divisor` for facts that hold for every size.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
 TYPICAL = 512
-"""The size that choices assume for a dynamic size."""
+"""The value of a dynamic size that heuristics assume."""
 
 TYPICAL_SIZE = "schedule.typical_size"
-"""The attribute of a module whose dynamic sizes are typically of another number."""
+"""Attribute of a module with another value in place of `TYPICAL`."""
 
 
 class UnknownSizeError(ArithmeticError):
-    """Raised if the number of a symbolic size is needed."""
+    """Raised if the numeric value of a symbolic size is needed."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """A dynamic dimension of a tensor or buffer; of a number of type `index`, the number itself."""
+    """A dynamic dimension of a tensor or buffer, or a value of type `index`."""
 
     value: SSAValue
     dimension: int
@@ -94,7 +93,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Least:
-    """The lesser of an expression and a number."""
+    """The minimum of an expression and a number."""
 
     value: SymbolicSize
     limit: int
@@ -120,7 +119,7 @@ class Least:
 
 Atom: TypeAlias = Extent | Quotient | Least
 Monomial: TypeAlias = tuple[Atom, ...]
-"""A product of atoms, ordered by `_rank`; of none, 1."""
+"""A product of atoms, sorted by `_rank`. The empty product is 1."""
 
 _NUMBERS: WeakKeyDictionary[SSAValue, int] = WeakKeyDictionary()
 _COUNTER = count()
@@ -128,9 +127,9 @@ _COUNTER = count()
 
 def _rank(atom: Atom) -> tuple[Any, ...]:
     """
-    Sort key of atoms: equal for equal atoms, and the same in every run of the same program.
+    Returns a sort key of an atom that is the same in every run of a program.
 
-    Values are numbered at first use, because their hashes differ between processes.
+    Values are numbered at first use, since their hashes differ between processes.
     """
     if isinstance(atom, Extent):
         if atom.value not in _NUMBERS:
@@ -146,21 +145,21 @@ def _ranks(size: SymbolicSize) -> tuple[Any, ...]:
 
 
 class SymbolicSize:
-    """A size that is known only when the program runs; see the module."""
+    """A size that is known only at run time, as a polynomial of atoms."""
 
     __slots__ = ("_hash", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
-    """Each product of atoms with its factor, which is not 0; one product at least has an atom."""
+    """Pairs of a product of atoms and its nonzero factor. At least one product has an atom."""
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms
-        # Expressions hold expressions, and all are keys: without this, most of a compiler's time.
+        # Cached, since nested expressions are keys of dictionaries, and hashing them is slow.
         self._hash = hash(frozenset(terms))
 
     @property
     def typical(self) -> int:
-        """The size that choices are made for."""
+        """The value of the size that heuristics assume."""
         total = 0
         for atoms, factor in self.terms:
             for atom in atoms:
@@ -170,17 +169,17 @@ class SymbolicSize:
 
     @property
     def content(self) -> int:
-        """The largest number that divides the size, whatever its dynamic dimensions are."""
+        """The largest number that divides the size for all values of its extents."""
         return gcd(*(factor for _, factor in self.terms))
 
     @property
     def extents(self) -> tuple[Extent, ...]:
-        """The dimensions that it is computed from, in order."""
+        """The dynamic dimensions that the size depends on, in order."""
         atoms = (atom for atoms, _ in self.terms for atom in atoms)
         return tuple(dict.fromkeys(extent for atom in atoms for extent in atom.extents))
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
-        """Returns the size with other sizes in the place of some extents."""
+        """Returns the size with some extents replaced by other sizes."""
         total: Size = 0
         for atoms, factor in self.terms:
             term: Size = factor
@@ -197,8 +196,8 @@ class SymbolicSize:
 
     def __bool__(self) -> bool:
         raise UnknownSizeError(
-            "whether a dynamic size is 0 is known only when the program runs: compare its "
-            "`typical` size to choose, or ask `surely_below(0, size)`"
+            "a dynamic size has no truth value before the program runs: compare its `typical` "
+            "size in a heuristic, or use `surely_below(0, size)`"
         )
 
     def __add__(self, other: Size) -> Size:
@@ -233,15 +232,18 @@ class SymbolicSize:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        """Raises `UnknownSizeError` for a divisor that may be 0, or leaves a rest."""
+        """
+        Divides and rounds down. Raises `UnknownSizeError` if the divisor is less than 1, or if it
+        is symbolic and the remainder may be nonzero.
+        """
         if not isinstance(other, int | SymbolicSize):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented
         if isinstance(other, SymbolicSize):
             quotient = exact_quotient(self, other)
             if quotient is None:
                 raise UnknownSizeError(
-                    "whether one dynamic size divides another is known only when the program "
-                    "runs: ask `exact_quotient`, or divide `typical` sizes to choose"
+                    "a dynamic size may not divide another one: use `exact_quotient`, or divide "
+                    "`typical` sizes in a heuristic"
                 )
             return quotient
         if other < 1:
@@ -254,13 +256,13 @@ class SymbolicSize:
                 # -x / n rounded down is -(x / n rounded up).
                 return _size(whole) - ceil_div(-rest, other)
             if True in signs:
-                # Apart from the whole, the rest may be negative: kernels divide natural numbers.
+                # The rest alone may be negative, but kernels can only divide natural numbers.
                 return symbol(Quotient(self, other))
             return _size(whole) + _size({(Quotient(rest, other),): 1})
         return _size(whole) + rest // other
 
     def written(self, name: Callable[[Extent], object]) -> str:
-        """The expression as text; `name` gives the names of extents."""
+        """Returns the expression as text. `name` returns the name of an extent."""
         text = ""
         for atoms, factor in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             parts = [atom.written(name) for atom in atoms]
@@ -274,7 +276,7 @@ class SymbolicSize:
         return text
 
     def __str__(self) -> str:
-        """The expression with the model's names of sizes, `?` for those without a name."""
+        """Returns the expression with the model's names of sizes; `?` if an extent has no name."""
         named = all(extent.name for extent in self.extents)
         return self.written(lambda extent: extent.name) if named else "?"
 
@@ -285,7 +287,7 @@ Size: TypeAlias = int | SymbolicSize
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
-    """The size with these terms; a plain number if only a number is left."""
+    """Makes a size from terms: a number if no term has an atom."""
     kept = {atoms: factor for atoms, factor in terms.items() if factor}
     if not set(kept) - {()}:
         return kept.get((), 0)
@@ -297,17 +299,17 @@ def _terms(size: Size) -> Iterable[tuple[Monomial, int]]:
 
 
 def symbol(atom: Atom) -> SymbolicSize:
-    """The size that is one atom."""
+    """Returns the size that consists of one atom."""
     return SymbolicSize((((atom,), 1),))
 
 
 def is_dynamic(size: object) -> TypeIs[SymbolicSize]:
-    """Whether a size is known only when the program runs."""
+    """True if a size is known only at run time."""
     return isinstance(size, SymbolicSize)
 
 
 def typical(size: Size) -> int:
-    """Returns the size for which schedules are chosen; a known size is its own."""
+    """Returns the value of a size that heuristics assume; the exact value of a known size."""
     return size.typical if isinstance(size, SymbolicSize) else size
 
 
@@ -316,19 +318,19 @@ def least(size: int, limit: int) -> int: ...
 @overload
 def least(size: Size, limit: int) -> Size: ...
 def least(size: Size, limit: int) -> Size:
-    """The minimum of a size and a known number."""
+    """Returns the minimum of a size and a number."""
     return symbol(Least(size, limit)) if isinstance(size, SymbolicSize) else min(size, limit)
 
 
 def lesser(a: Size, b: Size) -> Size:
-    """The minimum of two sizes."""
+    """Returns the minimum of two sizes."""
     if surely_below(a, b + 1):
         return a
     return b if surely_below(b, a) else b + least(a - b, 0)
 
 
 def greater(a: Size, b: Size) -> Size:
-    """The maximum of two sizes."""
+    """Returns the maximum of two sizes."""
     return a + b - lesser(a, b)
 
 
@@ -337,12 +339,12 @@ def ceil_div(size: int, divisor: int) -> int: ...
 @overload
 def ceil_div(size: Size, divisor: int) -> Size: ...
 def ceil_div(size: Size, divisor: int) -> Size:
-    """`size / divisor`, rounded up."""
+    """Returns `size / divisor`, rounded up."""
     return (size + (divisor - 1)) // divisor
 
 
 def exact_quotient(size: Size, divisor: Size) -> Size | None:
-    """`size / divisor`, both nonzero, if that never leaves a remainder; else None."""
+    """Returns `size / divisor` if the remainder is always 0; else None. `size` is nonzero."""
     if divisor == 0:
         return None
     atoms, number = max(_terms(divisor), key=_degree)
@@ -362,42 +364,42 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
 
 
 def _degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Orders the terms of a polynomial so that products are ordered as their factors are."""
+    """Returns a sort key under which products of terms are ordered like their factors."""
     return (len(term[0]), sorted(map(_rank, term[0]), reverse=True))
 
 
 def static(sizes: Iterable[Size]) -> tuple[int, ...]:
-    """The sizes as numbers; raises `UnknownSizeError` if one is not known."""
+    """Returns the sizes as numbers. Raises `UnknownSizeError` if a size is symbolic."""
     numbers: list[int] = []
     for size in sizes:
         if isinstance(size, SymbolicSize):
-            raise UnknownSizeError("a size is known only when the program runs: it must be static")
+            raise UnknownSizeError("a size must be static, but is known only when the program runs")
         numbers.append(size)
     return tuple(numbers)
 
 
 def surely_below(a: Size, b: Size) -> bool:
-    """Whether a < b for all values of the sizes, including 0."""
+    """True if a < b for all values of the extents, including 0."""
     return _is_natural(b - a - 1)
 
 
 def _is_natural(size: Size) -> bool:
-    """Whether a size is certainly 0 or more: a sum of products of natural numbers."""
+    """True if a size is at least 0 for all extents, since all of its factors are."""
     return all(
         factor >= 0 and all(atom.is_natural for atom in atoms) for atoms, factor in _terms(size)
     )
 
 
 def common_divisor(*sizes: Size) -> int:
-    """Returns the largest number that divides all sizes at all values; 0 if all are 0."""
+    """Returns the largest number that divides all sizes for all values; 0 if all sizes are 0."""
     return gcd(*(size.content if isinstance(size, SymbolicSize) else size for size in sizes))
 
 
 def is_multiple(size: Size, divisor: int) -> bool:
-    """Whether a number divides a size for all values of the sizes."""
+    """True if a number divides a size for all values of its extents."""
     return common_divisor(size) % divisor == 0
 
 
 def named_sizes(sizes: Iterable[Size]) -> str:
-    """Writes sizes as `MxN`, for names; D stands for a size that is not known."""
+    """Returns sizes as a text for names, `MxN`, with `D` for a symbolic size."""
     return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)

@@ -1,8 +1,8 @@
 """
 The `spirv` dialect: SPIR-V for compute, in MLIR's textual syntax.
 
-Each module here declares a family of instructions. A module is imported when it is used: by name in
-a text that is parsed, or by Python's `import`.
+Each module of this package declares a family of instructions. A module is imported on first use:
+when a parsed text contains one of its names, or by Python's `import`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 signatures.install()
 on_demand.install()
 
-# A constant in the generic syntax is read by xDSL's own parser.
+# xDSL's parser reads constants in the generic syntax.
 dense_literals.install()
 fast_text.install()
 string_literals.install()
@@ -37,7 +37,7 @@ kept_bodies.install()
 
 def operation_name(cls: str) -> str:
     """
-    The operation's name that follows from a class's.
+    Returns the operation's name for a class name.
 
     >>> operation_name("IAddOp"), operation_name("GLExpOp")
     ('spirv.IAdd', 'spirv.GL.Exp')

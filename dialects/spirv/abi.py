@@ -1,9 +1,9 @@
 """
-Attributes for the needs of a module, the features of a target, and the launch of an entry point.
+Attributes for a module's requirements, a target's features, and an entry point's launch.
 
-These are MLIR's own attributes in MLIR's spelling. These attributes are not instructions: the
-version, capability and extension triple becomes the header and the first instructions of a binary;
-the others are for passes. A parameter that has its default value is not printed, as in MLIR.
+The attributes and their spelling are MLIR's. The version, capability and extension triple becomes
+the header and first instructions of a binary. The other attributes are for passes. As in MLIR,
+parameters with default values are not printed.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ CLIENT_APIS = ("Metal", "OpenCL", "Vulkan", "WebGPU", "Unknown")
 
 @irdl_attr_definition
 class VersionAttr(Data[tuple[int, int]]):
-    """A version of SPIR-V, major and minor: `#spirv.version<v1.6>`."""
+    """A version of SPIR-V (major, minor), written `#spirv.version<v1.6>`."""
 
     name = "spirv.version"
 
     @classmethod
     def parse_version(cls, parser: AttrParser) -> tuple[int, int]:
-        """`v1.6`, one word to the lexer."""
+        """Parses `v1.6`, which is one token of the lexer."""
         start = parser.pos
         text = parser.parse_identifier(context_msg=": a version such as v1.6")
         major, dot, minor = text.removeprefix("v").partition(".")
@@ -73,7 +73,7 @@ class VersionAttr(Data[tuple[int, int]]):
 
     @property
     def text(self) -> str:
-        """`v1.6`."""
+        """The version as text, such as `v1.6`."""
         return f"v{self.data[0]}.{self.data[1]}"
 
     @classmethod
@@ -93,12 +93,14 @@ class ExtensionAttr(Data[str]):
 
     @classmethod
     def parse_extension(cls, parser: AttrParser) -> str:
-        """`SPV_KHR_cooperative_matrix`."""
+        """Parses an extension's name, such as `SPV_KHR_cooperative_matrix`."""
         start = parser.pos
         text = parser.parse_identifier(context_msg=": an extension's name")
         if not text.startswith("SPV_"):
             parser.raise_error(
-                f"{text!r} is not an extension's name: those begin with SPV_", start, parser.pos
+                f"{text!r} is not an extension's name, which must begin with SPV_",
+                start,
+                parser.pos,
             )
         return text
 
@@ -166,12 +168,12 @@ def _parse_string(parser: AttrParser) -> StringAttr:
 
 
 Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
-"""The reader and the printer of a value."""
+"""The parser and the printer of a value."""
 
 
 def _enumerant(cls: type[EnumerationAttr[Any]]) -> Spelling:
     def parse(parser: AttrParser) -> Attribute:
-        """`<Subgroup>` as MLIR prints it, or the whole attribute, `#spirv.scope<Subgroup>`."""
+        """Parses `<Subgroup>`, or the whole attribute `#spirv.scope<Subgroup>`."""
         whole = parser.parse_optional_attribute()
         return cls(cls.parse_parameter(parser)) if whole is None else whole
 
@@ -199,7 +201,7 @@ def _optional_integer(value: int | None) -> IntAttr | NoneAttr:
 
 @keyed_attr_definition
 class LinkageAttributesAttr(KeyedAttr):
-    """A symbol of another module, or for one: `<linkage_name = "f", linkage_type = <Import>>`."""
+    """Imports or exports a symbol: `<linkage_name = "f", linkage_type = <Import>>`."""
 
     name = "spirv.linkage_attributes"
     linkage_name: StringAttr = key(_parse_string, Printer.print_attribute, converter=StringAttr)
@@ -207,7 +209,7 @@ class LinkageAttributesAttr(KeyedAttr):
 
 
 def _name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
-    """The spelling of an enumerant without brackets."""
+    """Returns the parser and printer of an enumerant without angle brackets."""
     return (
         lambda parser: cls(cls.parse_enumerant(parser)),
         lambda printer, value: printer.print_string(cls.spell(value.data)),
@@ -225,7 +227,7 @@ class CacheControlLoadAttr(KeyedAttr):
 
 @keyed_attr_definition
 class CacheControlStoreAttr(KeyedAttr):
-    """The decoration CacheControlStoreINTEL, with `store_cache_control = WriteBack`."""
+    """The decoration CacheControlStoreINTEL, with `store_cache_control = WriteBack` or others."""
 
     name = "spirv.cache_control_store_intel"
     cache_level: IntAttr = integer(converter=IntAttr)
@@ -237,7 +239,7 @@ class EntryPointABIAttr(KeyedAttr):
     """
     Launch parameters of a kernel: `#spirv.entry_point_abi<workgroup_size = [32, 1, 1]>`.
 
-    On a function, under the name `spirv.entry_point_abi`.
+    A function has this attribute under the name `spirv.entry_point_abi`.
     """
 
     name = "spirv.entry_point_abi"
@@ -294,7 +296,7 @@ class InterfaceVarABIAttr(ParametrizedAttribute):
 
 @keyed_attr_definition
 class CooperativeMatrixPropertiesAttr(KeyedAttr):
-    """One row of a device's cooperative matrix properties, as VkCooperativeMatrixPropertiesKHR."""
+    """A row of a device's cooperative matrix properties (VkCooperativeMatrixPropertiesKHR)."""
 
     name = "spirv.coop_matrix_props_khr"
     m_size: IntAttr = integer(converter=IntAttr)
@@ -324,7 +326,7 @@ class CooperativeMatrixPropertiesAttr(KeyedAttr):
 
 @keyed_attr_definition
 class ResourceLimitsAttr(KeyedAttr):
-    """A device's limits; a missing limit has Vulkan's smallest allowed value."""
+    """The limits of a device. The default of each limit is Vulkan's required minimum."""
 
     name = "spirv.resource_limits"
     max_compute_shared_memory_size: IntAttr = integer(converter=IntAttr, default=16384)
@@ -348,7 +350,7 @@ class TargetEnvAttr(ParametrizedAttribute):
     """
     A target: `#spirv.target_env<#spirv.vce<...>, api=Vulkan, NVIDIA:DiscreteGPU, #spirv...>`.
 
-    Client API, vendor, device type and device id may be missing; the limits may not.
+    Client API, vendor, device type and device id are optional, the limits are not.
     """
 
     name = "spirv.target_env"

@@ -1,7 +1,7 @@
 """
-Arithmetic (SPIR-V 3.42.13): integer, floating-point, and the products of vectors and matrices.
+Arithmetic (SPIR-V 3.42.13): integer, floating-point, and products of vectors and matrices.
 
-Addition, subtraction, multiplication, division and negation also take cooperative matrices (CM-26).
+Elementwise operations also accept cooperative matrices (CM-26).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, MatrixType, S
 
 
 class BinaryArithmetic(BinaryOperation, ABC):
-    """Computes component by component; `FLOATING` and `MATRICES` give the operand types."""
+    """Elementwise arithmetic. `FLOATING` and `MATRICES` determine the allowed operand types."""
 
     FLOATING: ClassVar[bool]
     MATRICES: ClassVar[bool] = False
@@ -46,31 +46,31 @@ class BinaryArithmetic(BinaryOperation, ABC):
 
 
 class IntegerArithmetic(IntegerBinary, IntegerFoldable, ABC):
-    """Modulo 2^width on integers, whatever the types' signedness."""
+    """Arithmetic modulo 2^width on integers of any signedness."""
 
 
 class UnsignedArithmetic(BinaryArithmetic, IntegerFoldable, ABC):
-    """Arithmetic on integers of one type, without sign."""
+    """Arithmetic on integers of one type, which are read as unsigned."""
 
     FLOATING: ClassVar[bool] = False
 
 
 class FloatArithmetic(BinaryArithmetic, ABC):
-    """Arithmetic on IEEE floats."""
+    """Arithmetic on IEEE 754 floats."""
 
     FLOATING: ClassVar[bool] = True
 
 
 class IAddOp(IntegerArithmetic, compute=operator.add, neutral=0, matrices=True, commutative=True):
-    """Integer addition, wrapping."""
+    """Integer addition modulo 2^width."""
 
 
 class ISubOp(IntegerArithmetic, compute=operator.sub, neutral=0, matrices=True):
-    """Integer subtraction, wrapping."""
+    """Integer subtraction modulo 2^width."""
 
 
 class IMulOp(IntegerArithmetic):
-    """Integer multiplication, low half."""
+    """Integer multiplication modulo 2^width."""
 
     COMPUTE: ClassVar[Compute] = operator.mul
     NEUTRAL: ClassVar[int | None] = 1
@@ -81,7 +81,7 @@ class IMulOp(IntegerArithmetic):
 
 # fmt: off
 class SDivOp(IntegerArithmetic, signed=True, compute=divide, neutral=1, matrices=True):
-    """Signed division, toward zero."""
+    """Signed division, rounded toward zero."""
 class UDivOp(UnsignedArithmetic, compute=operator.floordiv, neutral=1, matrices=True):
     """Unsigned division."""
 class SRemOp(IntegerArithmetic, signed=True, compute=lambda a, b: a - b * divide(a, b)):
@@ -99,7 +99,7 @@ class FModOp(FloatArithmetic): """Floating-point remainder with the sign of the 
 
 
 class SNegateOp(IntegerUnary, IntegerFoldable):
-    """Two's complement negation; cooperative matrices too."""
+    """Two's complement negation of integers, or of cooperative matrices."""
 
     SIGNED: ClassVar[bool] = True
     COMPUTE: ClassVar[Compute] = operator.neg
@@ -108,7 +108,7 @@ class SNegateOp(IntegerUnary, IntegerFoldable):
 
 
 class FNegateOp(UnaryOperation):
-    """Inverts the sign bit; cooperative matrices too."""
+    """Inverts the sign bit of floats, or of the components of cooperative matrices."""
 
     assembly_format = "$operand attr-dict `:` type($result)"
 
@@ -117,7 +117,7 @@ class FNegateOp(UnaryOperation):
 
 
 class ExtendedArithmetic(SPIRVOp, ABC):
-    """Both halves of an integer result: `spirv.X %a, %b : !spirv.struct<(low, high)>`."""
+    """Arithmetic with both halves of the result: `spirv.X %a, %b : !spirv.struct<(low, high)>`."""
 
     operand_1 = operand_def()
     operand_2 = operand_def()
@@ -135,7 +135,7 @@ class ExtendedArithmetic(SPIRVOp, ABC):
         type_, members = self.operand_1.type, self.result.type.member_types
         if [self.operand_2.type, *members] != [type_] * 3:
             raise VerifyException(
-                f"{self.name} has one type for both operands and both members of the result, "
+                f"{self.name} must have the same type for operands and members of the result, "
                 f"not {type_}, {self.operand_2.type} and {self.result.type}"
             )
 
@@ -166,7 +166,7 @@ def _expect(op: Operation, what: str, expected: Attribute, actual: Attribute) ->
 
 
 class VectorTimesScalarOp(SPIRVOp):
-    """`spirv.VectorTimesScalar %v, %s : (vector<4xf32>, f32) -> vector<4xf32>`."""
+    """A vector times a scalar: `spirv.VectorTimesScalar %v, %s : (vector<4xf32>, f32) -> ...`."""
 
     vector = operand_def()
     scalar = operand_def()
@@ -295,7 +295,7 @@ class TransposeOp(SPIRVOp):
 
 
 class DotOp(SPIRVOp):
-    """The dot product of two float vectors, bfloat16 ones included (BF-02, BF-08)."""
+    """The dot product of two float vectors, including bfloat16 vectors (BF-02, BF-08)."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     vector_1 = operand_def(T)
@@ -313,6 +313,6 @@ class DotOp(SPIRVOp):
         _expect(self, "result", vector.element_type, self.result.type)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """BF-02: the capability of a product of bfloat16."""
+        """Returns the capability for a bfloat16 product (BF-02)."""
         if isinstance(self.result.type, BFloat16Type):
             yield Capability.BFloat16DotProductKHR, f"{self.name} on bf16"

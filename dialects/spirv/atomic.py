@@ -1,8 +1,8 @@
 """
-Atomics (SPIR-V 3.42.18): indivisible reads and writes, with a scope and semantics.
+Atomics (SPIR-V 3.42.18): atomic accesses to memory, with a scope and semantics.
 
-`spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`;
-the type of the values follows an untyped pointer's: `!spirv.untyped_ptr<StorageBuffer>, i32`.
+`spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`.
+The types after an untyped pointer include the values': `!spirv.untyped_ptr<StorageBuffer>, i32`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PREDICATES: dict[str, Predicate] = {
 
 @irdl_custom_directive
 class PointerAndValues(CustomDirective):
-    """`T`, or `T, V` where the pointer is untyped; values have the pointee's type."""
+    """Syntax of the types: the pointer's type, then the values' type if the pointer is untyped."""
 
     operands: TypeDirective
 
@@ -72,7 +72,7 @@ class PointerAndValues(CustomDirective):
 
 @irdl_custom_directive
 class PointerAndPointee(PointerAndValues):
-    """As `PointerAndValues`, for operations that give the pointee's old value."""
+    """Like `PointerAndValues`, for operations whose result is the old value."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -83,9 +83,9 @@ class PointerAndPointee(PointerAndValues):
 
 class AtomicOperation(SPIRVOp, ABC):
     """
-    A pointer, a scope, one or two semantics, and values of the pointee's type.
+    An atomic: a pointer, a scope, one or two semantics, and values of the pointee type.
 
-    Values follow the pointer in the syntax.
+    In the syntax, the values follow the pointer.
     """
 
     COMPONENT: ClassVar[str] = "integer"
@@ -96,7 +96,7 @@ class AtomicOperation(SPIRVOp, ABC):
 
     @property
     def _value_type(self) -> Attribute:
-        """The pointee, or the type of the values if the pointer is untyped."""
+        """Returns the pointee type, or the values' type if the pointer is untyped."""
         type_ = self.operands[0].type
         if isinstance(type_, PointerType):
             return type_.pointee
@@ -106,23 +106,23 @@ class AtomicOperation(SPIRVOp, ABC):
         type_, pointee = self.operands[0].type, self._value_type
         if not _PREDICATES[self.COMPONENT](pointee):
             raise VerifyException(
-                f"{self.name} works on {self.COMPONENT} scalars, not through {type_}"
+                f"{self.name} needs a pointer to {self.COMPONENT} scalars, not {type_}"
             )
         for value in (*self.operands[1:], *self.results):
             if value.type != pointee:
                 raise VerifyException(
-                    f"{self.name}: values have the pointee's type {pointee}, not {value.type}"
+                    f"{self.name}: values must have the pointee type {pointee}, not {value.type}"
                 )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Atomics on 64-bit integers need Int64Atomics."""
+        """Returns Int64Atomics for 64-bit integers."""
         type_ = self._value_type
         if isinstance(type_, IntegerType) and type_.width.data == 64:
             yield Capability.Int64Atomics, f"{self.name} on 64 bits"
 
 
 class AtomicUpdate(AtomicOperation, ABC):
-    """Replaces the value in memory by an operation on it, and gives the old one."""
+    """Combines the value in memory with an operand, and returns the old value."""
 
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
@@ -141,7 +141,7 @@ class AtomicUpdate(AtomicOperation, ABC):
 
 
 class AtomicStep(AtomicOperation, ABC):
-    """An atomic without a value operand: reads, or adds or subtracts one."""
+    """An atomic without a value operand: a read, an increment or a decrement."""
 
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
@@ -159,7 +159,7 @@ class AtomicStep(AtomicOperation, ABC):
 
 
 class AtomicCompare(AtomicOperation, ABC):
-    """Writes the value if memory holds the comparator, and gives what memory held."""
+    """Writes the value if memory equals the comparator, and returns the old value."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "memory": "memory_scope",
@@ -216,9 +216,9 @@ class AtomicLoadOp(AtomicStep, component="numerical"): """Reads the value atomic
 class AtomicIIncrementOp(AtomicStep): """Adds one; the result is the old value."""
 class AtomicIDecrementOp(AtomicStep): """Subtracts one; the result is the old value."""
 class AtomicExchangeOp(AtomicUpdate, component="numerical"):
-    """Writes the value; the result is the old one."""
-class AtomicIAddOp(AtomicUpdate): """Adds the value; the result is the old one."""
-class AtomicISubOp(AtomicUpdate): """Subtracts the value; the result is the old one."""
+    """Writes the value; the result is the old value."""
+class AtomicIAddOp(AtomicUpdate): """Adds the operand; the result is the old value."""
+class AtomicISubOp(AtomicUpdate): """Subtracts the operand; the result is the old value."""
 class AtomicSMinOp(AtomicUpdate): """Writes the signed minimum; the result is the old value."""
 class AtomicUMinOp(AtomicUpdate): """Writes the unsigned minimum; the result is the old value."""
 class AtomicSMaxOp(AtomicUpdate): """Writes the signed maximum; the result is the old value."""
@@ -227,12 +227,12 @@ class AtomicAndOp(AtomicUpdate): """Writes the bitwise and; the result is the ol
 class AtomicOrOp(AtomicUpdate): """Writes the bitwise or; the result is the old value."""
 class AtomicXorOp(AtomicUpdate): """Writes the bitwise exclusive or; the result is the old value."""
 class AtomicFAddEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFAdd", component="floating-point"):
-    """Adds floats (SPV_EXT_shader_atomic_float_add)."""
+    """Adds a float; the result is the old value (SPV_EXT_shader_atomic_float_add)."""
 class AtomicFMinEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMin", component="floating-point"):
-    """Minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+    """Writes the minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicFMaxEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMax", component="floating-point"):
-    """Maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+    """Writes the maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicCompareExchangeOp(AtomicCompare):
-    """Writes the value if the old one equals the comparator; the result is the old one."""
-class AtomicCompareExchangeWeakOp(AtomicCompare): """As AtomicCompareExchange; needs Kernel."""
+    """Writes the value if the old value equals the comparator; the result is the old value."""
+class AtomicCompareExchangeWeakOp(AtomicCompare): """Like AtomicCompareExchange; requires Kernel."""
 # fmt: on

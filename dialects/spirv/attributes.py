@@ -1,10 +1,10 @@
 """
-Enumerations as attributes: Khronos' names, MLIR's spelling.
+Enumerations as attributes, with Khronos' names in MLIR's spelling.
 
 An enumeration attribute is written `<Subgroup>` where an operation's syntax expects it, and
-`#spirv.scope<Subgroup>` elsewhere; a mask is written `<AcquireRelease|WorkgroupMemory>`.
-Where MLIR shortens a Khronos name (`RowMajor` for `RowMajorKHR`) the short form is the one printed
-and either is read.
+`#spirv.scope<Subgroup>` elsewhere. A mask is written `<AcquireRelease|WorkgroupMemory>`. If MLIR
+shortens a Khronos name (`RowMajor` for `RowMajorKHR`), the short form is printed, and both forms
+are parsed.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
 
 
 ATTRIBUTE_OF: dict[type[Enum], Callable[[Any], Attribute]] = {}
-"""The attribute of each enumeration that has one."""
+"""Enumeration -> its attribute class."""
 
 
 class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     """
     An enumerant of one SPIR-V operand kind.
 
-    `ENUM` is the generated enumeration; `SPELLING` maps a Khronos member name to MLIR's text where
-    the two differ.
+    `ENUM` is the generated enumeration. `SPELLING` maps a Khronos member name to MLIR's name, if
+    they differ.
     """
 
     ENUM: ClassVar[type[IntEnum | IntFlag]]
     SPELLING: ClassVar[Mapping[str, str]] = {}
     RULE: ClassVar[str] = ""
-    """The rule of docs/rules.md that says which enumerants there are."""
+    """The rule of docs/rules.md that lists the valid enumerants."""
 
     def __init_subclass__(
         cls, *, name: str, spelling: Mapping[str, str] | None = None, rule: str = ""
     ) -> None:
-        """Defines the attribute of one enumeration, which is the class's type argument."""
+        """Defines the attribute of the enumeration that is the class's type argument."""
         super().__init_subclass__()
         (base,) = get_original_bases(cls)
         (enum,) = get_args(base)
@@ -70,7 +70,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
     @classmethod
     def parse_enumerant(cls, parser: AttrParser) -> EnumT:
-        """One enumerant's name, or several joined by `|` for a mask."""
+        """Parses an enumerant's name, or several names joined by `|` for a mask."""
         value = cls._parse_one(parser)
         while issubclass(cls.ENUM, IntFlag) and parser.parse_optional_punctuation("|"):
             value = cast(EnumT, value | cls._parse_one(parser))
@@ -89,7 +89,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
     @classmethod
     def from_text(cls, text: str) -> EnumT | None:
-        """The enumerant that MLIR or Khronos calls `text`; None if there is none."""
+        """Returns the enumerant with this MLIR or Khronos name; None if the name is unknown."""
         for name, spelled in cls.SPELLING.items():
             if spelled == text:
                 text = name
@@ -99,13 +99,13 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         if issubclass(cls.ENUM, IntFlag) and text == "None":
             return cast(EnumT, cls.ENUM(0))
         if issubclass(cls.ENUM, IntFlag) and text.isdecimal() and int(text) < 1 << 32:
-            # A bit that no version has named yet is written as its number.
+            # Unknown bits are written as numbers.
             return cast(EnumT, cls.ENUM(int(text)))
         return None
 
     @classmethod
     def spell(cls, value: IntEnum | IntFlag) -> str:
-        """The text of an enumerant, or of a mask with its bits in ascending order."""
+        """Returns the text of an enumerant, or of a mask with its bits in ascending order."""
         if isinstance(value, IntFlag):
             if not value:
                 return "None"
@@ -125,7 +125,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
     @classmethod
     def parse_quoted(cls, parser: AttrParser) -> EnumT:
-        """An enumerant's name, or several joined by `|`, inside quotation marks."""
+        """Parses an enumerant's name, or several names joined by `|`, in quotation marks."""
         start = parser.pos
         value: EnumT | None = None
         for text in parser.parse_str_literal().split("|"):
@@ -136,7 +136,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
     @classmethod
     def is_mask(cls) -> bool:
-        """Whether enumerants are bits that combine."""
+        """True if enumerants are bits that can be combined."""
         return issubclass(cls.ENUM, IntFlag)
 
     @classmethod
@@ -151,13 +151,13 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
 @cache
 def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
-    """Enumerants by Intel's names: Khronos has renamed them (`MemoryALTERA`), MLIR has not."""
+    """Returns MLIR's names of enumerants that Khronos has renamed, such as `MemoryALTERA`."""
     names = enum.__members__.items()
     return {int(value): name for name, value in names if name.endswith("INTEL")}
 
 
 def as_attribute(value: Attribute | Enum | int | str) -> Attribute:
-    """The attribute of an enumerant, of a Boolean, of a number of 32 bits or of a symbol's name."""
+    """Converts an enumerant, a Boolean, a 32-bit number or a symbol's name to an attribute."""
     if isinstance(value, Enum):
         return ATTRIBUTE_OF[type(value)](value)
     if isinstance(value, bool):
@@ -168,7 +168,7 @@ def as_attribute(value: Attribute | Enum | int | str) -> Attribute:
 
 
 def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:
-    """A number that `type` can hold."""
+    """Parses a number within the range of `type`."""
     start = parser.pos
     value = parser.parse_integer(allow_boolean=False)
     try:
@@ -179,9 +179,9 @@ def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:
 
 # fmt: off
 class ScopeAttr(EnumerationAttr[enums.Scope], name="spirv.scope"):
-    """Scope <id>, SPIR-V 3.27; always a known constant here."""
+    """Scope <id> (SPIR-V 3.27), as a known constant."""
 class StorageClassAttr(EnumerationAttr[enums.StorageClass], name="spirv.storage_class"):
-    """Storage Class, SPIR-V 3.7; also the memory space of a memref."""
+    """Storage Class (SPIR-V 3.7), also used as the memory space of a memref."""
 class MemoryAccessAttr(EnumerationAttr[enums.MemoryAccess], name="spirv.memory_access"):
     """Memory Operands, SPIR-V 3.26, without their parameters."""
 class GroupOperationAttr(EnumerationAttr[enums.GroupOperation], name="spirv.group_operation"):
@@ -225,7 +225,7 @@ class CooperativeVectorMatrixLayoutAttr(
 ):
     """Cooperative Vector Matrix Layout of SPV_NV_cooperative_vector."""
 class ComponentTypeAttr(EnumerationAttr[enums.ComponentType], name="spirv.component_type_nv"):
-    """Component Type of SPV_NV_cooperative_vector: how memory or a register is interpreted."""
+    """Component Type of SPV_NV_cooperative_vector: the number format of a matrix or vector."""
 class RawAccessChainOperandsAttr(
     EnumerationAttr[enums.RawAccessChainOperands], name="spirv.raw_access_chain_operands_nv"
 ):
@@ -267,7 +267,7 @@ class MemorySemanticsAttr(
     name="spirv.memory_semantics",
     spelling={"Relaxed": "None"},
 ):
-    """Memory Semantics <id>, SPIR-V 3.25; always a known constant here."""
+    """Memory Semantics <id> (SPIR-V 3.25), as a known constant."""
 
 
 class ExecutionModeAttr(
@@ -375,7 +375,7 @@ class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands], name="spirv.tens
 
 
 def literal_words(value: IntegerAttr | FloatAttr, type: Attribute) -> list[int]:
-    """The words of a number; raises `ValueError` for one that its type does not hold."""
+    """Returns the words of a number. Raises `ValueError` if the number does not fit its type."""
     if isinstance(value, IntegerAttr) and isinstance(type, IntegerType):
         is_signed = type.signedness.data is Signedness.SIGNED
         return integer_words(value.value.data, type.width.data, is_signed)

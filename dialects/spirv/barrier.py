@@ -14,7 +14,7 @@ from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 
 
 class ControlBarrier(SPIRVOp, ABC):
-    """A barrier, or a half of one: its execution scope, and its effect on memory."""
+    """A barrier, or its arrive or wait half, with an execution scope and memory semantics."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",

@@ -1,21 +1,19 @@
 """
-Base of the `spirv` dialect's operations: connects an operation with its SPIR-V instruction.
+Base class of the `spirv` dialect's operations, which maps an operation to a SPIR-V instruction.
 
-An operation states its operands and properties, and the rules its verifier checks. The
-instruction's opcode, the order of its words and the capabilities that enable it are in the
-grammar table (`grammar/core.json`), found by the instruction's name.
+An operation declares its operands, properties and verification rules. The grammar table
+(`grammar/core.json`) gives the instruction's opcode, the order of its words, and its capabilities.
 
-A subclass of `SPIRVOp` is an operation, unless `ABC` is one of its bases: it is then a family.
-Operations that differ in a few facts stand one a line, as a table, with the facts in the header:
+A subclass of `SPIRVOp` is an operation, unless `ABC` is one of its bases: then it is a family.
+Operations that differ in few facts form a table of one-line classes, with the facts in the header:
 
     class UDivOp(UnsignedArithmetic, compute=operator.floordiv): \"""Unsigned division.\"""
 
-The operation's name follows from the class's (`operation_name`) unless the header has a `name`.
+The operation's name follows from the class name (`operation_name`) unless the header has a `name`.
 
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
-is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in
-snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, the class says so in
-`FIELDS`.
+is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450). The field of a grammar operand is its
+name in snake case (`Vector 1` is `vector_1`). `FIELDS` of a class lists names that MLIR changes.
 """
 
 from __future__ import annotations
@@ -43,17 +41,17 @@ if TYPE_CHECKING:
 lazy_formats.install()
 
 EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std", "Tosa": "TOSA.001000.1"}
-"""The extended instruction set that a prefix of an operation's name stands for."""
+"""Prefix of an operation's name -> the extended instruction set."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 
 
 Value = SSAValue | Operation
-"""A constructor's operand: an operation stands for its result."""
+"""An operand of a constructor. An operation represents its result."""
 
 
 class Facts(TypedDict, total=False):
-    """Class attributes of families that a class's header states, in lower case."""
+    """Class attributes that a class's header may set, in lower case."""
 
     fields: Mapping[str, str]
     compute: Callable[..., Any]
@@ -71,27 +69,26 @@ class Facts(TypedDict, total=False):
 
 
 class SPIRVOp(PlacedOperation, ABC):
-    """Base of every operation of the dialect."""
+    """Base class of all operations of the dialect."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {}
-    """Grammar operand name in snake case -> operand or property name, where the two differ."""
+    """Grammar operand name in snake case -> operand or property name, if they differ."""
 
     BY_SIGNATURE: ClassVar[bool] = False
     """
-    Whether the class's own rules look at types and properties only, and not at the operands'
-    producers or the surrounding operations: they are then checked once for each signature
-    (upstream/signatures.py).
+    True if verification depends only on types and properties, not on producers or surrounding
+    operations. Each signature is then verified once (upstream/signatures.py).
     """
 
     def __init_subclass__(
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
-        """Defines an operation from its class's header and body; leaves families alone."""
+        """Defines an operation from the class's header and body. Does nothing for families."""
         super().__init_subclass__()
         for fact, value in facts.items():
             constant = fact.upper()
             if not any(constant in base.__annotations__ for base in cls.__mro__[1:-1]):
-                raise TypeError(f"{cls.__name__}: no family of its classes has a {constant}")
+                raise TypeError(f"{cls.__name__}: none of its base classes declares {constant}")
             cls.__annotations__[constant] = ClassVar
             setattr(cls, constant, value)
         if commutative:
@@ -111,7 +108,7 @@ class SPIRVOp(PlacedOperation, ABC):
         attributes: Mapping[str, Attribute | None] | None = None,
         **named: Attribute | Enum | int | str | None,
     ):
-        """`named` are properties; enumerants, numbers and names of symbols become attributes."""
+        """`named` are properties: enumerants, numbers and symbol names become attributes."""
         given = {key: as_attribute(value) for key, value in named.items() if value is not None}
         super().__init__(
             operands=operands,
@@ -123,13 +120,13 @@ class SPIRVOp(PlacedOperation, ABC):
         )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """The capabilities that depend on the operation's types, each with its reason."""
+        """Returns the capabilities that the operation's types require, each with the reason."""
         return ()
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
     """
-    The extended instruction set (None for the core) and the name of an operation's instruction.
+    Returns the extended instruction set (None for core) and the name of the instruction.
 
     >>> from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
     >>> instruction_of(IAddOp)
@@ -139,7 +136,7 @@ def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
 
 
 def instruction_named(operation: str) -> tuple[str | None, str]:
-    """Returns the instruction set and instruction of an operation's name; see `instruction_of`."""
+    """Returns the instruction set and instruction of an operation's name, like `instruction_of`."""
     parts = operation.split(".")[1:]
     if len(parts) == 2 and parts[0] in EXTENDED_SETS:
         name = _tosa_name(parts[1]) if parts[0] == "Tosa" else parts[1]
@@ -150,7 +147,7 @@ def instruction_named(operation: str) -> tuple[str | None, str]:
 
 def _tosa_name(mnemonic: str) -> str:
     """
-    TOSA's name of an operator from MLIR's.
+    Converts MLIR's name of a TOSA operator to TOSA's name.
 
     >>> _tosa_name("DepthwiseConv2D"), _tosa_name("ArgMax")
     ('DEPTHWISE_CONV2D', 'ARGMAX')

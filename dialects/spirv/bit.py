@@ -1,4 +1,4 @@
-"""Bits (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts, on integers."""
+"""Bit operations on integers (SPIR-V 3.42.14): shifts, bitwise logic, bit fields and counts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NotOp(IntegerUnary, IntegerFoldable, compute=operator.invert): """Bitwise 
 
 
 class BitReverseOp(UnaryOperation):
-    """The bits in reverse order, in the operand's type."""
+    """Reverses the order of the bits."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
@@ -55,7 +55,7 @@ class BitReverseOp(UnaryOperation):
 
 
 class BitCountOp(IntegerUnary):
-    """The number of set bits, in integers of any width."""
+    """The number of set bits. Operand and result may have different widths."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
@@ -64,15 +64,15 @@ class BitCountOp(IntegerUnary):
         require(self, types, is_integer, "integer")
         if component_count(types[0]) != component_count(types[1]):
             raise VerifyException(
-                f"{self.name} keeps the number of components, not {types[0]} to {types[1]}"
+                f"{self.name} cannot change the number of components: {types[0]} to {types[1]}"
             )
 
 
 class Shift(IntegerFoldable, ABC):
     """
-    `spirv.X %base, %shift : base type, shift type`; undefined from a shift of the width on.
+    `spirv.X %base, %shift : base type, shift type`. A shift by the width or more is undefined.
 
-    A result of another signedness than the base's is printed behind: `: i32, i32 -> si32`.
+    A result type of another signedness is printed at the end: `: i32, i32 -> si32`.
     """
 
     NEUTRAL: ClassVar[int | None] = 0
@@ -97,16 +97,16 @@ class Shift(IntegerFoldable, ABC):
         check_one_width(self, [self.base.type, self.result.type])
         if component_count(self.base.type) != component_count(self.shift.type):
             raise VerifyException(
-                f"{self.name}: base and shift have as many components, not {self.base.type} and "
-                f"{self.shift.type}"
+                f"{self.name}: {self.base.type} and {self.shift.type} have different numbers of "
+                "components"
             )
 
 
 # fmt: off
-class ShiftLeftLogicalOp(Shift, compute=operator.lshift): """Shifts left; zeros come in."""
-class ShiftRightLogicalOp(Shift, compute=operator.rshift): """Shifts right; zeros come in."""
+class ShiftLeftLogicalOp(Shift, compute=operator.lshift): """Shifts left and fills with zeros."""
+class ShiftRightLogicalOp(Shift, compute=operator.rshift): """Shifts right and fills with zeros."""
 class ShiftRightArithmeticOp(Shift, signed=True, compute=operator.rshift):
-    """Shifts right; copies of the sign bit come in."""
+    """Shifts right and fills with copies of the sign bit."""
 # fmt: on
 
 
@@ -142,8 +142,8 @@ class BitFieldExtract(SPIRVOp, ABC):
 
 
 class BitFieldSExtractOp(BitFieldExtract):
-    """A bit field, sign-extended."""
+    """Extracts a bit field and extends its sign."""
 
 
 class BitFieldUExtractOp(BitFieldExtract):
-    """A bit field, zero-extended."""
+    """Extracts a bit field and extends it by zeros."""

@@ -1,8 +1,8 @@
 """
-Branches between the blocks of a function, and the values they pass to the blocks' arguments.
+Branches between the blocks of a region, and the values that they pass to block arguments.
 
-OpPhi is a block's argument: a branch gives the values. A branch stays in its region, so it cannot
-leave a selection or a loop except by the merge block.
+OpPhi is a block argument, whose values come from branches. A branch stays in its region, so it can
+leave a selection or loop only through the merge block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 
 
 def _parse_successor(parser: Parser) -> tuple[Block, list[SSAValue]]:
-    """`^bb` or `^bb(%x, %y : i32, f32)`."""
+    """Parses `^bb` or `^bb(%x, %y : i32, f32)`."""
     block = parser.parse_successor()
     if not parser.parse_optional_punctuation("("):
         return block, []
@@ -72,7 +72,7 @@ def _print_successor(printer: Printer, block: Block, operands: Sequence[SSAValue
 
 
 def _verify_successor(op: Operation, block: Block, operands: Sequence[SSAValue]) -> None:
-    """The values passed to a block must have the types of its arguments."""
+    """Verifies that the passed values have the types of the block's arguments."""
     if block.parent is not op.parent_region():
         raise VerifyException(
             "a branch cannot leave its selection, loop or function: branch to the merge block"
@@ -172,7 +172,7 @@ class BranchConditionalOp(SPIRVOp):
         weights = [weight.value.data for weight in self.branch_weights]
         if len(weights) != 2 or sum(weights) == 0:
             raise VerifyException(
-                f"branch weights are two numbers, of which at least one is above 0, not {weights}"
+                f"branch weights must be two numbers that are not both 0, not {weights}"
             )
 
 
@@ -196,7 +196,7 @@ class SwitchOp(SPIRVOp):
         default: tuple[Block, Sequence[SSAValue]] | Block,
         cases: Sequence[tuple[int, Block, Sequence[SSAValue]]] = (),
     ):
-        """A case is a literal, a block and the values that are passed to the block."""
+        """A case consists of a literal, a block and the values for the block's arguments."""
         selector = SSAValue.get(selector)
         if isinstance(default, Block):
             default = (default, ())
@@ -221,7 +221,7 @@ class SwitchOp(SPIRVOp):
 
     @property
     def case_operands(self) -> list[Sequence[SSAValue]]:
-        """The values passed to each case's block."""
+        """The values for the arguments of each case's block."""
         start, operands = 0, list[Sequence[SSAValue]]()
         for count in self.case_operand_segments.get_values():
             operands.append(self.target_operands[start : start + int(count)])
@@ -270,10 +270,10 @@ class SwitchOp(SPIRVOp):
 
     def verify_(self) -> None:
         if len(set(self.case_literals)) != len(self.case_literals):
-            raise VerifyException("a switch names a literal twice")
+            raise VerifyException("two cases of a switch have the same literal")
         if not len(self.targets) == len(self.case_literals) == len(self.case_operand_segments):
             raise VerifyException(
-                f"a switch has {len(self.case_literals)} literals for {len(self.targets)} targets"
+                f"a switch has {len(self.case_literals)} literals, but {len(self.targets)} targets"
             )
         if self.literals and self.literals.get_element_type() != self.selector.type:
             raise VerifyException(
@@ -281,5 +281,7 @@ class SwitchOp(SPIRVOp):
                 f"but the selector is {self.selector.type}"
             )
         if sum(self.case_operand_segments.get_values()) != len(self.target_operands):
-            raise VerifyException("case_operand_segments does not add up to the cases' operands")
+            raise VerifyException(
+                "case_operand_segments must add up to the number of the cases' operands"
+            )
         _verify_branches(self, [self.default_operands, *self.case_operands])

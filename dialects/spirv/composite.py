@@ -1,4 +1,4 @@
-"""Composites (SPIR-V 3.42.12): taking apart and putting together vectors, arrays and structs."""
+"""Composites (SPIR-V 3.42.12): construction, extraction, insertion and shuffles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MANY = 32
 
 
 def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
-    """`[0 : i32, 2 : i32]` from numbers."""
+    """Makes the attribute `[0 : i32, 2 : i32]` from numbers."""
     if isinstance(indices, ArrayAttr):
         return indices
     return ArrayAttr([IntegerAttr(i, i32) for i in indices])
@@ -71,10 +71,10 @@ def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
 
 def element_at(op: Operation | type[Operation], type_: Attribute, indices: IndexArray) -> Attribute:
     """
-    The type found by walking literal indices into a composite.
+    Returns the type of the part of a composite that literal indices select.
 
-    A cooperative matrix has a number of components that the implementation chooses, so any index is
-    accepted (CM-18). Raises `VerifyException` where an index leaves the composite.
+    A cooperative matrix accepts any index, since the implementation chooses its number of
+    components (CM-18). Raises `VerifyException` if an index is out of range.
     """
     for position, index in enumerate(indices.data):
         number = index.value.data
@@ -103,10 +103,10 @@ def element_at(op: Operation | type[Operation], type_: Attribute, indices: Index
 
 class CompositeConstructOp(SPIRVOp):
     """
-    A composite from its constituents: `spirv.CompositeConstruct %a, %b : (f32, f32) -> ...`.
+    Makes a composite from constituents: `spirv.CompositeConstruct %a, %b : (f32, f32) -> ...`.
 
-    A vector may be built from shorter vectors; a cooperative matrix from the one value of all its
-    components (CM-08).
+    A vector's constituents may be shorter vectors. A cooperative matrix has one constituent, the
+    value of all components (CM-08).
     """
 
     constituents = var_operand_def()
@@ -144,8 +144,8 @@ class CompositeConstructOp(SPIRVOp):
         for part in given:
             if rules.element_of(part) != type_.element_type:
                 raise VerifyException(
-                    f"{self.name}: {type_} is made of {type_.element_type} and vectors of it, "
-                    f"not of {part}"
+                    f"{self.name}: the constituents of {type_} must be {type_.element_type} or "
+                    f"vectors, not {part}"
                 )
         count = sum(component_count(part) for part in given)
         if count != component_count(type_):
@@ -156,7 +156,7 @@ class CompositeConstructOp(SPIRVOp):
 
 @irdl_custom_directive
 class CompositeAndPart(TypeAndDerived):
-    """Syntax with the composite's type only; the type of the part follows from it."""
+    """Syntax that writes only the composite's type, from which the part's type follows."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -222,7 +222,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """The member at a path; None unless a constant or the composite's construction shows it."""
+    """Returns the part at a path if a constant or construction shows it; else None."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:
@@ -254,7 +254,7 @@ def _part_of_constant(constant: Attribute, path: Sequence[int]) -> Attribute | N
             constant = list(constant.iter_attrs())[index]
         elif isinstance(constant, DenseIntOrFPElementsAttr):
             return None
-        # A cooperative matrix's value is that of every component.
+        # A cooperative matrix's constituent is the value of all components.
     return constant
 
 
@@ -324,7 +324,7 @@ def _check_index(op: Operation, type_: Attribute) -> None:
 
 class VectorShuffleOp(SPIRVOp):
     """
-    Components of two vectors, numbered through both; -1 leaves one undefined.
+    Selects components of two vectors, numbered through both; -1 is an undefined component.
 
     `spirv.VectorShuffle [1 : i32, 2 : i32] %a, %b : vector<2xf32>, vector<2xf32> -> vector<2xf32>`
     """
@@ -356,13 +356,13 @@ class VectorShuffleOp(SPIRVOp):
         for index in self.components.data:
             if not -1 <= index.value.data < count:
                 raise VerifyException(
-                    f"{self.name}: component {index.value.data} of {count}; number them through "
-                    "both vectors, or write -1 for an undefined one"
+                    f"{self.name}: component {index.value.data} is not below {count}, the number "
+                    "of components of both vectors, or -1 (undefined)"
                 )
 
 
 class CopyLogicalOp(Cast):
-    """Converts a composite to a logically matching type: the same shape, other decorations."""
+    """Converts a composite to a logically matching type, which differs only in decorations."""
 
     def verify_(self) -> None:
         if not _matches_logically(self.operand.type, self.result.type):
@@ -371,12 +371,12 @@ class CopyLogicalOp(Cast):
             )
         if self.operand.type == self.result.type:
             raise VerifyException(
-                f"{self.name} changes the type; use spirv.CopyObject for one type"
+                f"{self.name} must change the type; use spirv.CopyObject for equal types"
             )
 
 
 def _matches_logically(a: Attribute, b: Attribute) -> bool:
-    """SPIR-V 2.2: one type, or arrays and structs of logically matching constituents."""
+    """True if types are equal, or are arrays or structs of matching constituents (SPIR-V 2.2)."""
     if a == b:
         return True
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):

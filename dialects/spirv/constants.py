@@ -1,10 +1,9 @@
 """
 Constants and specialization constants.
 
-One `spirv.Constant` stands for OpConstantTrue, OpConstantFalse, OpConstant and OpConstantComposite;
-its value and type say which. A composite's value is a `dense` literal or an array of its
-constituents' values; a cooperative matrix has one constituent, which is every component's value, so
-its value is that scalar.
+`spirv.Constant` represents OpConstantTrue, OpConstantFalse, OpConstant and OpConstantComposite. A
+composite's value is a `dense` literal or an array of its constituents' values. A cooperative
+matrix has one constituent, the value of all components, so its value is a scalar.
 
 A specialization constant is a symbol of the module; `spirv.mlir.referenceof` makes an SSA value of
 it.
@@ -59,10 +58,10 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     """
-    The types of a composite's constituents in order; None if `composite` is not one.
+    Returns the types of a composite's constituents in order; None if the type is not a composite.
 
-    A cooperative matrix has one constituent (CM-08), a tensor has those along its first dimension.
-    An array of specialized length gives its element type once, since they cannot be listed.
+    A cooperative matrix has one constituent (CM-08). A tensor has one for each index of its first
+    dimension. An array with a specialized length returns its element type once.
     """
     match composite:
         case VectorType():
@@ -94,11 +93,13 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
 
     def __init__(self, value: Attribute, result_type: Attribute | None = None):
         """
-        `result_type` is required if the value has no type, or not the result's (a matrix's splat).
+        `result_type` is required if the value has no type, or a different type (a matrix's splat).
         """
         if result_type is None:
             if not isinstance(value, TypedAttribute):
-                raise ValueError("spirv.Constant: an array of values needs a result_type")
+                raise ValueError(
+                    "spirv.Constant: an array of values has no type; give a result_type"
+                )
             result_type = value.get_type()
         super().__init__(result_types=[result_type], value=value)
 
@@ -149,7 +150,7 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
 
 
 def _parse_value(parser: Parser) -> Attribute:
-    """Any attribute; a number that its type cannot hold is an error here."""
+    """Parses an attribute. Reports a number that does not fit its type as a parse error."""
     start = parser.pos
     try:
         return parser.parse_attribute()
@@ -158,7 +159,6 @@ def _parse_value(parser: Parser) -> Attribute:
 
 
 def _print_scalar(printer: Printer, value: Attribute) -> None:
-    """A number without its type."""
     if isinstance(value, FloatAttr):
         printer.print_float(value.value.data, value.type)
     elif isinstance(value, IntegerAttr):
@@ -166,7 +166,7 @@ def _print_scalar(printer: Printer, value: Attribute) -> None:
 
 
 def verify_constant(value: Attribute, type: Attribute) -> None:
-    """Raises VerifyException unless `value` is a value of `type`."""
+    """Raises `VerifyException` if `value` is not a value of `type`."""
     if isinstance(value, IntegerAttr | FloatAttr):
         if value.type != (type.element_type if isinstance(type, CooperativeMatrixType) else type):
             raise VerifyException(
@@ -178,14 +178,14 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
         return
     if not isinstance(value, ArrayAttr):
         raise VerifyException(
-            f"{value} cannot be a constant's value: write a number, a dense literal or an array"
+            f"{value} cannot be a constant: write a number, a dense literal or an array"
         )
     types = constituent_types(type)
     rules.cm_08_one_constituent(type, len(value))
     if types is None or isinstance(type, CooperativeMatrixType | RuntimeArrayType):
         raise VerifyException(f"a list of values cannot be a constant of type {type}")
     if isinstance(type, ArrayType) and known_size(type.length) is None:
-        raise VerifyException("an array of specialized length cannot list its values")
+        raise VerifyException("an array with a specialized length cannot have a list of values")
     if len(types) != len(value):
         raise VerifyException(f"{type} has {len(types)} constituents, but {len(value)} are given")
     for constituent, expected in zip(value, types, strict=True):
@@ -193,7 +193,7 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
 
 
 def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
-    """A vector's `dense` has the vector's type; an array's is a tensor of the array's shape."""
+    """Verifies that a `dense` value has the type of a vector, or the shape of an array."""
     if value.get_type() == (type.literal_type if isinstance(type, TensorArmType) else type):
         return
     shape: list[int | None] = []
@@ -216,7 +216,7 @@ def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """The number that a `spirv.Constant` of integer type gives `value`, None for anything else."""
+    """Returns the number of a value that an integer `spirv.Constant` defines; else None."""
     if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
     return None
@@ -233,7 +233,7 @@ class ConstantNullOp(SPIRVOp, HasFolderInterface):
         super().__init__(result_types=[result_type])
 
     def fold(self) -> Sequence[Attribute] | None:
-        """The zero of a scalar or of a vector of numbers."""
+        """Returns the zero of a scalar or of a vector of numbers; None for other types."""
         type_ = self.result.type
         element = type_.element_type if isinstance(type_, VectorType) else type_
         if not isinstance(element, IntegerType | AnyFloat):
@@ -258,7 +258,7 @@ class UndefOp(SPIRVOp):
 
 
 class ConstantSymbol(SPIRVOp, ABC):
-    """A constant of the module that other operations refer to by its name."""
+    """A constant of the module that other operations refer to by its symbol."""
 
     @property
     @abstractmethod
@@ -329,13 +329,13 @@ class SpecConstantOp(ConstantSymbol):
     def verify_(self) -> None:
         if not isinstance(self.default_value, IntegerAttr | FloatAttr):
             raise VerifyException(
-                f"a specialization constant's default is a number, not {self.default_value}"
+                f"a specialization constant's default must be a number, not {self.default_value}"
             )
         spec_id = self.attributes.get("spec_id")
         if spec_id is None:
             return
         if not isinstance(spec_id, IntegerAttr) or spec_id.value.data < 0:
-            raise VerifyException("spec_id must be a number from 0 on")
+            raise VerifyException("spec_id must be a number of at least 0")
 
 
 class SpecConstantCompositeOp(ConstantSymbol):
@@ -400,21 +400,21 @@ class SpecConstantCompositeOp(ConstantSymbol):
 
 def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
     """
-    The type of the specialization constant that `symbol` names, looked up from `user`.
+    Returns the type of the specialization constant `symbol`, looked up from `user`.
 
-    Raises VerifyException if there is none.
+    Raises `VerifyException` if the module has no such constant.
     """
     constant = find_symbol(user, symbol)
     if not isinstance(constant, ConstantSymbol):
         raise VerifyException(
             f"{symbol} is not a specialization constant of the module: "
-            f"declare spirv.SpecConstant {symbol} beside it"
+            f"declare spirv.SpecConstant {symbol}"
         )
     return constant.constant_type
 
 
 def verify_lengths(user: Operation, type: Attribute) -> None:
-    """Raises VerifyException unless the arrays in `type` name integer constants as lengths."""
+    """Raises `VerifyException` if the lengths of arrays in `type` are not integer constants."""
     match type:
         case ArrayType():
             verify_lengths(user, type.element_type)
@@ -422,8 +422,8 @@ def verify_lengths(user: Operation, type: Attribute) -> None:
                 length_type = type_of_constant(user, type.length)
                 if not isinstance(length_type, IntegerType):
                     raise VerifyException(
-                        f"{type.length} decides an array's length: it must be an integer, "
-                        f"not {length_type}"
+                        f"{type.length} is an array's length and must be an integer, not "
+                        f"{length_type}"
                     )
         case RuntimeArrayType():
             verify_lengths(user, type.element_type)
@@ -466,11 +466,11 @@ SPECIALIZABLE = frozenset(
         "SGreaterThan ULessThanEqual SLessThanEqual UGreaterThanEqual SGreaterThanEqual"
     ).split()
 )
-"""The operations that OpSpecConstantOp may hold with the Shader capability (SPIR-V 3.49.6)."""
+"""Operations that OpSpecConstantOp allows with the Shader capability (SPIR-V 3.49.6)."""
 
 
 class YieldOp(SPIRVOp, name="spirv.mlir.yield"):
-    """The end of a `spirv.SpecConstantOperation`; not an instruction."""
+    """Ends the region of a `spirv.SpecConstantOperation`. Not an instruction."""
 
     operand = operand_def()
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(SpecConstantOperationOp)))
@@ -484,7 +484,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     """
     OpSpecConstantOp: `spirv.SpecConstantOperation wraps "spirv.IAdd"(%a, %b) : (i32, i32) -> i32`.
 
-    The region holds the wrapped operation, in its generic form, and a `spirv.mlir.yield`.
+    The region contains the wrapped operation in its generic form, and a `spirv.mlir.yield`.
     """
 
     result = result_def()
@@ -497,14 +497,16 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
 
     @property
     def wrapped(self) -> Operation:
-        """The operation that specialization evaluates."""
+        """The operation that is evaluated at specialization."""
         first = self.body.block.first_op
         if first is None:
-            raise VerifyException("spirv.SpecConstantOperation wraps no operation")
+            raise VerifyException(
+                "the region of spirv.SpecConstantOperation has no operation to wrap"
+            )
         return first
 
     def fold(self) -> Sequence[Attribute] | None:
-        """Returns the wrapped operation's result if all operands are fixed constants."""
+        """Returns the wrapped operation's result if all operands are ordinary constants."""
         wrapped = self.wrapped
         constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
         if not isinstance(wrapped, Foldable) or None in constants:
@@ -531,7 +533,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         operations = list(self.body.block.ops)
         if len(operations) != 2 or not isinstance(operations[-1], YieldOp):
             raise VerifyException(
-                "a spirv.SpecConstantOperation holds one operation and a spirv.mlir.yield"
+                "a spirv.SpecConstantOperation must contain one operation and a spirv.mlir.yield"
             )
         wrapped = operations[0]
         if wrapped.name not in SPECIALIZABLE:
@@ -550,7 +552,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
 
 
 class SPIRVConstants(ConstantMaterializationInterface):
-    """Makes a `spirv.Constant` of a folder's result."""
+    """Makes a `spirv.Constant` from the result of folding."""
 
     def materialize_constant(self, value: Attribute, type: Attribute) -> ConstantOp | None:
         try:
@@ -566,6 +568,6 @@ CONSTANT_INSTRUCTIONS = (
     ReferenceOfOp,
     SpecConstantOperationOp,
 )
-"""The operations whose result is the result of a constant instruction."""
+"""Operations that are encoded as constant instructions."""
 
 SPECIALIZATION_OPERANDS = (*CONSTANT_INSTRUCTIONS, UndefOp)

@@ -1,10 +1,9 @@
 """
-Base classes of the families: the types that operands may have, and the syntax that follows.
+Base classes of the operation families: allowed operand types, and the syntax of types.
 
-A family checks types in `verify_`, in words: the instruction's types, then the given ones. The
-declarative types only tie operands and results that have one type, because MLIR's syntax prints
-that type once. Custom directives are the pieces of MLIR's syntax that declarative formats have no
-word for.
+`verify_` of a family checks types, and its messages give the required and the given types. The
+declarative constraints only require equal types where MLIR's syntax prints one type for several
+values. Custom directives cover MLIR's syntax that declarative formats cannot express.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, FloatType, Ma
 
 
 def is_bool(type_: Attribute) -> bool:
-    """Whether a type is SPIR-V's Boolean."""
+    """True for SPIR-V's Boolean type, `i1`."""
     return type_ == i1
 
 
@@ -48,12 +47,12 @@ def is_float(type_: Attribute) -> bool:
 
 
 def is_ieee_float(type_: Attribute) -> bool:
-    """A float that has arithmetic: IEEE 754 binary16, binary32 or binary64."""
+    """True for floats with arithmetic: IEEE 754 binary16, binary32 and binary64."""
     return is_float(type_) and not isinstance(type_, BFloat16Type) and width_of(type_) >= 16
 
 
 def is_numeric(type_: Attribute) -> bool:
-    """An integer or a float."""
+    """True for integers and floats."""
     return is_integer(type_) or is_float(type_)
 
 
@@ -65,19 +64,19 @@ def width_of(type_: Attribute) -> int:
 
 
 def component_count(type_: Attribute) -> int:
-    """Components of a vector; 1 for a scalar."""
+    """Returns the number of components of a vector; 1 for a scalar."""
     return type_.get_shape()[0] if isinstance(type_, VectorType) else 1
 
 
 def with_element(type_: Attribute, element: Attribute) -> Attribute:
-    """The scalar or vector type of the same shape with another component."""
+    """Returns `element`, or a vector of `element` with the length of the vector `type_`."""
     if isinstance(type_, VectorType):
         return VectorType(element, type_.get_shape())
     return element
 
 
 def signless(type_: Attribute) -> Attribute:
-    """An integer scalar or vector without its signedness; any other type as it is."""
+    """Returns an integer scalar or vector type without signedness; other types unchanged."""
     element = rules.element_of(type_)
     if not isinstance(element, IntegerType) or isinstance(type_, CooperativeMatrixType):
         return type_
@@ -96,9 +95,9 @@ def require(
     matrices: bool = False,
 ) -> None:
     """
-    Refuse operands whose components `predicate` does not accept.
+    Raises `VerifyException` if `predicate` rejects the component type of an operand.
 
-    `expected` names the components in the message; cooperative matrices pass only with `matrices`.
+    The message contains `expected`. `matrices` allows cooperative matrices.
     """
     for type_ in operands:
         if isinstance(type_, VectorType):
@@ -122,7 +121,7 @@ def require(
 def check_arithmetic(
     op: Operation, types: Sequence[Attribute], *, floating: bool, matrices: bool
 ) -> None:
-    """Checks rules BF-09 and CM-26, then the types that the arithmetic instruction takes."""
+    """Checks rules BF-09 and CM-26, then the operand types of an arithmetic instruction."""
     if floating:
         rules.bf_09_no_arithmetic(types)
     if matrices:
@@ -132,7 +131,7 @@ def check_arithmetic(
 
 
 class UnaryOperation(SPIRVOp, ABC):
-    """One operand, a result of its type: `spirv.X %a : type`."""
+    """An operation with one operand and a result of the same type: `spirv.X %a : type`."""
 
     BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -147,7 +146,7 @@ class UnaryOperation(SPIRVOp, ABC):
 
 
 class BinaryOperation(SPIRVOp, ABC):
-    """Two operands and a result of one type: `spirv.X %a, %b : type`."""
+    """An operation with two operands and a result of the same type: `spirv.X %a, %b : type`."""
 
     BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -163,7 +162,7 @@ class BinaryOperation(SPIRVOp, ABC):
 
 
 class TernaryOperation(SPIRVOp, ABC):
-    """Three operands and a result of one type: `spirv.X %x, %y, %z : type`."""
+    """An operation with three operands and a result of one type: `spirv.X %x, %y, %z : type`."""
 
     BY_SIGNATURE: ClassVar[bool] = True
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -180,7 +179,7 @@ class TernaryOperation(SPIRVOp, ABC):
 
 
 class Cast(SPIRVOp, ABC):
-    """`spirv.X %a : operand type to result type`."""
+    """A conversion: `spirv.X %a : operand type to result type`."""
 
     operand = operand_def()
     result = result_def()
@@ -193,7 +192,7 @@ class Cast(SPIRVOp, ABC):
 
 @irdl_custom_directive
 class ComparedTypes(CustomDirective):
-    """`T` where all operands have it, else `(T1, T2)`; the result's type follows."""
+    """Syntax of operand types: `T` if they are equal, else `(T1, T2)`. The result type follows."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -219,10 +218,10 @@ class ComparedTypes(CustomDirective):
 
 class Predicating(SPIRVOp, ABC):
     """
-    Operands of one type, a Boolean for each component: `spirv.X %a, %b : operand type`.
+    An operation with a Boolean result for each component: `spirv.X %a, %b : operand type`.
 
-    Integers of several signedness have their types in parentheses: `: (i32, si32)`. The result's
-    type is not printed: it is `i1` in the operands' shape.
+    Integer types of different signedness are written in parentheses: `: (i32, si32)`. The result
+    type, which is not printed, is `i1` in the operands' shape.
     """
 
     BY_SIGNATURE: ClassVar[bool] = True
@@ -232,12 +231,12 @@ class Predicating(SPIRVOp, ABC):
     assembly_format = "operands `:` custom<ComparedTypes>(type(operands), type($result)) attr-dict"
 
     def check_types(self, predicate: Predicate, expected: str) -> None:
-        """The operands' components, one type but for signedness, and the result's shape."""
+        """Checks component types (equal except for signedness) and the result's shape."""
         types = [o.type for o in self.operands]
         require(self, types, predicate, expected)
         if any(signless(t) != signless(types[0]) for t in types):
             raise VerifyException(
-                f"{self.name} compares values of one type, not {types[0]} and {types[1]}"
+                f"{self.name} compares values of equal types, not {types[0]} and {types[1]}"
             )
         wanted = with_element(types[0], i1)
         if self.result.type != wanted:
@@ -247,7 +246,7 @@ class Predicating(SPIRVOp, ABC):
 
 
 class UnaryPredicate(Predicating, ABC):
-    """A question about one value, component by component."""
+    """A predicate of one value, applied to each component."""
 
     operand = operand_def()
 
@@ -277,14 +276,14 @@ def _print_types(printer: Printer, state: PrintingState, types: Sequence[Attribu
 
 
 class TypeAndDerived(CustomDirective, ABC):
-    """Syntax that writes one type; other types follow from it and are not written."""
+    """Syntax that writes one type, from which the other types follow."""
 
     written: TypeDirective
     derived: TypeDirective
 
     @abstractmethod
     def derive(self, type: Attribute, state: ParsingState) -> Sequence[Attribute]:
-        """Returns the types that the text leaves out. Raises `VerifyException` if it cannot."""
+        """Returns the types that the text omits. Raises `VerifyException` if they do not follow."""
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         start = parser.pos
@@ -302,7 +301,7 @@ class TypeAndDerived(CustomDirective, ABC):
 
 @irdl_custom_directive
 class VectorAndElement(TypeAndDerived):
-    """Syntax with the vector's type only; the type of its components follows."""
+    """Syntax that writes only the vector's type, from which the component type follows."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -313,7 +312,7 @@ class VectorAndElement(TypeAndDerived):
 
 @irdl_custom_directive
 class PairAndMembers(TypeAndDerived):
-    """Syntax that writes a two-member struct type; the members' types follow from it."""
+    """Syntax that writes a two-member struct type, from which the members' types follow."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -326,7 +325,7 @@ class PairAndMembers(TypeAndDerived):
 
 @irdl_custom_directive
 class SameType(TypeAndDerived):
-    """Syntax for a type that is equal to another value's type and not written."""
+    """Syntax that omits a type, because it equals another value's type."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -337,7 +336,7 @@ class SameType(TypeAndDerived):
 
 @irdl_custom_directive
 class OneOrTwoTypes(CustomDirective):
-    """`T` where both values have it, else `T1, T2`."""
+    """Syntax of two types: `T` if they are equal, else `T1, T2`."""
 
     first: TypeDirective
     second: TypeDirective
@@ -354,7 +353,7 @@ class OneOrTwoTypes(CustomDirective):
 
 @irdl_custom_directive
 class FactorsAndSum(CustomDirective):
-    """`A, B -> R`, or `A, B, C -> R` where the addend's type is not the result's."""
+    """Syntax `A, B -> R`, or `A, B, C -> R` if the addend's type is not the result type."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -378,7 +377,7 @@ class FactorsAndSum(CustomDirective):
 
 @irdl_custom_directive
 class Indices(CustomDirective):
-    """`[0 : i32, 1 : i32]`, without a space before."""
+    """Syntax of literal indices: `[0 : i32, 1 : i32]`, without a space before the bracket."""
 
     indices: AttributeVariable
 
@@ -397,7 +396,7 @@ class Indices(CustomDirective):
 
 @irdl_custom_directive
 class MemoryOperands(CustomDirective):
-    """`["Volatile|Aligned", 4]`, or nothing."""
+    """Syntax of optional memory operands: `["Volatile|Aligned", 4]`."""
 
     access: AttributeVariable
     alignment: AttributeVariable

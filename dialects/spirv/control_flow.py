@@ -1,10 +1,10 @@
 """
 Structured selections and loops, returns and calls.
 
-Structured control flow is a region, as in MLIR: a selection's or loop's merge block is the last of
-its region and ends in `spirv.mlir.merge`, whose operands are the results. A selection's first block
-is its header; a loop's first block only branches to the header, which is its second block, and the
-last block but one is the continue target.
+As in MLIR, a construct is an operation with a region. The merge block is the last block of the
+region and ends in `spirv.mlir.merge`, whose operands are the results. A selection's first block is
+its header. A loop's first block only branches to the header, its second block; the next to last
+block is the continue target.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 
 class ReturnOp(SPIRVOp):
-    """OpReturn; not pure, so that a construct with a return inside has an effect and stays."""
+    """OpReturn. It is not pure, so that passes do not delete a construct that contains a return."""
 
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "attr-dict"
@@ -83,7 +83,7 @@ class ReturnOp(SPIRVOp):
         function = enclosing_function(self)
         if function is not None and function.result_type is not None:
             raise VerifyException(
-                f"the function gives {function.result_type}: return it with spirv.ReturnValue"
+                f"the function returns {function.result_type}: use spirv.ReturnValue"
             )
 
 
@@ -101,7 +101,7 @@ class ReturnValueOp(SPIRVOp):
         function = enclosing_function(self)
         if function is not None and function.result_type != self.value.type:
             raise VerifyException(
-                f"the function gives {function.result_type or 'nothing'}, not {self.value.type}"
+                f"the function returns {function.result_type or 'no value'}, not {self.value.type}"
             )
 
 
@@ -116,7 +116,7 @@ class UnreachableOp(SPIRVOp):
 
 
 class KillOp(SPIRVOp):
-    """OpKill: ends a fragment's invocation."""
+    """OpKill: ends a fragment shader's invocation."""
 
     traits = traits_def(IsTerminator())
     assembly_format = "attr-dict"
@@ -126,7 +126,7 @@ class KillOp(SPIRVOp):
 
 
 def enclosing_function(op: Operation) -> FuncOp | None:
-    """The function that `op` stands in, None where there is none (or it is not a SPIR-V one)."""
+    """Returns the SPIR-V function that contains `op`; None if there is no such function."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         parent = parent.parent_op()
@@ -173,7 +173,7 @@ class FunctionCallOp(SPIRVOp):
 
 
 class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
-    """The end of a selection's or a loop's region, with its results; not an instruction."""
+    """Ends the region of a selection or loop, and gives its results. Not an instruction."""
 
     arguments = var_operand_def()
     traits = lazy_traits_def(
@@ -187,7 +187,7 @@ class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
 
 @irdl_custom_directive
 class Control(CustomDirective):
-    """Syntax of a control mask: `control(Unroll)`; nothing if no bit is set."""
+    """Syntax of a control mask: `control(Unroll)`; empty if no bit is set."""
 
     mask: UniqueBaseAttributeVariable
 
@@ -206,7 +206,7 @@ class Control(CustomDirective):
 
 
 FORMAT = "custom<Control>($CONTROL) (`->` type($constructed)^)? attr-dict-with-keyword $body"
-"""The syntax of a construct, with its property for CONTROL."""
+"""Assembly format of a construct. The name of its property replaces CONTROL."""
 
 
 class Construct(SPIRVOp, ABC):
@@ -219,7 +219,7 @@ class Construct(SPIRVOp, ABC):
 
     @property
     def merge_block(self) -> Block | None:
-        """The last block, which ends in spirv.mlir.merge; None while the region is empty."""
+        """The last block, which ends in spirv.mlir.merge; None if the region is empty."""
         return self.body.blocks.last
 
     def _verify_merge(self) -> None:
@@ -228,8 +228,8 @@ class Construct(SPIRVOp, ABC):
             raise VerifyException(f"the last block of a {self.name} must end in spirv.mlir.merge")
         if merge.first_op is not merge.last_op:
             raise VerifyException(
-                f"the merge block of a {self.name} must hold spirv.mlir.merge only: "
-                "put other operations behind the construct"
+                f"the merge block of a {self.name} must only contain spirv.mlir.merge: "
+                "move other operations after the construct"
             )
         for block in self.body.blocks:
             if block is not merge and isinstance(block.last_op, MergeOp):
@@ -241,7 +241,7 @@ class Construct(SPIRVOp, ABC):
         if given != tuple(self.result_types):
             raise VerifyException(
                 f"{self.name} has results ({', '.join(map(str, self.result_types))}), but its "
-                f"spirv.mlir.merge gives ({', '.join(map(str, given))})"
+                f"spirv.mlir.merge has operands ({', '.join(map(str, given))})"
             )
 
 
@@ -271,7 +271,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface, name="spirv.m
 
     @property
     def header_block(self) -> Block | None:
-        """The first block; None while the region is empty."""
+        """The first block of the region; None if the region is empty."""
         return self.body.blocks.first
 
     def verify_(self) -> None:
@@ -289,8 +289,8 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
     """
     OpLoopMerge: `%r = spirv.mlir.loop control(Unroll) -> f32 { ... }`.
 
-    Blocks in order: the entry, which only branches to the header; the header; the body's; the
-    continue target, which branches back to the header; the merge block.
+    The blocks are, in order: the entry, which only branches to the header; the header; the body;
+    the continue target, which branches back to the header; the merge block.
     """
 
     loop_control = prop_def(LoopControlAttr)
@@ -306,7 +306,7 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
 
     @property
     def header_block(self) -> Block:
-        """The block that every iteration begins with. The operation must be verified."""
+        """The first block of every iteration. The operation must have been verified."""
         return self.body.blocks[1]
 
     def verify_(self) -> None:
@@ -328,11 +328,11 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
             )
         if back.last_op is None or header not in back.last_op.successors:
             raise VerifyException(
-                "the last block but one is the continue target: it must branch to the header"
+                "the next to last block is the continue target and must branch to the header"
             )
         if any(target not in (header, merge) for target in back.last_op.successors):
             raise VerifyException(
-                "a loop's continue target can branch to the header and the merge block only"
+                "a loop's continue target can only branch to the header and the merge block"
             )
         for block in blocks[1:-2]:
             if block.last_op is not None and header in block.last_op.successors:
@@ -343,15 +343,15 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
 
 
 EXITS = ("spirv.mlir.break", "spirv.mlir.continue")
-"""Operations that leave constructs around (exits.py)."""
+"""Names of operations that leave several constructs (exits.py)."""
 
 
 class SelectionOfConstant(RewritePattern):
     """
-    Replaces a selection with a constant condition by the side that it takes.
+    Replaces a selection with a constant condition by the taken branch.
 
-    That side has to lead to the merge block without another condition, and nothing in it may leave
-    constructs, since `spirv.mlir.break` counts those around it.
+    The taken branch must lead to the merge block without another condition. It must not contain
+    `spirv.mlir.break` or `spirv.mlir.continue`, which count the surrounding constructs.
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
@@ -374,7 +374,7 @@ class SelectionOfConstant(RewritePattern):
 def _taken_path(
     blocks: Sequence[Block],
 ) -> Sequence[tuple[Block, Sequence[SSAValue]]] | None:
-    """The blocks from the header to the merge block, with the values passed to each."""
+    """Returns the blocks from header to merge block and their arguments' values, or None."""
     block, passed = blocks[0], ()
     path: list[tuple[Block, Sequence[SSAValue]]] = [(block, passed)]
     following = _decided_branch(block.last_op)
@@ -391,7 +391,7 @@ def _taken_path(
 
 
 def _decided_branch(end: Operation | None) -> tuple[Block, Sequence[SSAValue]] | None:
-    """The target of a conditional branch or switch on a constant."""
+    """Returns the target of a conditional branch or switch on a constant; else None."""
     if not isinstance(end, BranchConditionalOp | SwitchOp):
         return None
     numbers = components_of(ConstantLike.get_constant_value(end.operands[0]))

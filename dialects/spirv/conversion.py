@@ -1,7 +1,7 @@
 """
-Conversions (SPIR-V 3.42.11): between numerical types, component by component, and of bits.
+Conversions (SPIR-V 3.42.11) between numeric types, elementwise, and between bit patterns.
 
-The conversions that SPV_KHR_cooperative_matrix names convert cooperative matrices too (CM-19).
+The conversions that SPV_KHR_cooperative_matrix lists also accept cooperative matrices (CM-19).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
 
 class NumericConversion(Cast, ABC):
-    """Converts components from one kind to another; the shape is kept."""
+    """Converts components to another kind of numbers. The shape does not change."""
 
     def check_kinds(self, source: tuple[Predicate, str], target: tuple[Predicate, str]) -> None:
-        """The kinds of components, the shapes, and CM-19."""
+        """Checks the kinds of components, the shapes, and rule CM-19."""
         from_type, to_type = self.operand.type, self.result.type
         rules.cm_19_conversion(from_type, to_type)
         require(self, [from_type], *source, matrices=True)
@@ -47,7 +47,7 @@ class NumericConversion(Cast, ABC):
         matrix = isinstance(from_type, CooperativeMatrixType)
         if not matrix and component_count(from_type) != component_count(to_type):
             raise VerifyException(
-                f"{self.name} keeps the number of components, not {from_type} to {to_type}"
+                f"{self.name} cannot change the number of components: {from_type} to {to_type}"
             )
 
 
@@ -56,7 +56,7 @@ _FLOAT = (is_float, "floating-point")
 
 
 class FloatToInteger(NumericConversion, ABC):
-    """Converts toward zero; undefined where the result does not fit."""
+    """Rounds floats toward zero to integers. A result that does not fit is undefined."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
@@ -65,49 +65,49 @@ class FloatToInteger(NumericConversion, ABC):
 
 
 class ConvertFToSOp(FloatToInteger):
-    """Float to signed integer."""
+    """Converts floats to signed integers."""
 
 
 class ConvertFToUOp(FloatToInteger):
-    """Float to unsigned integer."""
+    """Converts floats to unsigned integers."""
 
 
 class IntegerToFloat(NumericConversion, ABC):
-    """Rounded to the float's precision."""
+    """Converts integers to floats, rounded to the float's precision."""
 
     def verify_(self) -> None:
         self.check_kinds(_INTEGER, _FLOAT)
 
 
 class ConvertSToFOp(IntegerToFloat, fields={"signed_value": "operand"}):
-    """Signed integer to float."""
+    """Converts signed integers to floats."""
 
 
 class ConvertUToFOp(IntegerToFloat, fields={"unsigned_value": "operand"}):
-    """Unsigned integer to float."""
+    """Converts unsigned integers to floats."""
 
 
 class WidthConversion(NumericConversion, ABC):
-    """Converts between widths of one kind; a float may also change its encoding at one width."""
+    """Converts between widths of integers or of floats. A float may also change its encoding."""
 
     def check_widths(self) -> None:
-        """SPIR-V: the component width cannot equal that of the result."""
+        """Checks that the component width changes, as SPIR-V requires."""
         source, target = (rules.element_of(v.type) for v in (self.operand, self.result))
         same = source == target if is_float(source) else width_of(source) == width_of(target)
         if same:
             raise VerifyException(
-                f"{self.name} changes the component's width, {source} to {target} does not; "
-                "leave it out, or use spirv.Bitcast to change the signedness"
+                f"{self.name} must change the component's width, not {source} to {target}; "
+                "remove it, or use spirv.Bitcast to change the signedness"
             )
 
 
 class FConvertOp(WidthConversion, Foldable):
-    """Float to float, by way of binary32 where bfloat16 takes part (BF-06)."""
+    """Converts floats to floats, through binary32 if a type is bfloat16 (BF-06)."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds a constant that is exact in the result's type; execution modes decide rounding."""
+        """Folds exact conversions of constants. Execution modes determine other roundings."""
         folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
         result = folded[0] if folded else None
         if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):
@@ -115,7 +115,7 @@ class FConvertOp(WidthConversion, Foldable):
         return folded if result.value == value.value else None
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> Attribute | None:
-        """The nearest value; None if it is beyond the largest."""
+        """Returns the nearest value; None if it is beyond the largest value."""
         (value,), type_ = operands, self.result.type
         if not isinstance(value, FloatAttr) or not isinstance(type_, AnyFloat):
             return None
@@ -130,7 +130,7 @@ class FConvertOp(WidthConversion, Foldable):
 
 
 class SConvertOp(WidthConversion, IntegerFoldable):
-    """Integer to integer, sign-extended or truncated."""
+    """Converts integers to another width, by sign extension or truncation."""
 
     SIGNED: ClassVar[bool] = True
     COMPUTE: ClassVar[Compute] = int
@@ -142,7 +142,7 @@ class SConvertOp(WidthConversion, IntegerFoldable):
 
 
 class UConvertOp(WidthConversion, IntegerFoldable):
-    """Integer to integer, zero-extended or truncated."""
+    """Converts integers to another width, by zero extension or truncation."""
 
     COMPUTE: ClassVar[Compute] = int
     FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
@@ -153,7 +153,7 @@ class UConvertOp(WidthConversion, IntegerFoldable):
 
 
 class QuantizeToF16Op(UnaryOperation):
-    """Rounds an f32 to a value that f16 has; the result is an f32."""
+    """Rounds an f32 to a value that f16 can represent; the result is an f32."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
@@ -162,7 +162,7 @@ class QuantizeToF16Op(UnaryOperation):
 
 
 class BitcastOp(Cast, IntegerFoldable):
-    """The same bits under another type; pointers, scalars and vectors, or CM-19's matrices."""
+    """Reinterprets the bits of pointers, scalars, vectors, or matrices (CM-19) as another type."""
 
     COMPUTE: ClassVar[Compute] = int
 
@@ -179,7 +179,7 @@ class BitcastOp(Cast, IntegerFoldable):
         bits = [component_count(t) * width_of(rules.element_of(t)) for t in (source, target)]
         if bits[0] != bits[1]:
             raise VerifyException(
-                f"{self.name} keeps the bits: {source} has {bits[0]}, {target} has {bits[1]}"
+                f"{self.name}: {source} has {bits[0]} bits, but {target} has {bits[1]}"
             )
 
 
@@ -195,7 +195,7 @@ def _address(op: Operation, type_: Attribute) -> None:
 
 
 class ConvertPtrToUOp(SPIRVOp):
-    """A pointer's address as an integer."""
+    """Converts a pointer to an integer with its address."""
 
     pointer = operand_def()
     result = result_def()
@@ -211,7 +211,7 @@ class ConvertPtrToUOp(SPIRVOp):
 
 
 class ConvertUToPtrOp(Cast):
-    """Converts an integer to a pointer with that address."""
+    """Converts an integer to a pointer with this address."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"integer_value": "operand"}
 
@@ -221,7 +221,7 @@ class ConvertUToPtrOp(Cast):
 
 
 class PointerCast(SPIRVOp, ABC):
-    """`spirv.X %p : pointer type to pointer type`."""
+    """Changes the storage class of a pointer: `spirv.X %p : pointer type to pointer type`."""
 
     pointer = operand_def(PointerType)
     result = result_def(PointerType)
@@ -232,7 +232,7 @@ class PointerCast(SPIRVOp, ABC):
         super().__init__([pointer], [result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
-        """Says which side's storage class is Generic."""
+        """Checks which of the two storage classes is Generic: `source`, `target`."""
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:
@@ -241,7 +241,9 @@ class PointerCast(SPIRVOp, ABC):
                     f"{'' if generic else 'not '}be Generic"
                 )
         if before.pointee != after.pointee:
-            raise VerifyException(f"{self.name} keeps the pointee: {before} cannot be {after}")
+            raise VerifyException(
+                f"{self.name} cannot change the pointee type: {before} to {after}"
+            )
 
 
 class PtrCastToGenericOp(PointerCast):
@@ -252,7 +254,7 @@ class PtrCastToGenericOp(PointerCast):
 
 
 class GenericCastToPtrOp(PointerCast):
-    """A Generic pointer into one storage class."""
+    """Converts a Generic pointer to a pointer of another storage class."""
 
     def verify_(self) -> None:
         self.check_classes(source=True, target=False)

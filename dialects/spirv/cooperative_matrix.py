@@ -1,14 +1,14 @@
 """
 SPV_KHR_cooperative_matrix: load, store, multiply-add and length, in MLIR's syntax.
 
-Beyond MLIR: a layout may be a specialization constant's `@name`, and then the stride may be
-missing; a memory operand that makes something available or visible says for which scope, by
-`scope(<Workgroup>)` after the alignment; a MulAdd whose result differs from C in its component type
-states both, `A, B, C -> Result`.
+Extensions of MLIR's syntax: a layout may be the `@name` of a specialization constant, and the
+stride is then optional. Memory operands for availability or visibility give a scope,
+`scope(<Workgroup>)`, after the alignment. A MulAdd whose result and C have different component
+types gives both, `A, B, C -> Result`.
 
-Arithmetic, conversions and composites of cooperative matrices are the ordinary instructions of
-their families. Multiply-add and length touch no memory but are not speculatable: all invocations of
-the scope execute them together (CM-27), which moving one under a condition would break.
+Arithmetic, conversions and composites of cooperative matrices are ordinary instructions of other
+families. Multiply-add and length do not access memory, but are not speculatable: all invocations
+of the scope must execute them together (CM-27).
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ from xdsl_spirv.dialects.spirv.pointers import SCOPE, MemoryOperand, ReadsMemory
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
-"""A layout, or the specialization constant that decides it."""
+"""A layout, or the symbol of a specialization constant with the layout."""
 
 
 @irdl_custom_directive
 class MatrixMemory(CustomDirective):
-    """`, %stride, <RowMajor>, <Aligned>, 16, scope(<Workgroup>)`; only the layout must be there."""
+    """Syntax of memory operands: `, %stride, <RowMajor>, <Aligned>, 16, scope(<Workgroup>)`."""
 
     stride: OptionalOperandVariable
     layout: AttributeVariable
@@ -113,7 +113,7 @@ class MatrixMemory(CustomDirective):
 
 class MatrixMemoryOperation(SPIRVOp, ABC):
     """
-    A cooperative matrix in memory: row (column) i begins at `pointer[i * stride]`.
+    Loads or stores a cooperative matrix, whose row (or column) i begins at `pointer[i * stride]`.
 
     The stride counts elements of the pointee type (CM-13).
     """
@@ -160,7 +160,7 @@ def _print_enumeration_or_symbol(printer: Printer, attribute: Attribute) -> None
 
 class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixLoad"):
     """
-    A matrix read from memory.
+    Loads a matrix from memory.
 
     `spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, Workgroup>, i32 -> ...`
     """
@@ -199,7 +199,7 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.Cooperative
 
 class CooperativeMatrixStoreOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixStore"):
     """
-    A matrix written to memory.
+    Stores a matrix to memory.
 
     `spirv.KHR.CooperativeMatrixStore %p, %m, %st, <RowMajor> : !spirv.ptr<f16, ...>, ..., i32`
     """
@@ -240,10 +240,10 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation, name="spirv.KHR.Cooperativ
 
 class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd"):
     """
-    `a * b + c`: MxK times KxN plus MxN.
+    Computes `a * b + c` of matrices MxK, KxN and MxN (SPV_KHR_cooperative_matrix, 3.42.13).
 
-    `spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned|AccSat> : A, B -> C`, and with a result
-    whose component type is not C's: `A, B, C -> Result`. SPV_KHR_cooperative_matrix, 3.42.13.
+    `spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c, <ASigned|AccSat> : A, B -> C`. If the result and
+    C have different component types, the types are `A, B, C -> Result`.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"cooperative_matrix_operands": "matrix_operands"}
@@ -281,7 +281,7 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
 
 class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength"):
     """
-    Number of components of a matrix of this type that one invocation holds (CM-18).
+    The number of components of a matrix type that each invocation holds (CM-18).
 
     `spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>`
     """

@@ -1,9 +1,10 @@
 """
-SPV_NV_cooperative_matrix2 and the coordinates of SPV_EXT_cooperative_matrix_maintenance1: matrices
-converted between uses, transposed, reduced, mapped, and moved through tensor layouts.
+SPV_NV_cooperative_matrix2, and the coordinates of SPV_EXT_cooperative_matrix_maintenance1.
 
-Functions that an instruction calls for the elements are named by their symbols. All invocations of
-the scope execute these together (CM-27), so none is speculatable. None is MLIR's.
+Converts matrices between uses, transposes and reduces them, applies functions to elements, and
+accesses memory through tensor layouts. Symbols name the functions that an instruction calls for
+each element. All invocations of the scope execute the operations together (CM-27), so they are not
+speculatable. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def find_function(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
-    Returns the function that an operation names; None outside of a module.
+    Returns the function that an operation names; None if the operation is outside of a module.
 
-    Raises VerifyException if the symbol is not a function.
+    Raises `VerifyException` if the symbol is not a function.
     """
     if op.parent_op() is None:
         return None
@@ -45,12 +46,12 @@ def _same(op: Operation, *pairs: tuple[str, object, object]) -> None:
     for what, before, after in pairs:
         if before != after:
             raise VerifyException(
-                f"{op.name} keeps the {what}, not {op.operands[0].type} to {op.results[0].type}"
+                f"{op.name} cannot change the {what}: {op.operands[0].type} to {op.results[0].type}"
             )
 
 
 class MatrixConversion(SPIRVOp, ABC):
-    """`spirv.X %m : matrix type to matrix type`."""
+    """Converts a matrix to another type: `spirv.X %m : matrix type to matrix type`."""
 
     matrix = operand_def(CooperativeMatrixType)
     result = result_def(CooperativeMatrixType)
@@ -62,7 +63,7 @@ class MatrixConversion(SPIRVOp, ABC):
 
     @property
     def types(self) -> tuple[CooperativeMatrixType, CooperativeMatrixType]:
-        """The types of the operand and of the result."""
+        """The types of the operand and the result."""
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)  # the constraints
         assert isinstance(after, CooperativeMatrixType)
@@ -70,7 +71,7 @@ class MatrixConversion(SPIRVOp, ABC):
 
 
 class CooperativeMatrixConvertOp(MatrixConversion, name="spirv.NV.CooperativeMatrixConvert"):
-    """An accumulator becomes a MatrixA or a MatrixB; conversions of components may do so too."""
+    """Converts an accumulator to a MatrixA or MatrixB, without changing components."""
 
     def verify_(self) -> None:
         before, after = self.types
@@ -84,12 +85,12 @@ class CooperativeMatrixConvertOp(MatrixConversion, name="spirv.NV.CooperativeMat
         accumulator = CooperativeMatrixUse.MatrixAccumulatorKHR
         if before.use != after.use and before.use.data is not accumulator:
             raise VerifyException(
-                f"{self.name} changes the use of an accumulator only, not {before} to {after}"
+                f"{self.name} can only change the use of an accumulator, not {before} to {after}"
             )
 
 
 class CooperativeMatrixTransposeOp(MatrixConversion, name="spirv.NV.CooperativeMatrixTranspose"):
-    """Rows become columns: an accumulator becomes a MatrixB."""
+    """Transposes an accumulator to a MatrixB."""
 
     def verify_(self) -> None:
         before, after = self.types
@@ -103,13 +104,13 @@ class CooperativeMatrixTransposeOp(MatrixConversion, name="spirv.NV.CooperativeM
         uses = (CooperativeMatrixUse.MatrixAccumulatorKHR, CooperativeMatrixUse.MatrixBKHR)
         if (before.use.data, after.use.data) != uses:
             raise VerifyException(
-                f"{self.name} makes a MatrixB of an accumulator, not {before} to {after}"
+                f"{self.name} converts an accumulator to a MatrixB, not {before} to {after}"
             )
 
 
 class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"):
     """
-    Rows, columns or squares of four combined by a function of two components.
+    Combines rows, columns or 2x2 squares by a function of two components.
 
     `spirv.NV.CooperativeMatrixReduce <Row|Column> %m, @combine : !spirv.coopmatrix<...> -> ...`.
     """
@@ -152,8 +153,8 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
             or function.function_type.outputs.data != (component,)
         ):
             raise VerifyException(
-                f"{self.name}: {self.combine_func} must take two {component} and give one, not be "
-                f"{function.function_type}"
+                f"{self.name}: {self.combine_func} must take two {component} and return one, but "
+                f"has type {function.function_type}"
             )
 
     def _verify_directions(
@@ -162,7 +163,7 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
         squares = CooperativeMatrixReduce.CooperativeMatrixReduce2x2
         directions = self.reduce.data
         if not directions or (directions & squares and directions != squares):
-            raise VerifyException(f"{self.name} takes Row, Column, Row|Column or 2x2")
+            raise VerifyException(f"{self.name} needs the mask Row, Column, Row|Column or 2x2")
         if directions == CooperativeMatrixReduce.Row:
             _same(self, ("rows", before.rows, after.rows))
         if directions == CooperativeMatrixReduce.Column:
@@ -171,11 +172,11 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
 
 class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPerElementOp"):
     """
-    A function of row, column, component and further arguments, applied to every component.
+    Applies a function of row, column, component and further arguments to every component.
 
-    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`. If
-    an argument is a matrix of the same shape, scope and use, the function may take its component of
-    the same place.
+    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`.
+    For an argument that is a matrix of the same shape, scope and use, the function may take the
+    component at the same position.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"operands": "arguments"}
@@ -205,7 +206,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
     def verify_(self) -> None:
         before, after = self.matrix.type, self.result.type
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
+            raise VerifyException(f"{self.name} cannot change the type {before} to {after}")
         assert isinstance(before, CooperativeMatrixType)  # the operand's constraint
         function = find_function(self, self.func)
         if function is None:
@@ -215,8 +216,8 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
         places = len(first) == 2 and all(is_integer(t) for t in first)
         if not places or inputs[2:3] != (before.element_type,) or outputs != inputs[2:3]:
             raise VerifyException(
-                f"{self.name}: {self.func} takes a row, a column and a {before.element_type}, and "
-                f"gives one, but is {function.function_type}"
+                f"{self.name}: {self.func} must take a row, a column and a {before.element_type} "
+                f"and return such a number, but has type {function.function_type}"
             )
         given = tuple(argument.type for argument in self.arguments)
         if len(inputs) != 3 + len(given) or any(
@@ -230,7 +231,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
 
 
 def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribute | None:
-    """The component type of an argument that pairs with a matrix's components, else None."""
+    """Returns the component type of a matrix argument like `matrix`; None for other arguments."""
     if not isinstance(argument, CooperativeMatrixType):
         return None
     places = (argument.rows, argument.columns, argument.scope, argument.use)
@@ -240,7 +241,7 @@ def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribut
 
 class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatrixGetCoordinate"):
     """
-    Row and column of a component that this invocation holds.
+    The row and column of a component that this invocation holds.
 
     `spirv.EXT.CooperativeMatrixGetCoordinate %m, %i : !spirv.coopmatrix<...>, i32 ->
     vector<2xi32>`. SPV_EXT_cooperative_matrix_maintenance1.
@@ -262,4 +263,4 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatri
         if not is_integer(self.index.type):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
         if type_.get_shape() != (2,) or not is_integer(type_.element_type):
-            raise VerifyException(f"{self.name} gives two integers, not {type_}")
+            raise VerifyException(f"{self.name} returns two integers, not {type_}")

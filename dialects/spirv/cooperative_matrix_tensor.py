@@ -1,9 +1,9 @@
 """
-Cooperative matrices moved through tensor layouts (SPV_NV_cooperative_matrix2).
+Loads and stores cooperative matrices through tensor layouts (SPV_NV_cooperative_matrix2).
 
-The text behind the layout says which addressing operands there are:
-`spirv.NV.CooperativeMatrixLoadTensor %p, %m, %layout view(%v) decode(@f) ["Aligned", 16] : types`.
-Elements that a view clips away keep the value they have in `%m`. None is MLIR's.
+The text after the layout gives the addressing operands: `spirv.NV.CooperativeMatrixLoadTensor %p,
+%m, %layout view(%v) decode(@f) ["Aligned", 16] : types`. Elements outside of the view have their
+value from `%m`. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FUNCTIONS = {
     "decode_func": ("decode", TensorAddressingOperands.DecodeFunc),
     "decode_vector_func": ("decode_vector", TensorAddressingOperands.DecodeVectorFunc),
 }
-"""Each optional function: its spelling, and the operand bit that announces it."""
+"""Keyword of an optional function -> the operand bit that is set for it."""
 
 
 class MatrixTensorOperation(SPIRVOp, ABC):
-    """A cooperative matrix and the part of a tensor that a layout, and perhaps a view, select."""
+    """Accesses the part of a tensor that a layout and an optional view select."""
 
     STORES: ClassVar[bool]
     pointer = operand_def(POINTER)
@@ -59,7 +59,7 @@ class MatrixTensorOperation(SPIRVOp, ABC):
         functions: dict[str, SymbolRefAttr],
         attributes: dict[str, Attribute] | None = None,
     ) -> Self:
-        """The operation on pointer, matrix, layout and perhaps view."""
+        """Makes the operation from the operands: pointer, matrix, layout and optional view."""
         addressing = VIEW if len(operands) == 4 else TensorAddressingOperands.None_
         for name in functions:
             addressing |= FUNCTIONS[name][1]
@@ -81,7 +81,7 @@ class MatrixTensorOperation(SPIRVOp, ABC):
 
     @property
     def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters."""
+        """The memory operand with its parameters."""
         return MemoryOperand(self.memory_operand, self.alignment, self.memory_scope)
 
     @classmethod
@@ -156,9 +156,7 @@ def _operands(
 class CooperativeMatrixLoadTensorOp(
     MatrixTensorOperation, name="spirv.NV.CooperativeMatrixLoadTensor"
 ):
-    """
-    OpCooperativeMatrixLoadTensorNV: loads a matrix; clipped elements are copied from the operand.
-    """
+    """OpCooperativeMatrixLoadTensorNV: loads a matrix. Clipped elements come from the operand."""
 
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)
@@ -174,7 +172,7 @@ class CooperativeMatrixLoadTensorOp(
         memory: MemoryOperand | None = None,
         decode_func: str | None = None,
     ) -> CooperativeMatrixLoadTensorOp:
-        """A load; `decode_func` names the function that decodes an element of a block."""
+        """Builds a load. `decode_func` names the function that decodes elements of a block."""
         functions = {} if decode_func is None else {"decode_func": SymbolRefAttr(decode_func)}
         values = _operands(pointer, object, tensor_layout, tensor_view)
         return cls.of(values, memory or MemoryOperand(), functions)
@@ -183,7 +181,7 @@ class CooperativeMatrixLoadTensorOp(
         super().verify_()
         if self.object.type != self.result.type:
             raise VerifyException(
-                f"{self.name} gives a matrix like its operand {self.object.type}, not "
+                f"{self.name} must return its operand's type {self.object.type}, not "
                 f"{self.result.type}"
             )
 
@@ -191,7 +189,7 @@ class CooperativeMatrixLoadTensorOp(
 class CooperativeMatrixStoreTensorOp(
     MatrixTensorOperation, name="spirv.NV.CooperativeMatrixStoreTensor"
 ):
-    """OpCooperativeMatrixStoreTensorNV."""
+    """OpCooperativeMatrixStoreTensorNV: stores a matrix."""
 
     STORES: ClassVar[bool] = True
     traits = traits_def(MemoryWriteEffect())

@@ -1,10 +1,10 @@
 """
 SPV_NV_cooperative_vector: long vectors times matrices in memory, and accumulation for training.
 
-The numbers that describe the matrix come from constant instructions and stand in parentheses:
-`spirv.NV.CooperativeVectorMatrixMul %x, %w[%at] (input_interpretation = Float16NV, ..., m = 16, k =
-32, memory_layout = RowMajorNV, transpose = false) : !spirv.coopvec<32 x f16>, !spirv.ptr<...>, i32
--> !spirv.coopvec<16 x f16>`. None is MLIR's.
+The numbers that describe the matrix come from constant instructions and are written in
+parentheses: `spirv.NV.CooperativeVectorMatrixMul %x, %w[%at] (input_interpretation = Float16NV,
+..., m = 16, k = 32, memory_layout = RowMajorNV, transpose = false) : !spirv.coopvec<32 x f16>,
+!spirv.ptr<...>, i32 -> !spirv.coopvec<16 x f16>`. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from xdsl_spirv.dialects.spirv.types import known_size
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 OFFSET_WIDTH = 32
-"""An offset into a matrix or a bias counts bytes in 32 bits."""
+"""Bits of an offset into a matrix or bias. The offset counts bytes."""
 
 
 def _parse_place(parser: Parser) -> list[UnresolvedOperand]:
-    """`%pointer[%offset]`."""
+    """Parses `%pointer[%offset]`."""
     place = [parser.parse_unresolved_operand()]
     with parser.in_square_brackets():
         place.append(parser.parse_unresolved_operand())
@@ -74,15 +74,15 @@ def _print_place(printer: Printer, pointer: SSAValue, offset: SSAValue) -> None:
 
 def _check_offset(op: Operation, offset: SSAValue) -> None:
     if not is_integer(offset.type) or getattr(offset.type, "bitwidth", 0) != OFFSET_WIDTH:
-        raise VerifyException(f"{op.name}: an offset is a 32-bit integer, not {offset.type}")
+        raise VerifyException(f"{op.name}: an offset must be a 32-bit integer, not {offset.type}")
 
 
 class VectorTimesMatrix(SPIRVOp, ABC):
     """
     A vector of K components times a matrix of M rows and K columns in memory.
 
-    The operands in front of the stride are the class's own, in the grammar's order; `PLACES` are
-    the pairs of a pointer and an offset among them.
+    Each class declares the operands before the stride, in the grammar's order. `PLACES` lists the
+    pairs of pointer and offset.
     """
 
     PLACES: ClassVar[int]
@@ -109,7 +109,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
         result_type: CooperativeVectorType,
         matrix_operands: CooperativeMatrixOperands | None = None,
     ) -> Self:
-        """The operation on the operands in order, a stride last; `settings` by name."""
+        """Makes the operation from operands (the optional stride last) and settings by name."""
         properties = {name: as_attribute(settings[name]) for name in cls.SETTINGS}
         if matrix_operands is not None:
             properties["matrix_operands"] = CooperativeMatrixOperandsAttr(matrix_operands)
@@ -170,7 +170,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
         rows, length = self.m, known_size(type_.length)
         if isinstance(rows, IntegerAttr) and length not in (None, rows.value.data):
             raise VerifyException(
-                f"{self.name} gives one component for each of {rows.value.data} rows, not {type_}"
+                f"{self.name} returns one component for each of {rows.value.data} rows, not {type_}"
             )
         layout, strided = self.memory_layout, len(self.operands) > 1 + 2 * self.PLACES
         if isinstance(layout, CooperativeVectorMatrixLayoutAttr):
@@ -185,7 +185,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
 
 
 class CooperativeVectorMatrixMulOp(VectorTimesMatrix, name="spirv.NV.CooperativeVectorMatrixMul"):
-    """OpCooperativeVectorMatrixMulNV: matrix times vector."""
+    """OpCooperativeVectorMatrixMulNV: multiplies a matrix by a vector."""
 
     PLACES: ClassVar[int] = 1
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
@@ -205,7 +205,7 @@ class CooperativeVectorMatrixMulOp(VectorTimesMatrix, name="spirv.NV.Cooperative
 class CooperativeVectorMatrixMulAddOp(
     VectorTimesMatrix, name="spirv.NV.CooperativeVectorMatrixMulAdd"
 ):
-    """OpCooperativeVectorMatrixMulAddNV: matrix times vector plus a vector in memory."""
+    """OpCooperativeVectorMatrixMulAddNV: matrix times vector plus a bias in memory."""
 
     PLACES: ClassVar[int] = 2
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
@@ -284,10 +284,11 @@ class CooperativeVectorOuterProductAccumulateOp(
     SPIRVOp, name="spirv.NV.CooperativeVectorOuterProductAccumulate"
 ):
     """
-    Adds the outer product of two vectors to a matrix in memory, atomically by component.
+    Adds the outer product of two vectors to a matrix in memory, each component atomically.
 
     `spirv.NV.CooperativeVectorOuterProductAccumulate %p[%at], %a, %b (memory_layout =
-    TrainingOptimalNV, matrix_interpretation = Float16NV) : types`, a stride after the parentheses.
+    TrainingOptimalNV, matrix_interpretation = Float16NV) : types`. A stride follows the
+    parentheses.
     """
 
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
@@ -355,7 +356,7 @@ class CooperativeVectorOuterProductAccumulateOp(
         ]
         if elements[0] != elements[1]:
             raise VerifyException(
-                f"{self.name} takes vectors of one component type, not {self.a.type} and "
+                f"{self.name} takes vectors with equal component types, not {self.a.type} and "
                 f"{self.b.type}"
             )
 
@@ -364,7 +365,7 @@ class CooperativeVectorReduceSumAccumulateOp(
     SPIRVOp, name="spirv.NV.CooperativeVectorReduceSumAccumulate"
 ):
     """
-    Adds a vector to one in memory, atomically by component.
+    Adds a vector to a vector in memory, each component atomically.
 
     `spirv.NV.CooperativeVectorReduceSumAccumulate %p[%at], %v : !spirv.ptr<...>, i32,
     !spirv.coopvec<16 x f16>`.

@@ -1,9 +1,9 @@
 """
-`dense<...>` literals as `spirv.Constant` reads them.
+Parses the `dense<...>` literals of `spirv.Constant`.
 
-xDSL's own parser takes only builtin shaped types (not a cooperative matrix) and reads a hexadecimal
-element of a float type as a number instead of a bit pattern, so that an infinity becomes
-4286578688.0. This one keeps the elements' text until the type is known.
+xDSL's parser accepts only builtin shaped types (not cooperative matrices). It also reads a
+hexadecimal element of a float type as a number, so that the bits of infinity become 4286578688.0.
+`DenseLiteral` stores the elements' text until the type is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Element = bool | int | float
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """A literal before its type is known. A splat has shape None, raw data no elements."""
+    """A `dense` literal without a type. The shape of a splat is None; raw data has no elements."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class DenseLiteral:
 
     @classmethod
     def parse_optional(cls, parser: Parser) -> DenseLiteral | None:
-        """`dense<...>`, or nothing."""
+        """Parses `dense<...>`; returns None if the text is not a dense literal."""
         start = parser.pos
         if not parser.parse_optional_keyword("dense"):
             return None
@@ -60,7 +60,7 @@ class DenseLiteral:
         return cls(start, parser.pos, shape, elements)
 
     def attribute(self, parser: Parser, type: Attribute) -> Attribute:
-        """The attribute of this literal at `type`: a scalar for a cooperative matrix."""
+        """Makes the literal's attribute for `type`, which is a scalar for a cooperative matrix."""
         try:
             return self._attribute(type)
         except (VerifyException, ValueError, OverflowError) as error:
@@ -71,7 +71,7 @@ class DenseLiteral:
             if self.shape is not None or self.raw is not None:
                 refuse(
                     "CM-08",
-                    "a constant cooperative matrix has one value for all its components",
+                    "a constant cooperative matrix must have a single value for all components",
                     "write dense<0.0>, say",
                 )
             return _scalar(self.elements[0], type.element_type)
@@ -79,7 +79,7 @@ class DenseLiteral:
             type = type.literal_type
         if not isinstance(type, VectorType | TensorType):
             raise VerifyException(
-                f"a dense value is for a vector, a tensor or a cooperative matrix, not for {type}"
+                f"a dense value must have a vector, tensor or cooperative matrix type, not {type}"
             )
         element_type = type.get_element_type()
         if not isinstance(element_type, IntegerType | AnyFloat):
@@ -98,7 +98,7 @@ class DenseLiteral:
 
 
 def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tuple[int, ...] | None:
-    """Appends the elements in order; returns the shape, None of a single element."""
+    """Appends the parsed elements in order. Returns the shape; None for a single element."""
     start = parser.pos
     parts = parser.parse_optional_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: _parse_elements(parser, elements)
@@ -112,7 +112,7 @@ def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tup
 
 
 def _parse_element(parser: Parser) -> tuple[Element, bool]:
-    """A number and whether it was written in hexadecimal."""
+    """Parses a number. Returns its text or value, and True if it was hexadecimal."""
     boolean = parser.parse_optional_boolean()
     if boolean is not None:
         return boolean, False

@@ -1,8 +1,9 @@
 """
 SPV_KHR_integer_dot_product: six instructions in two families.
 
-The syntax is MLIR's, which names the first vector's type only. Where the second one's differs, as
-the SU forms allow, it follows: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui8> -> i32`.
+As in MLIR, the syntax gives only the first vector's type. If the second vector has another type
+(allowed for SU forms), this type follows: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui8> ->
+i32`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
 
 
 class DotSignedness(Enum):
-    """Extension of the two vectors' components to the result's width (DOT-15)."""
+    """The signedness in which each vector's components are extended to the result (DOT-15)."""
 
     SIGNED = "S"
     UNSIGNED = "U"
@@ -34,9 +35,9 @@ class DotSignedness(Enum):
 
 class IntegerDotOperation(SPIRVOp, ABC):
     """
-    Both families: two vectors, or two packed scalars, and how the scalars are packed.
+    A dot product of two integer vectors, or of two packed scalars.
 
-    `SIGNEDNESS` says how components extend; `accumulator` exists in the saturating family only.
+    `SIGNEDNESS` determines how components extend. Only the saturating family has an `accumulator`.
     """
 
     SIGNEDNESS: ClassVar[DotSignedness]
@@ -62,7 +63,7 @@ class IntegerDotOperation(SPIRVOp, ABC):
         rules.dot_07_result_width(vector_1, self.result.type)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """The capability for the vectors' type (DOT-03 to DOT-05)."""
+        """Returns the capability that the vectors' type requires (DOT-03 to DOT-05)."""
         vector = self.vector_1.type
         if not isinstance(vector, VectorType):
             capability = Capability.DotProductInput4x8BitPacked
@@ -77,7 +78,7 @@ _BYTES = tuple(IntegerType(8, signedness) for signedness in Signedness)
 
 
 class DotOperation(IntegerDotOperation, ABC):
-    """The low bits of the exact sum of the components' products."""
+    """The exact sum of the components' products, truncated to the result's width."""
 
     assembly_format = (
         "$vector_1 `,` $vector_2 (`,` $format^)? attr-dict `:` "

@@ -8,7 +8,7 @@ from enum import IntEnum, IntFlag
 
 
 class ImageOperands(IntFlag):
-    """SPIR-V specification, section 3, ImageOperands."""
+    """Values of ImageOperands (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     Bias = 0x1
@@ -34,7 +34,7 @@ class ImageOperands(IntFlag):
 
 
 class FPFastMathMode(IntFlag):
-    """SPIR-V specification, section 3, FPFastMathMode."""
+    """Values of FPFastMathMode (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     NotNaN = 0x1
@@ -50,7 +50,7 @@ class FPFastMathMode(IntFlag):
 
 
 class SelectionControl(IntFlag):
-    """SPIR-V specification, section 3, SelectionControl."""
+    """Values of SelectionControl (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     Flatten = 0x1
@@ -58,7 +58,7 @@ class SelectionControl(IntFlag):
 
 
 class LoopControl(IntFlag):
-    """SPIR-V specification, section 3, LoopControl."""
+    """Values of LoopControl (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     Unroll = 0x1
@@ -94,7 +94,7 @@ class LoopControl(IntFlag):
 
 
 class FunctionControl(IntFlag):
-    """SPIR-V specification, section 3, FunctionControl."""
+    """Values of FunctionControl (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     Inline = 0x1
@@ -106,7 +106,7 @@ class FunctionControl(IntFlag):
 
 
 class MemorySemantics(IntFlag):
-    """SPIR-V specification, section 3, MemorySemantics."""
+    """Values of MemorySemantics (SPIR-V specification, section 3)."""
 
     Relaxed = 0x0
     None_ = 0x0
@@ -130,7 +130,7 @@ class MemorySemantics(IntFlag):
 
 
 class MemoryAccess(IntFlag):
-    """SPIR-V specification, section 3, MemoryAccess."""
+    """Values of MemoryAccess (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     Volatile = 0x1
@@ -147,14 +147,14 @@ class MemoryAccess(IntFlag):
 
 
 class KernelProfilingInfo(IntFlag):
-    """SPIR-V specification, section 3, KernelProfilingInfo."""
+    """Values of KernelProfilingInfo (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     CmdExecTime = 0x1
 
 
 class RayFlags(IntFlag):
-    """SPIR-V specification, section 3, RayFlags."""
+    """Values of RayFlags (SPIR-V specification, section 3)."""
 
     NoneKHR = 0x0
     OpaqueKHR = 0x1
@@ -173,7 +173,7 @@ class RayFlags(IntFlag):
 
 
 class FragmentShadingRate(IntFlag):
-    """SPIR-V specification, section 3, FragmentShadingRate."""
+    """Values of FragmentShadingRate (SPIR-V specification, section 3)."""
 
     Vertical2Pixels = 0x1
     Vertical4Pixels = 0x2
@@ -182,7 +182,7 @@ class FragmentShadingRate(IntFlag):
 
 
 class RawAccessChainOperands(IntFlag):
-    """SPIR-V specification, section 3, RawAccessChainOperands."""
+    """Values of RawAccessChainOperands (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     RobustnessPerComponentNV = 0x1
@@ -190,7 +190,7 @@ class RawAccessChainOperands(IntFlag):
 
 
 class SourceLanguage(IntEnum):
-    """SPIR-V specification, section 3, SourceLanguage."""
+    """Values of SourceLanguage (SPIR-V specification, section 3)."""
 
     Unknown = 0
     ESSL = 1
@@ -211,7 +211,7 @@ class SourceLanguage(IntEnum):
 
 
 class ExecutionModel(IntEnum):
-    """SPIR-V specification, section 3, ExecutionModel."""
+    """Values of ExecutionModel (SPIR-V specification, section 3)."""
 
     Vertex = 0
     TessellationControl = 1
@@ -239,7 +239,7 @@ class ExecutionModel(IntEnum):
 
 
 class AddressingModel(IntEnum):
-    """SPIR-V specification, section 3, AddressingModel."""
+    """Values of AddressingModel (SPIR-V specification, section 3)."""
 
     Logical = 0
     Physical32 = 1
@@ -249,7 +249,7 @@ class AddressingModel(IntEnum):
 
 
 class MemoryModel(IntEnum):
-    """SPIR-V specification, section 3, MemoryModel."""
+    """Values of MemoryModel (SPIR-V specification, section 3)."""
 
     Simple = 0
     GLSL450 = 1
@@ -259,7 +259,7 @@ class MemoryModel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """SPIR-V specification, section 3, ExecutionMode."""
+    """Values of ExecutionMode (SPIR-V specification, section 3)."""
 
     Invocations = 0
     SpacingEqual = 1
@@ -370,7 +370,7 @@ class ExecutionMode(IntEnum):
 
 
 class StorageClass(IntEnum):
-    """SPIR-V specification, section 3, StorageClass."""
+    """Values of StorageClass (SPIR-V specification, section 3)."""
 
     UniformConstant = 0
     Input = 1
@@ -413,7 +413,7 @@ class StorageClass(IntEnum):
 
 
 class Dim(IntEnum):
-    """SPIR-V specification, section 3, Dim."""
+    """Values of Dim (SPIR-V specification, section 3)."""
 
     Dim1D = 0
     Dim2D = 1
@@ -426,7 +426,7 @@ class Dim(IntEnum):
 
 
 class SamplerAddressingMode(IntEnum):
-    """SPIR-V specification, section 3, SamplerAddressingMode."""
+    """Values of SamplerAddressingMode (SPIR-V specification, section 3)."""
 
     None_ = 0
     ClampToEdge = 1
@@ -436,14 +436,14 @@ class SamplerAddressingMode(IntEnum):
 
 
 class SamplerFilterMode(IntEnum):
-    """SPIR-V specification, section 3, SamplerFilterMode."""
+    """Values of SamplerFilterMode (SPIR-V specification, section 3)."""
 
     Nearest = 0
     Linear = 1
 
 
 class ImageFormat(IntEnum):
-    """SPIR-V specification, section 3, ImageFormat."""
+    """Values of ImageFormat (SPIR-V specification, section 3)."""
 
     Unknown = 0
     Rgba32f = 1
@@ -490,7 +490,7 @@ class ImageFormat(IntEnum):
 
 
 class ImageChannelOrder(IntEnum):
-    """SPIR-V specification, section 3, ImageChannelOrder."""
+    """Values of ImageChannelOrder (SPIR-V specification, section 3)."""
 
     R = 0
     A = 1
@@ -515,7 +515,7 @@ class ImageChannelOrder(IntEnum):
 
 
 class ImageChannelDataType(IntEnum):
-    """SPIR-V specification, section 3, ImageChannelDataType."""
+    """Values of ImageChannelDataType (SPIR-V specification, section 3)."""
 
     SnormInt8 = 0
     SnormInt16 = 1
@@ -546,7 +546,7 @@ class ImageChannelDataType(IntEnum):
 
 
 class FPRoundingMode(IntEnum):
-    """SPIR-V specification, section 3, FPRoundingMode."""
+    """Values of FPRoundingMode (SPIR-V specification, section 3)."""
 
     RTE = 0
     RTZ = 1
@@ -555,14 +555,14 @@ class FPRoundingMode(IntEnum):
 
 
 class FPDenormMode(IntEnum):
-    """SPIR-V specification, section 3, FPDenormMode."""
+    """Values of FPDenormMode (SPIR-V specification, section 3)."""
 
     Preserve = 0
     FlushToZero = 1
 
 
 class QuantizationModes(IntEnum):
-    """SPIR-V specification, section 3, QuantizationModes."""
+    """Values of QuantizationModes (SPIR-V specification, section 3)."""
 
     TRN = 0
     TRN_ZERO = 1
@@ -575,14 +575,14 @@ class QuantizationModes(IntEnum):
 
 
 class FPOperationMode(IntEnum):
-    """SPIR-V specification, section 3, FPOperationMode."""
+    """Values of FPOperationMode (SPIR-V specification, section 3)."""
 
     IEEE = 0
     ALT = 1
 
 
 class OverflowModes(IntEnum):
-    """SPIR-V specification, section 3, OverflowModes."""
+    """Values of OverflowModes (SPIR-V specification, section 3)."""
 
     WRAP = 0
     SAT = 1
@@ -591,7 +591,7 @@ class OverflowModes(IntEnum):
 
 
 class LinkageType(IntEnum):
-    """SPIR-V specification, section 3, LinkageType."""
+    """Values of LinkageType (SPIR-V specification, section 3)."""
 
     Export = 0
     Import = 1
@@ -600,7 +600,7 @@ class LinkageType(IntEnum):
 
 
 class AccessQualifier(IntEnum):
-    """SPIR-V specification, section 3, AccessQualifier."""
+    """Values of AccessQualifier (SPIR-V specification, section 3)."""
 
     ReadOnly = 0
     WriteOnly = 1
@@ -608,7 +608,7 @@ class AccessQualifier(IntEnum):
 
 
 class HostAccessQualifier(IntEnum):
-    """SPIR-V specification, section 3, HostAccessQualifier."""
+    """Values of HostAccessQualifier (SPIR-V specification, section 3)."""
 
     NoneINTEL = 0
     ReadINTEL = 1
@@ -617,7 +617,7 @@ class HostAccessQualifier(IntEnum):
 
 
 class FunctionParameterAttribute(IntEnum):
-    """SPIR-V specification, section 3, FunctionParameterAttribute."""
+    """Values of FunctionParameterAttribute (SPIR-V specification, section 3)."""
 
     Zext = 0
     Sext = 1
@@ -632,7 +632,7 @@ class FunctionParameterAttribute(IntEnum):
 
 
 class Decoration(IntEnum):
-    """SPIR-V specification, section 3, Decoration."""
+    """Values of Decoration (SPIR-V specification, section 3)."""
 
     RelaxedPrecision = 0
     SpecId = 1
@@ -837,7 +837,7 @@ class Decoration(IntEnum):
 
 
 class BuiltIn(IntEnum):
-    """SPIR-V specification, section 3, BuiltIn."""
+    """Values of BuiltIn (SPIR-V specification, section 3)."""
 
     Position = 0
     PointSize = 1
@@ -992,7 +992,7 @@ class BuiltIn(IntEnum):
 
 
 class Scope(IntEnum):
-    """SPIR-V specification, section 3, Scope."""
+    """Values of Scope (SPIR-V specification, section 3)."""
 
     CrossDevice = 0
     Device = 1
@@ -1005,7 +1005,7 @@ class Scope(IntEnum):
 
 
 class GroupOperation(IntEnum):
-    """SPIR-V specification, section 3, GroupOperation."""
+    """Values of GroupOperation (SPIR-V specification, section 3)."""
 
     Reduce = 0
     InclusiveScan = 1
@@ -1020,7 +1020,7 @@ class GroupOperation(IntEnum):
 
 
 class KernelEnqueueFlags(IntEnum):
-    """SPIR-V specification, section 3, KernelEnqueueFlags."""
+    """Values of KernelEnqueueFlags (SPIR-V specification, section 3)."""
 
     NoWait = 0
     WaitKernel = 1
@@ -1028,7 +1028,7 @@ class KernelEnqueueFlags(IntEnum):
 
 
 class Capability(IntEnum):
-    """SPIR-V specification, section 3, Capability."""
+    """Values of Capability (SPIR-V specification, section 3)."""
 
     Matrix = 0
     Shader = 1
@@ -1392,14 +1392,14 @@ class Capability(IntEnum):
 
 
 class RayQueryIntersection(IntEnum):
-    """SPIR-V specification, section 3, RayQueryIntersection."""
+    """Values of RayQueryIntersection (SPIR-V specification, section 3)."""
 
     RayQueryCandidateIntersectionKHR = 0
     RayQueryCommittedIntersectionKHR = 1
 
 
 class RayQueryCommittedIntersectionType(IntEnum):
-    """SPIR-V specification, section 3, RayQueryCommittedIntersectionType."""
+    """Values of RayQueryCommittedIntersectionType (SPIR-V specification, section 3)."""
 
     RayQueryCommittedIntersectionNoneKHR = 0
     RayQueryCommittedIntersectionTriangleKHR = 1
@@ -1407,21 +1407,21 @@ class RayQueryCommittedIntersectionType(IntEnum):
 
 
 class RayQueryCandidateIntersectionType(IntEnum):
-    """SPIR-V specification, section 3, RayQueryCandidateIntersectionType."""
+    """Values of RayQueryCandidateIntersectionType (SPIR-V specification, section 3)."""
 
     RayQueryCandidateIntersectionTriangleKHR = 0
     RayQueryCandidateIntersectionAABBKHR = 1
 
 
 class PackedVectorFormat(IntEnum):
-    """SPIR-V specification, section 3, PackedVectorFormat."""
+    """Values of PackedVectorFormat (SPIR-V specification, section 3)."""
 
     PackedVectorFormat4x8Bit = 0
     PackedVectorFormat4x8BitKHR = 0
 
 
 class CooperativeMatrixOperands(IntFlag):
-    """SPIR-V specification, section 3, CooperativeMatrixOperands."""
+    """Values of CooperativeMatrixOperands (SPIR-V specification, section 3)."""
 
     NoneKHR = 0x0
     MatrixASignedComponentsKHR = 0x1
@@ -1432,7 +1432,7 @@ class CooperativeMatrixOperands(IntFlag):
 
 
 class CooperativeMatrixLayout(IntEnum):
-    """SPIR-V specification, section 3, CooperativeMatrixLayout."""
+    """Values of CooperativeMatrixLayout (SPIR-V specification, section 3)."""
 
     RowMajorKHR = 0
     ColumnMajorKHR = 1
@@ -1441,7 +1441,7 @@ class CooperativeMatrixLayout(IntEnum):
 
 
 class CooperativeMatrixUse(IntEnum):
-    """SPIR-V specification, section 3, CooperativeMatrixUse."""
+    """Values of CooperativeMatrixUse (SPIR-V specification, section 3)."""
 
     MatrixAKHR = 0
     MatrixBKHR = 1
@@ -1449,7 +1449,7 @@ class CooperativeMatrixUse(IntEnum):
 
 
 class CooperativeMatrixReduce(IntFlag):
-    """SPIR-V specification, section 3, CooperativeMatrixReduce."""
+    """Values of CooperativeMatrixReduce (SPIR-V specification, section 3)."""
 
     Row = 0x1
     Column = 0x2
@@ -1457,7 +1457,7 @@ class CooperativeMatrixReduce(IntFlag):
 
 
 class TensorClampMode(IntEnum):
-    """SPIR-V specification, section 3, TensorClampMode."""
+    """Values of TensorClampMode (SPIR-V specification, section 3)."""
 
     Undefined = 0
     Constant = 1
@@ -1467,7 +1467,7 @@ class TensorClampMode(IntEnum):
 
 
 class TensorAddressingOperands(IntFlag):
-    """SPIR-V specification, section 3, TensorAddressingOperands."""
+    """Values of TensorAddressingOperands (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     TensorView = 0x1
@@ -1476,7 +1476,7 @@ class TensorAddressingOperands(IntFlag):
 
 
 class InitializationModeQualifier(IntEnum):
-    """SPIR-V specification, section 3, InitializationModeQualifier."""
+    """Values of InitializationModeQualifier (SPIR-V specification, section 3)."""
 
     InitOnDeviceReprogramALTERA = 0
     InitOnDeviceReprogramINTEL = 0
@@ -1485,7 +1485,7 @@ class InitializationModeQualifier(IntEnum):
 
 
 class LoadCacheControl(IntEnum):
-    """SPIR-V specification, section 3, LoadCacheControl."""
+    """Values of LoadCacheControl (SPIR-V specification, section 3)."""
 
     UncachedINTEL = 0
     CachedINTEL = 1
@@ -1495,7 +1495,7 @@ class LoadCacheControl(IntEnum):
 
 
 class StoreCacheControl(IntEnum):
-    """SPIR-V specification, section 3, StoreCacheControl."""
+    """Values of StoreCacheControl (SPIR-V specification, section 3)."""
 
     UncachedINTEL = 0
     WriteThroughINTEL = 1
@@ -1504,13 +1504,13 @@ class StoreCacheControl(IntEnum):
 
 
 class NamedMaximumNumberOfRegisters(IntEnum):
-    """SPIR-V specification, section 3, NamedMaximumNumberOfRegisters."""
+    """Values of NamedMaximumNumberOfRegisters (SPIR-V specification, section 3)."""
 
     AutoINTEL = 0
 
 
 class MatrixMultiplyAccumulateOperands(IntFlag):
-    """SPIR-V specification, section 3, MatrixMultiplyAccumulateOperands."""
+    """Values of MatrixMultiplyAccumulateOperands (SPIR-V specification, section 3)."""
 
     None_ = 0x0
     MatrixASignedComponentsINTEL = 0x1
@@ -1530,7 +1530,7 @@ class MatrixMultiplyAccumulateOperands(IntFlag):
 
 
 class FPEncoding(IntEnum):
-    """SPIR-V specification, section 3, FPEncoding."""
+    """Values of FPEncoding (SPIR-V specification, section 3)."""
 
     BFloat16KHR = 0
     Float8E4M3EXT = 4214
@@ -1543,7 +1543,7 @@ class FPEncoding(IntEnum):
 
 
 class CooperativeVectorMatrixLayout(IntEnum):
-    """SPIR-V specification, section 3, CooperativeVectorMatrixLayout."""
+    """Values of CooperativeVectorMatrixLayout (SPIR-V specification, section 3)."""
 
     RowMajorNV = 0
     ColumnMajorNV = 1
@@ -1552,7 +1552,7 @@ class CooperativeVectorMatrixLayout(IntEnum):
 
 
 class ComponentType(IntEnum):
-    """SPIR-V specification, section 3, ComponentType."""
+    """Values of ComponentType (SPIR-V specification, section 3)."""
 
     Float16NV = 0
     Float32NV = 1
@@ -1572,7 +1572,7 @@ class ComponentType(IntEnum):
 
 
 class TensorOperands(IntFlag):
-    """SPIR-V specification, section 3, TensorOperands."""
+    """Values of TensorOperands (SPIR-V specification, section 3)."""
 
     NoneARM = 0x0
     NontemporalARM = 0x1
@@ -1583,7 +1583,7 @@ class TensorOperands(IntFlag):
 
 
 class GatherModes(IntEnum):
-    """SPIR-V specification, section 3, GatherModes."""
+    """Values of GatherModes (SPIR-V specification, section 3)."""
 
     Gather4x1QCOM = 0
     GatherDQCOM = 1

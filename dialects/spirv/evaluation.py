@@ -1,8 +1,4 @@
-"""
-Finds an operation by its instruction's name and evaluates it on constants.
-
-For instructions that are not operations: OpSpecConstantOp of a module, in IR and in a binary.
-"""
+"""Evaluates an instruction on constants by its name, for OpSpecConstantOp in IR and in binaries."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from xdsl_spirv.dialects.spirv.folding import Foldable, Number
 
 @cache
 def operations_by_instruction() -> Mapping[str, type[Operation]]:
-    """The operations of the core instructions, by the instruction's name."""
+    """Returns the classes of operations for core instructions, by the instruction's name."""
     from xdsl_spirv.dialects.spirv import OPERATIONS
 
     named = ((instruction_of(cls), cls) for cls in OPERATIONS)
@@ -28,7 +24,7 @@ def operations_by_instruction() -> Mapping[str, type[Operation]]:
 
 
 def evaluate(instruction: str, operands: Sequence[Number], result: Attribute) -> Number | None:
-    """Returns the result of an instruction on scalar constants; None where it is not known here."""
+    """Returns the result of an instruction on scalar constants; None if it cannot be evaluated."""
     cls = operations_by_instruction().get(instruction)
     if cls is None or not issubclass(cls, Foldable):
         return None

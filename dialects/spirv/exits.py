@@ -1,9 +1,9 @@
 """
-Ways out of nested constructs: `break` and `continue` as SPIR-V has them.
+Exits from nested constructs: `break` and `continue` of SPIR-V.
 
-A branch stays in its region, so a block inside a selection cannot branch to the merge block or the
-continue target of the loop around it. These operations end such a block instead; how many
-constructs they leave is a number. None of them is MLIR's.
+A branch stays in its region, so a block inside a selection cannot branch to the merge block or
+continue target of a surrounding loop. `spirv.mlir.break` and `spirv.mlir.continue` end such a
+block, and give the number of constructs that they leave. MLIR has neither operation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl_spirv.dialects.spirv.control_flow import Construct, LoopOp
 
 
 class ExitOp(SPIRVOp, ABC):
-    """Leaves `levels` constructs for a block of the one around them."""
+    """Leaves `levels` constructs and branches to a block of the construct around them."""
 
     levels = prop_def(IntegerAttr.constr(i32))
     arguments = var_operand_def()
@@ -34,7 +34,7 @@ class ExitOp(SPIRVOp, ABC):
 
     @property
     def construct(self) -> Construct | None:
-        """The outermost construct that the exit leaves; None if there are fewer than `levels`."""
+        """The outermost construct that the exit leaves; None if fewer than `levels` surround it."""
         region = self.parent_op()
         for _ in range(self.levels.value.data):
             if not isinstance(region, Construct):
@@ -45,16 +45,16 @@ class ExitOp(SPIRVOp, ABC):
     @property
     @abstractmethod
     def target(self) -> Block | None:
-        """The block that the exit branches to; None if there is none."""
+        """The block that the exit branches to; None if `levels` is too large."""
 
     def verify_(self) -> None:
         if self.parent_op() is None:
             return
         if self.levels.value.data < 1:
-            raise VerifyException("within one construct, branch to its block")
+            raise VerifyException("use spirv.Branch inside a single construct")
         target = self.target
         if target is None:
-            raise VerifyException(f"{self.name} leaves more constructs than there are around it")
+            raise VerifyException(f"{self.name} leaves more constructs than surround it")
         given = tuple(argument.type for argument in self.arguments)
         if given != tuple(target.arg_types):
             raise VerifyException(
@@ -64,7 +64,7 @@ class ExitOp(SPIRVOp, ABC):
 
 
 class BreakOp(ExitOp, name="spirv.mlir.break"):
-    """Branches to the merge block of a construct around: `spirv.mlir.break 1 (%x : f32)`."""
+    """Branches to the merge block of a surrounding construct: `spirv.mlir.break 1 (%x : f32)`."""
 
     @property
     def target(self) -> Block | None:
@@ -73,7 +73,7 @@ class BreakOp(ExitOp, name="spirv.mlir.break"):
 
 
 class ContinueOp(ExitOp, name="spirv.mlir.continue"):
-    """Branches to the continue target of a loop around: `spirv.mlir.continue 1 (%x : f32)`."""
+    """Branches to the continue target of a surrounding loop: `spirv.mlir.continue 1 (%x : f32)`."""
 
     @property
     def target(self) -> Block | None:

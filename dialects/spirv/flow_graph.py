@@ -1,10 +1,11 @@
 """
 The control-flow graph of a function with structured regions, and the dominance rule.
 
-A node is a stretch of a block without constructs: a construct's region stands between the stretch
-before it and the one behind it, so that exits from nested constructs are ordinary edges. The
-verifier asks the graph whether values are defined before their uses; the decoder asks it where
-values leave constructs. Operations are known by name: their modules import the function's.
+Constructs divide a block into parts, the nodes of the graph. An edge leads from the part before a
+construct to its region, and from the region to the part after the construct. So exits from nested
+constructs are ordinary edges. The verifier uses the graph to check that values are defined before
+their uses, and the decoder to find values that leave constructs. Operations are known by name,
+since their modules import this one.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ CONSTRUCTS = ("spirv.mlir.selection", "spirv.mlir.loop")
 
 
 class FlowGraph:
-    """The stretches of a function's blocks, by number, and the edges between them."""
+    """The parts (nodes) of a function's blocks by index, and the edges between them."""
 
     def __init__(self, body: Region):
         self.body = body
         self.starts: list[Block | Operation] = []
-        """The block at whose beginning a stretch begins, or the construct that it follows."""
+        """For each node, the block that it begins, or the construct that it follows."""
         self.blocks: list[Block] = []
-        """The block that each stretch is in."""
+        """For each node, the block that contains it."""
         self.first: dict[Block, int] = {}
-        """The stretch that a block begins with."""
+        """Block -> its first node."""
         self.last: dict[Block, int] = {}
-        """The stretch that ends in a block's terminator."""
+        """Block -> its last node, which contains the terminator."""
         self.places: dict[int, int] = {}
-        """For each operation or block, its place; all stretches at one place share it.
-
-        A construct is at the place where its results are defined.
+        """
+        Identity of an operation or block -> its index in `stretches`. For a construct, the index
+        of the node that follows it, in which its results are defined.
         """
         self.stretches: list[int] = []
-        """Place -> stretch."""
+        """The nodes that `places` refers to."""
         self.around: dict[Region, frozenset[Region]] = {body: frozenset((body,))}
-        """For each region, the regions around it."""
+        """Region -> the region itself and all surrounding regions."""
         self.successors: list[list[int]] = []
         self._walk()
 
@@ -83,7 +84,7 @@ class FlowGraph:
 
     @cached_property
     def predecessors(self) -> list[list[int]]:
-        """The predecessors of each stretch, without repetition."""
+        """The predecessors of each node, without repetition."""
         sources: list[list[int]] = [[] for _ in self.starts]
         for node, successors in enumerate(self.successors):
             for to in dict.fromkeys(successors):
@@ -91,24 +92,24 @@ class FlowGraph:
         return sources
 
     def region(self, node: int) -> Region:
-        """The region that a stretch is in."""
+        """Returns the region that contains a node."""
         region = self.blocks[node].parent
         assert region is not None
         return region
 
     def node(self, place: Block | Operation) -> int:
-        """Returns the stretch of an operation; for a construct, the stretch behind it."""
+        """Returns the node of an operation; for a construct, the node that follows it."""
         return self.stretches[self.places[id(place)]]
 
     def is_in_scope(self, value: SSAValue, node: int) -> bool:
-        """Whether a value's region is around a stretch; also if it is of another function."""
+        """True if a value's region surrounds a node. Always True for values of other functions."""
         home = value.owner if isinstance(value.owner, Block) else value.owner.parent
         region = None if home is None else home.parent
         return region not in self.around or region in self.around[self.region(node)]
 
 
 def _targets(block: Block) -> list[Block]:
-    """The blocks that a block's terminator branches to, also outside of its construct."""
+    """Returns the blocks that a block's terminator branches to, also outside of its construct."""
     last = block.last_op
     if last is None:
         return []
@@ -118,8 +119,8 @@ def _targets(block: Block) -> list[Block]:
 
 def verify_dominance(body: Region) -> None:
     """
-    Verifies that every value is defined before its uses, on every path to them. Raises
-    `VerifyException`. Unreachable stretches may use any value in scope.
+    Raises `VerifyException` if a value may be used before its definition. Unreachable nodes may
+    use any value in scope.
     """
     graph = FlowGraph(body)
     places, stretches = graph.places, graph.stretches
@@ -144,7 +145,7 @@ def verify_dominance(body: Region) -> None:
 
 
 def _reaches(graph: FlowGraph, value: SSAValue, defined: int, used: int) -> bool:
-    """Whether a value of one stretch may be used in another."""
+    """True if a value that one node defines may be used in another node."""
     tree = graph.dominators
     return graph.is_in_scope(value, used) and (
         not tree.reaches(used) or tree.dominates(defined, used)
@@ -157,6 +158,6 @@ def _refuse(op: Operation, operand: SSAValue, in_scope: bool) -> None:
         reason = "its definition does not come before the use on every path"
         remedy = "pass the value to the block as an argument"
     else:
-        reason = "it is defined inside of a construct and used outside"
+        reason = "it is defined inside a construct and used outside"
         remedy = "make it a result of the construct, by spirv.mlir.merge"
     raise VerifyException(f"{op.name} uses {name}, but {reason}: {remedy}")

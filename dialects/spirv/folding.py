@@ -1,9 +1,9 @@
 """
-Folds operations whose operands are constants.
+Folds operations with constant operands.
 
-`COMPUTE` of a class is a function of Python's numbers; its result is reduced to the type's width.
+`COMPUTE` of a class is a function of Python numbers, whose result is reduced to the type's width.
 Undefined results (a division by zero, a shift beyond the width) are not folded. Floats are folded
-only if there is one exact result.
+only if the result is exact.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Compute: TypeAlias = Callable[..., Any]
 
 
 def integer_attribute(value: int, t: IntegerType) -> IntegerAttr:
-    """An integer cut to its type, as the dialect writes it: signed unless the type is unsigned."""
+    """Makes an integer attribute modulo 2^width, signed unless the type is unsigned."""
     width = t.width.data
     if width == 1:
         return IntegerAttr.from_bool(bool(value & 1))
@@ -46,28 +46,28 @@ def integer_attribute(value: int, t: IntegerType) -> IntegerAttr:
 
 
 def unsigned(number: IntegerAttr) -> int:
-    """The bits of a number as an unsigned integer."""
+    """Returns the number with its bits read as an unsigned integer."""
     assert isinstance(number.type, IntegerType)
     return number.value.data & ((1 << number.type.width.data) - 1)
 
 
 def signed(number: IntegerAttr) -> int:
-    """The bits of a number in two's complement."""
+    """Returns the number with its bits read as a two's complement integer."""
     assert isinstance(number.type, IntegerType)
     width, value = number.type.width.data, unsigned(number)
     return value - (1 << width) if value >> (width - 1) else value
 
 
 def divide(a: int, b: int) -> int:
-    """The quotient, rounded toward zero."""
+    """Returns a / b, rounded toward zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 class ConstantToTheRight(RewritePattern):
     """
-    Puts the constant operand of a commutative operation behind the other one.
+    Moves the constant operand of a commutative operation to the second position.
 
-        spirv.IAdd %c, %x  ->  spirv.IAdd %x, %c
+    spirv.IAdd %c, %x  ->  spirv.IAdd %x, %c
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
@@ -89,10 +89,10 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """
-        The result, as a constant or another value; None where it is not known.
+        Returns the result as a constant or another value; None if the operation does not fold.
 
-        Decorated operations (saturation, rounding) are not folded, because decorations change the
-        result.
+        Operations with decorations (saturation, rounding), which affect the result, are not
+        folded.
         """
         parent = self.parent_op()
         if self.attributes or (parent is not None and parent.has_trait(KeptBody)):
@@ -102,19 +102,19 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
 
     @abstractmethod
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
-        """The result where `operands` are the operands' constants, None for those not known."""
+        """Returns the result for constant operands (None for unknown ones), or None."""
 
 
 class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
-    """Computes component by component on integers."""
+    """A foldable elementwise operation on integers."""
 
     COMPUTE: ClassVar[Compute]
     SIGNED: ClassVar[bool] = False
-    """Whether operands are read in two's complement."""
+    """True if operands are read in two's complement, else as unsigned."""
     NEUTRAL: ClassVar[int | None] = None
-    """The second operand for which the result is the first operand."""
+    """Second operand for which the result is the first operand."""
     ABSORBING: ClassVar[int | None] = None
-    """The second operand that alone decides the result, which then equals it: 0 of a product."""
+    """Second operand that is always the result, whatever the first operand is: 0 for a product."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -133,7 +133,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
         return self._constant([self.component(numbers) for numbers in zip(*lists, strict=True)])
 
     def component(self, operands: Sequence[IntegerAttr]) -> int | None:
-        """One component of the result; None where it is undefined."""
+        """Returns one component of the result; None if it is undefined."""
         read = signed if self.SIGNED else unsigned
         try:
             return type(self).COMPUTE(*map(read, operands))
@@ -156,7 +156,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
 
 
 def components_of(constant: Attribute | None) -> Sequence[IntegerAttr] | None:
-    """The components of an integer constant, one for a scalar; None for any other."""
+    """Returns the components of an integer constant; None for other attributes."""
     if isinstance(constant, IntegerAttr):
         return [constant] if isinstance(constant.type, IntegerType) else None
     if not isinstance(constant, DenseIntOrFPElementsAttr):
@@ -168,7 +168,7 @@ def components_of(constant: Attribute | None) -> Sequence[IntegerAttr] | None:
 
 
 def _is_everywhere(constant: Attribute | None, number: int | None) -> bool:
-    """Whether every component of a constant is `number`, modulo 2^width."""
+    """True if every component of a constant is `number` modulo 2^width."""
     numbers = components_of(constant)
     if numbers is None or number is None:
         return False

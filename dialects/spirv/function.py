@@ -1,4 +1,4 @@
-"""Functions. A body uses its own arguments only; it refers to the rest of the module by symbols."""
+"""Functions. A body only uses its own values, and refers to the rest of the module by symbols."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
     """
     OpFunction: `spirv.func @f(%x: f32) -> f32 "Inline" { ... }`.
 
-    Without a body it is declared here and defined in another module: it then needs
-    `linkage_attributes`.
+    A function without a body is defined in another module, and needs `linkage_attributes`.
     """
 
     sym_name = prop_def(SymbolNameConstraint())
@@ -80,7 +79,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         function_control: FunctionControl = FunctionControl.None_,
         linkage_attributes: LinkageAttributesAttr | None = None,
     ):
-        """Gives the function one empty block that takes the arguments if there is no `body`."""
+        """Without `body`, the function gets an empty block with the arguments."""
         if isinstance(function_type, tuple):
             function_type = FunctionType.from_lists(*function_type)
         if body is None:
@@ -100,7 +99,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         attributes = parser.parse_optional_attr_dict_with_keyword()
         named = [argument for argument, _, _ in arguments if argument is not None]
         if named and len(named) != len(arguments):
-            parser.raise_error("name all arguments of a function, or none")
+            parser.raise_error("either all arguments of a function must have names, or none")
         body = parser.parse_optional_region(named or None) or Region()
         inputs = [type for _, type, _ in arguments]
         op = cls(name, (inputs, [type for type, _ in outputs]), body, control)
@@ -129,7 +128,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
     def verify_(self) -> None:
         if len(self.function_type.outputs) > 1:
             raise VerifyException(
-                "a SPIR-V function gives at most one value: give several as a spirv.struct"
+                "a SPIR-V function returns at most one value: return several as a spirv.struct"
             )
         for own, types in (
             (self.arg_attrs, self.function_type.inputs),
@@ -142,8 +141,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         if not self.body.blocks:
             if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):
                 raise VerifyException(
-                    "a function without a body comes from another module: "
-                    "name it in linkage_attributes, or give it a body"
+                    "a function without a body must be imported: add linkage_attributes, or a body"
                 )
             return
         arguments = self.body.blocks[0].arg_types
@@ -162,7 +160,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
 
 
 def parse_signature(parser: Parser) -> tuple[str, list[_ARGUMENT], list[_OUTPUT]]:
-    """The name, the arguments and the results of a function or a graph, with their attributes."""
+    """Parses the name, the arguments and the results of a function or graph, with attributes."""
     name = parser.parse_symbol_name().data
     arguments = parser.parse_comma_separated_list(
         parser.Delimiter.PAREN, lambda: _parse_argument(parser)
@@ -173,7 +171,7 @@ def parse_signature(parser: Parser) -> tuple[str, list[_ARGUMENT], list[_OUTPUT]
 def set_signature_attributes(
     op: SPIRVOp, arguments: Sequence[_ARGUMENT], outputs: Sequence[_OUTPUT]
 ) -> None:
-    """Gives a function or a graph the attributes of its arguments and results, if it has any."""
+    """Stores the attributes of a function's or graph's arguments and results, if any."""
     if any(own for _, _, own in arguments):
         entries = [DictionaryAttr(own) for _, _, own in arguments]
         op.properties["arg_attrs"] = ArrayAttr(entries)
@@ -182,7 +180,7 @@ def set_signature_attributes(
 
 
 def print_signature(printer: Printer, op: Any) -> None:
-    """Prints the name, the arguments and the results of a function or a graph."""
+    """Prints the name, the arguments and the results of a function or graph."""
     printer.print_string(" ")
     printer.print_symbol_name(op.sym_name.data)
     inputs, outputs = op.function_type.inputs.data, op.function_type.outputs.data
@@ -207,7 +205,7 @@ def print_signature(printer: Printer, op: Any) -> None:
 
 
 def _parse_argument(parser: Parser) -> _ARGUMENT:
-    """`%x: f32 {...}`, or `f32 {...}` in a declaration."""
+    """Parses `%x: f32 {...}`, or `f32 {...}` in a declaration."""
     argument = parser.parse_optional_argument()
     type = parser.parse_type() if argument is None else argument.type
     own = parser.parse_optional_dictionary_attr_dict()
@@ -216,7 +214,7 @@ def _parse_argument(parser: Parser) -> _ARGUMENT:
 
 
 def _parse_outputs(parser: Parser) -> list[_OUTPUT]:
-    """`-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
+    """Parses `-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
     if not parser.parse_optional_punctuation("->"):
         return []
     outputs = parser.parse_optional_comma_separated_list(
@@ -227,7 +225,7 @@ def _parse_outputs(parser: Parser) -> list[_OUTPUT]:
 
 
 def set_attributes(op: SPIRVOp, attributes: Mapping[str, Attribute]) -> None:
-    """Entries of a custom form's dictionary: properties where the operation has such, else free."""
+    """Stores parsed attributes as properties if the operation declares them, else as attributes."""
     declared = op.get_irdl_definition().properties
     for key, value in attributes.items():
         (op.properties if key in declared else op.attributes)[key] = value

@@ -1,7 +1,7 @@
 """
-GLSL.std.450: functions of one type throughout, component by component.
+GLSL.std.450: elementwise functions whose operands and result have the same type.
 
-Left out: interpolation, which is for fragment shaders only.
+The interpolation functions, which only fragment shaders can use, are omitted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerTernary, 
 
 
 def check_floats(op: Operation) -> None:
-    """Refuse operands that are not IEEE floats."""
+    """Raises `VerifyException` if an operand is not an IEEE 754 float."""
     types = [o.type for o in op.operands]
     rules.bf_09_no_arithmetic(types)
     require(op, types, is_ieee_float, "floating-point")
 
 
 class GLUnary(UnaryOperation, ABC):
-    """A function of one float, component by component."""
+    """An elementwise function of one float."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
@@ -40,7 +40,7 @@ class GLUnary(UnaryOperation, ABC):
 
 
 class GLBinary(BinaryOperation, ABC):
-    """A function of two floats, component by component."""
+    """An elementwise function of two floats."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
@@ -49,45 +49,45 @@ class GLBinary(BinaryOperation, ABC):
 
 
 class GLTernary(TernaryOperation, ABC):
-    """A function of three floats, component by component."""
+    """An elementwise function of three floats."""
 
     def verify_(self) -> None:
         check_floats(self)
 
 
 class GLClamp(GLTernary, ABC):
-    """The first value, kept between the second and the third."""
+    """Clamps the first value between the second and the third."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
 
 
 class GLIntegerUnary(IntegerUnary, ABC):
-    """A function of one integer, component by component."""
+    """An elementwise function of one integer."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
 
 class GLIntegerBinary(IntegerBinary, ABC):
-    """A function of two integers, component by component."""
+    """An elementwise function of two integers."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
 
 class GLIntegerClamp(IntegerTernary, ABC):
-    """The first integer, kept between the second and the third."""
+    """Clamps the first integer between the second and the third."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
 
 
 # fmt: off
-class GLRoundOp(GLUnary): """Nearest whole number; halves either way."""
-class GLRoundEvenOp(GLUnary): """Nearest whole number; halves to even."""
+class GLRoundOp(GLUnary): """Rounds to the nearest integer, halves in either direction."""
+class GLRoundEvenOp(GLUnary): """Rounds to the nearest integer, halves to even."""
 class GLTruncOp(GLUnary): """Rounds toward zero."""
 class GLFAbsOp(GLUnary): """Absolute value."""
-class GLFSignOp(GLUnary): """The sign: -1, 0 or 1."""
+class GLFSignOp(GLUnary): """Sign: -1, 0 or 1."""
 class GLFloorOp(GLUnary): """Rounds toward minus infinity."""
 class GLCeilOp(GLUnary): """Rounds toward infinity."""
-class GLFractOp(GLUnary): """The fraction: x - floor(x)."""
+class GLFractOp(GLUnary): """Fractional part: x - floor(x)."""
 class GLSinOp(GLUnary): """Sine of radians."""
 class GLCosOp(GLUnary): """Cosine of radians."""
 class GLTanOp(GLUnary): """Tangent of radians."""
@@ -99,47 +99,47 @@ class GLTanhOp(GLUnary): """Hyperbolic tangent."""
 class GLAsinhOp(GLUnary): """Inverse hyperbolic sine."""
 class GLAcoshOp(GLUnary): """Inverse hyperbolic cosine."""
 class GLAtanhOp(GLUnary): """Inverse hyperbolic tangent."""
-class GLExpOp(GLUnary): """e to the x."""
+class GLExpOp(GLUnary): """e to the power x."""
 class GLLogOp(GLUnary): """Natural logarithm."""
-class GLExp2Op(GLUnary): """2 to the x."""
+class GLExp2Op(GLUnary): """2 to the power x."""
 class GLLog2Op(GLUnary): """Logarithm to base 2."""
 class GLSqrtOp(GLUnary): """Square root."""
 class GLInverseSqrtOp(GLUnary): """1 / sqrt(x)."""
-class GLNormalizeOp(GLUnary): """A vector of the same direction and length 1."""
+class GLNormalizeOp(GLUnary): """Scales a vector to length 1."""
 class GLSAbsOp(GLIntegerUnary): """Absolute value of a signed integer."""
-class GLSSignOp(GLIntegerUnary): """-1, 0 or 1, of a signed integer."""
+class GLSSignOp(GLIntegerUnary): """Sign of a signed integer: -1, 0 or 1."""
 class GLAtanOp(GLUnary, fields={"y_over_x": "operand"}): """Arc tangent."""
-class GLRadiansOp(GLUnary, fields={"degrees": "operand"}): """Degrees to radians."""
-class GLDegreesOp(GLUnary, fields={"radians": "operand"}): """Radians to degrees."""
+class GLRadiansOp(GLUnary, fields={"degrees": "operand"}): """Converts degrees to radians."""
+class GLDegreesOp(GLUnary, fields={"radians": "operand"}): """Converts radians to degrees."""
 class GLFindILsbOp(GLIntegerUnary, fields={"value": "operand"}):
-    """The number of the lowest bit set; -1 if none."""
+    """Index of the lowest set bit; -1 for 0."""
 class GLFindSMsbOp(GLIntegerUnary, fields={"value": "operand"}):
-    """Position of the highest bit unlike the sign bit; -1 if none; 32-bit only."""
+    """Index of the highest bit that differs from the sign bit; -1 if there is none."""
 class GLFindUMsbOp(GLIntegerUnary, fields={"value": "operand"}):
-    """The number of the highest bit set; -1 if none; 32-bit only."""
-class GLFMinOp(GLBinary): """The smaller; either one if one is a NaN."""
-class GLFMaxOp(GLBinary): """The larger; either one if one is a NaN."""
-class GLNMinOp(GLBinary): """The smaller; the number if one is a NaN."""
-class GLNMaxOp(GLBinary): """The larger; the number if one is a NaN."""
-class GLPowOp(GLBinary): """x to the y."""
-class GLCrossOp(GLBinary): """The cross product of vectors of three."""
+    """Index of the highest set bit; -1 for 0; 32-bit operands only."""
+class GLFMinOp(GLBinary): """Minimum; unspecified for a NaN."""
+class GLFMaxOp(GLBinary): """Maximum; unspecified for a NaN."""
+class GLNMinOp(GLBinary): """Minimum, ignoring a NaN."""
+class GLNMaxOp(GLBinary): """Maximum, ignoring a NaN."""
+class GLPowOp(GLBinary): """x to the power y."""
+class GLCrossOp(GLBinary): """Cross product of vectors with 3 components."""
 class GLAtan2Op(GLBinary, fields={"y": "operand_1", "x": "operand_2"}): """The angle of (x, y)."""
 class GLStepOp(GLBinary, fields={"edge": "operand_1", "x": "operand_2"}):
-    """0 below the edge, 1 from it on."""
+    """0 if x is less than the edge, else 1."""
 class GLReflectOp(GLBinary, fields={"i": "operand_1", "n": "operand_2"}):
-    """An incident vector's reflection."""
-class GLUMinOp(GLIntegerBinary): """The smaller unsigned integer."""
-class GLSMinOp(GLIntegerBinary): """The smaller signed integer."""
-class GLUMaxOp(GLIntegerBinary): """The larger unsigned integer."""
-class GLSMaxOp(GLIntegerBinary): """The larger signed integer."""
+    """Reflects an incident vector at a surface."""
+class GLUMinOp(GLIntegerBinary): """Minimum of unsigned integers."""
+class GLSMinOp(GLIntegerBinary): """Minimum of signed integers."""
+class GLUMaxOp(GLIntegerBinary): """Maximum of unsigned integers."""
+class GLSMaxOp(GLIntegerBinary): """Maximum of signed integers."""
 class GLFClampOp(GLClamp): """Clamps floats."""
 class GLNClampOp(GLClamp): """Clamps floats; a NaN gives the minimum."""
 class GLUClampOp(GLIntegerClamp): """Clamps unsigned integers."""
 class GLSClampOp(GLIntegerClamp): """Clamps signed integers."""
 class GLFmaOp(GLTernary, fields={"a": "x", "b": "y", "c": "z"}):
-    """a * b + c; rounded once only under NoContraction."""
+    """Computes a * b + c; rounded once only with NoContraction."""
 class GLSmoothStepOp(GLTernary, fields={"edge0": "x", "edge1": "y", "x": "z"}):
-    """A Hermite step between two edges."""
+    """Hermite interpolation from 0 to 1 between two edges."""
 class GLFaceForwardOp(GLTernary, fields={"n": "x", "i": "y", "nref": "z"}):
-    """N, turned toward I: negated where Nref and I point the same way."""
+    """N if dot(Nref, I) is negative, else -N."""
 # fmt: on

@@ -1,7 +1,6 @@
 """
-GLSL.std.450: the instructions whose operands and results differ in their types.
-
-Two results in a struct or through a pointer, packing, lengths and matrices.
+GLSL.std.450: instructions with different operand and result types, such as packing, lengths,
+matrix operations, and functions with two results (in a struct or through a pointer).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from xdsl_spirv.dialects.spirv.types import MatrixType, PointerType, StructType
 
 @irdl_custom_directive
 class TypedOperands(CustomDirective):
-    """All operands, each with its type behind: `%a : f32, %b : i32`."""
+    """Syntax of operands that are each followed by their type: `%a : f32, %b : i32`."""
 
     values: OperandsDirective
     types: TypeDirective
@@ -78,9 +77,9 @@ def _print_typed(printer: Printer, value: SSAValue) -> None:
 
 class GLTyped(SPIRVOp, ABC):
     """
-    Operands each with its type, then the result's: `spirv.GL.X %a : type, %b : type -> type`.
+    An operation with a type after each operand: `spirv.GL.X %a : type, %b : type -> type`.
 
-    The operand's names are the instruction's own.
+    Operands have the names of the instruction's operands.
     """
 
     result = result_def()
@@ -89,7 +88,7 @@ class GLTyped(SPIRVOp, ABC):
     assembly_format = "attr-dict custom<TypedOperands>(operands, type(operands)) `->` type($result)"
 
     def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
-        """Refuse any other type; an integer may have another signedness."""
+        """Raises `VerifyException` if types differ, other than in signedness."""
         if signless(wanted) != signless(actual):
             raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
 
@@ -127,13 +126,13 @@ class GLLdexpOp(GLTyped):
         self.expect("result", self.x.type, self.result.type)
         if component_count(self.x.type) != component_count(self.exp.type):
             raise VerifyException(
-                f"{self.name}: x and exp have as many components, not {self.x.type} and "
-                f"{self.exp.type}"
+                f"{self.name}: {self.x.type} and {self.exp.type} have different numbers of "
+                "components"
             )
 
 
 class GLRefractOp(GLTyped):
-    """An incident vector refracted at a surface with a normal, by a ratio of indices."""
+    """Refracts an incident vector at a surface with a normal and a ratio of refractive indices."""
 
     traits = traits_def(Pure())
     i = operand_def()
@@ -151,7 +150,7 @@ class GLRefractOp(GLTyped):
 
 
 class GLStructForm(GLTyped, ABC):
-    """Two results in a struct."""
+    """An operation that returns two results in a struct."""
 
     traits = traits_def(Pure())
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
@@ -162,7 +161,7 @@ class GLStructForm(GLTyped, ABC):
         super().__init__([value], [result_type or StructType(self.members(value.type))])
 
     def members(self, operand: Attribute) -> list[Attribute]:
-        """The struct's member types for an operand's type."""
+        """Returns the types of the struct's members for an operand type."""
         return [operand, operand]
 
     def verify_(self) -> None:
@@ -172,23 +171,23 @@ class GLStructForm(GLTyped, ABC):
         wanted = self.members(self.operand.type)
         if [signless(m) for m in members] != wanted:
             raise VerifyException(
-                f"{self.name} gives a struct of ({', '.join(map(str, wanted))}), not {type_}"
+                f"{self.name} returns a struct of ({', '.join(map(str, wanted))}), not {type_}"
             )
 
 
 class GLModfStructOp(GLStructForm):
-    """Fraction and whole part."""
+    """Splits a float into its fractional and its integer part."""
 
 
 class GLFrexpStructOp(GLStructForm):
-    """Significand in [0.5, 1) and exponent."""
+    """Splits a float into a significand in [0.5, 1) and an exponent."""
 
     def members(self, operand: Attribute) -> list[Attribute]:
         return [operand, with_element(operand, i32)]
 
 
 class GLPointerForm(GLTyped, ABC):
-    """Two results, the second of which is written through a pointer."""
+    """An operation that returns one result and writes a second one through a pointer."""
 
     operand = operand_def()
     pointer = operand_def(PointerType)
@@ -198,7 +197,7 @@ class GLPointerForm(GLTyped, ABC):
         super().__init__([operand, pointer], [SSAValue.get(operand).type])
 
     def written(self) -> Attribute:
-        """The type of the written value, of any signedness."""
+        """The type of the written value, without signedness."""
         return self.operand.type
 
     def verify_(self) -> None:
@@ -209,11 +208,11 @@ class GLPointerForm(GLTyped, ABC):
 
 
 class GLModfOp(GLPointerForm, fields={"x": "operand", "i": "pointer"}):
-    """The fraction; the whole part is written."""
+    """Returns the fractional part of a float and writes the integer part."""
 
 
 class GLFrexpOp(GLPointerForm):
-    """The significand in [0.5, 1); the exponent is written."""
+    """Returns the significand in [0.5, 1) of a float and writes the exponent."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "exp": "pointer"}
 
@@ -222,7 +221,7 @@ class GLFrexpOp(GLPointerForm):
 
 
 class GLPacking(GLTyped, ABC):
-    """Converts between a vector and one packed scalar, both of fixed types."""
+    """Converts between a vector and a packed scalar, both of fixed types."""
 
     traits = traits_def(Pure())
     VECTOR: ClassVar[VectorType]
@@ -254,30 +253,30 @@ class GLUnpack(GLPacking, ABC):
 
 
 # fmt: off
-class GLPackSnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """A vector into packed Snorm4x8."""
-class GLPackUnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """A vector into packed Unorm4x8."""
-class GLPackSnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Snorm2x16."""
-class GLPackUnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Unorm2x16."""
-class GLPackHalf2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Half2x16."""
+class GLPackSnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """Packs 4 floats in [-1, 1]."""
+class GLPackUnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """Packs 4 floats in [0, 1]."""
+class GLPackSnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """Packs 2 floats in [-1, 1]."""
+class GLPackUnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """Packs 2 floats in [0, 1]."""
+class GLPackHalf2x16Op(GLPack, vector=VectorType(f32, [2])): """Packs two floats as f16."""
 class GLPackDouble2x32Op(GLPack, vector=VectorType(i32, [2]), packed=f64):
-    """Two words into a double."""
+    """Packs two words into an f64."""
 class GLUnpackSnorm4x8Op(GLUnpack, vector=VectorType(f32, [4])):
-    """A vector from packed Snorm4x8."""
+    """Unpacks four floats in [-1, 1] from bytes."""
 class GLUnpackUnorm4x8Op(GLUnpack, vector=VectorType(f32, [4])):
-    """A vector from packed Unorm4x8."""
+    """Unpacks four floats in [0, 1] from bytes."""
 class GLUnpackSnorm2x16Op(GLUnpack, vector=VectorType(f32, [2])):
-    """A vector from packed Snorm2x16."""
+    """Unpacks two floats in [-1, 1] from 16 bits each."""
 class GLUnpackUnorm2x16Op(GLUnpack, vector=VectorType(f32, [2])):
-    """A vector from packed Unorm2x16."""
+    """Unpacks two floats in [0, 1] from 16 bits each."""
 class GLUnpackHalf2x16Op(GLUnpack, vector=VectorType(f32, [2])):
-    """A vector from packed Half2x16."""
+    """Unpacks two floats from f16."""
 class GLUnpackDouble2x32Op(GLUnpack, vector=VectorType(i32, [2]), packed=f64):
-    """Two words from a double."""
+    """Unpacks two words from an f64."""
 # fmt: on
 
 
 class GLVectorLength(SPIRVOp, ABC):
-    """A length: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
+    """A length of vectors: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
 
     result = result_def()
     traits = traits_def(Pure())
@@ -333,7 +332,9 @@ class GLDeterminantOp(SPIRVOp):
     def verify_(self) -> None:
         matrix = _square(self, self.operand.type)
         if self.result.type != matrix.column_type.element_type:
-            raise VerifyException(f"{self.name} gives the component's type, not {self.result.type}")
+            raise VerifyException(
+                f"{self.name} must return the component type, not {self.result.type}"
+            )
 
 
 class GLMatrixInverseOp(UnaryOperation):

@@ -1,8 +1,8 @@
 """
 SPV_ARM_graph: graphs of operators on whole tensors, which VK_ARM_data_graph executes.
 
-The syntax is MLIR 22's. A graph's arguments are OpGraphInputARM, and `spirv.ARM.GraphOutputs` is
-every OpGraphSetOutputARM.
+The syntax is MLIR 22's. A graph's arguments represent OpGraphInputARM, and
+`spirv.ARM.GraphOutputs` represents all OpGraphSetOutputARM.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
         *,
         entry_point: bool = False,
     ):
-        """Gives the graph a block that takes the inputs if there is no `body`."""
+        """Without `body`, the graph gets a block with the inputs as arguments."""
         super().__init__(
             regions=[Region(Block(arg_types=function_type[0])) if body is None else body],
             sym_name=StringAttr(sym_name),
@@ -103,11 +103,13 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
     def verify_(self) -> None:
         types = [*self.function_type.inputs, *self.function_type.outputs]
         if not all(isinstance(t, TensorArmType) for t in types):
-            raise VerifyException(f"{self.name}: inputs and outputs are tensors")
+            raise VerifyException(f"{self.name}: inputs and outputs must be tensors")
         if not self.function_type.outputs.data:
             raise VerifyException(f"{self.name}: a graph must have an output")
         if self.body.block.arg_types != self.function_type.inputs.data:
-            raise VerifyException(f"{self.name}: the block's arguments are the graph's inputs")
+            raise VerifyException(
+                f"{self.name}: the block's arguments must have the types of the graph's inputs"
+            )
         last = self.body.block.last_op
         if not isinstance(last, GraphOutputsOp):
             raise VerifyException(f"{self.name} must end with spirv.ARM.GraphOutputs")
@@ -153,7 +155,7 @@ class GraphEntryPointOp(SPIRVOp, name="spirv.ARM.GraphEntryPoint"):
 
 class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
     """
-    OpGraphConstantARM, a tensor that the pipeline is created with:
+    OpGraphConstantARM, a tensor that is given when the pipeline is created:
     `spirv.ARM.GraphConstant {graph_constant_id = 0 : i32} : !spirv.arm.tensor<2xf32>`.
     """
 
@@ -166,14 +168,14 @@ class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
 
     @classmethod
     def parse(cls, parser: Parser) -> GraphConstantOp:
-        """Reads the form of later versions of MLIR, too: `spirv.ARM.GraphConstant id = 0 : ...`."""
+        """Also parses the syntax of later MLIR versions: `spirv.ARM.GraphConstant id = 0 : ...`."""
         attributes = parser.parse_optional_attr_dict()
         if parser.parse_optional_keyword("id"):
             parser.parse_punctuation("=")
             attributes["graph_constant_id"] = IntegerAttr(parser.parse_integer(), i32)
         number = attributes.pop("graph_constant_id", None)
         if not isinstance(number, IntegerAttr):
-            parser.raise_error("a graph's constant has a graph_constant_id")
+            parser.raise_error("a graph's constant must have a graph_constant_id")
         parser.parse_punctuation(":")
         op = cls(number.value.data, parser.parse_type())
         op.attributes |= attributes
@@ -186,7 +188,7 @@ class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
 
 
 class GraphOutputsOp(SPIRVOp, name="spirv.ARM.GraphOutputs"):
-    """The values of a graph's outputs: OpGraphSetOutputARM for each, then OpGraphEndARM."""
+    """Returns the outputs of a graph: OpGraphSetOutputARM for each, then OpGraphEndARM."""
 
     value = var_operand_def()
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp)))

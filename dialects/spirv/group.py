@@ -1,8 +1,8 @@
 """
-Group and non-uniform group operations (SPIR-V 3.42.21, 3.42.24), rotation aside.
+Group and non-uniform group operations (SPIR-V 3.42.21, 3.42.24), without rotation.
 
-They read other invocations: they have no effect on memory, but are not speculatable, since moved
-under a condition they would see fewer invocations.
+They depend on the active invocations. They do not access memory, but are not speculatable, because
+under a condition fewer invocations are active.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.pointers import ReadsInvocations
 
 BALLOT = VectorType(i32, [4])
-"""The type of a ballot: a bit for each invocation."""
+"""Type of a ballot, which has one bit for each invocation."""
 
 
 class GroupInstruction(SPIRVOp, ABC):
     """
-    Reads other invocations of its group.
+    An instruction that reads values of other invocations in its group.
 
-    The class attributes name the rules that the interpreter checks when it executes it.
+    The class attributes name the rules that the interpreter checks at run time.
     """
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
-    """The rule that the second operand is uniform in the group, and that operand's name."""
+    """The rule that the second operand is uniform in the group, and the operand's name."""
 
     CLUSTER: ClassVar[str] = "GROUP-02"
     """The rule for the size of a cluster."""
 
     INACTIVE: ClassVar[str | None] = None
-    """The rule against reading an inactive invocation; None: the value is undefined."""
+    """The rule against reading an inactive invocation. None if the value is only undefined."""
 
     traits = traits_def(ReadsInvocations())
 
 
 class GroupNonUniformOperation(GroupInstruction, ABC):
-    """Has an execution scope, which is Workgroup or Subgroup; Vulkan takes Subgroup only."""
+    """A group operation with the execution scope Workgroup or Subgroup (Vulkan: Subgroup)."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
@@ -78,10 +78,10 @@ class GroupNonUniformOperation(GroupInstruction, ABC):
         )
 
     def check_scope(self) -> None:
-        """SPIR-V: Execution is a Scope, Workgroup or Subgroup."""
+        """Checks that the execution scope is Workgroup or Subgroup."""
         if self.execution_scope.data not in (Scope.Workgroup, Scope.Subgroup):
             raise VerifyException(
-                f"{self.name}: the execution scope is Workgroup or Subgroup, not "
+                f"{self.name}: the execution scope must be Workgroup or Subgroup, not "
                 f"{self.execution_scope.data.name}"
             )
 
@@ -100,7 +100,7 @@ class GroupNonUniformElectOp(GroupNonUniformOperation):
 
 
 class GroupVote(GroupNonUniformOperation, ABC):
-    """A Boolean of the invocations' Booleans: `spirv.X <Subgroup> %p : i1`."""
+    """Combines the Booleans of all invocations to one: `spirv.X <Subgroup> %p : i1`."""
 
     predicate = operand_def(i1)
     result = result_def(i1)
@@ -111,15 +111,15 @@ class GroupVote(GroupNonUniformOperation, ABC):
 
 
 class GroupNonUniformAllOp(GroupVote):
-    """Whether every active invocation says true."""
+    """True if the operand is true in all active invocations."""
 
 
 class GroupNonUniformAnyOp(GroupVote):
-    """Whether any active invocation says true."""
+    """True if the operand is true in any active invocation."""
 
 
 class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
-    """Whether the value is the same in all active invocations."""
+    """True if the value is the same in all active invocations."""
 
     value = operand_def()
     result = result_def(i1)
@@ -130,7 +130,7 @@ class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
 
 
 class GroupNonUniformBallotOp(GroupNonUniformOperation):
-    """A bit for each active invocation's Boolean."""
+    """A ballot: the bits are the Booleans of the active invocations."""
 
     predicate = operand_def(i1)
     result = result_def(VectorType)
@@ -145,7 +145,7 @@ class GroupNonUniformBallotOp(GroupNonUniformOperation):
 
 
 def check_ballot(op: Operation, type_: Attribute) -> None:
-    """A ballot is a vector of four unsigned 32-bit integers."""
+    """Checks that a ballot is a vector of four unsigned 32-bit integers."""
     if (
         not isinstance(type_, VectorType)
         or type_.get_shape() != (4,)
@@ -153,20 +153,20 @@ def check_ballot(op: Operation, type_: Attribute) -> None:
         or type_.element_type.bitwidth != 32
         or rules.is_signed(type_.element_type)
     ):
-        raise VerifyException(f"{op.name}: a ballot is vector<4xi32>, not {type_}")
+        raise VerifyException(f"{op.name}: a ballot must be vector<4xi32>, not {type_}")
 
 
 def check_scan(name: str, operation: GroupOperation) -> None:
-    """A reduction or a scan of the whole group, not of clusters or partitions."""
+    """Checks that the operation is a reduction or scan of the whole group."""
     allowed = (GroupOperation.Reduce, GroupOperation.InclusiveScan, GroupOperation.ExclusiveScan)
     if operation not in allowed:
         raise VerifyException(
-            f"{name} takes Reduce, InclusiveScan or ExclusiveScan, not {operation.name}"
+            f"{name} only allows Reduce, InclusiveScan and ExclusiveScan, not {operation.name}"
         )
 
 
 class BallotQuestion(GroupNonUniformOperation, ABC):
-    """A number from a ballot: `spirv.X <Subgroup> %ballot : vector<4xi32>, i32`."""
+    """Computes a value from a ballot: `spirv.X <Subgroup> %ballot : vector<4xi32>, i32`."""
 
     value = operand_def()
     result = result_def()
@@ -183,14 +183,14 @@ class BallotQuestion(GroupNonUniformOperation, ABC):
 
 
 # fmt: off
-class GroupNonUniformBallotFindLSBOp(BallotQuestion): """The number of the lowest bit set."""
-class GroupNonUniformBallotFindMSBOp(BallotQuestion): """The number of the highest bit set."""
-class GroupNonUniformInverseBallotOp(BallotQuestion, result=i1): """This invocation's own bit."""
+class GroupNonUniformBallotFindLSBOp(BallotQuestion): """Index of the lowest set bit."""
+class GroupNonUniformBallotFindMSBOp(BallotQuestion): """Index of the highest set bit."""
+class GroupNonUniformInverseBallotOp(BallotQuestion, result=i1): """Bit of this invocation."""
 # fmt: on
 
 
 class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
-    """The bit of one invocation: `spirv.X <Subgroup> %ballot, %i : vector<4xi32>, i32`."""
+    """The bit of a given invocation: `spirv.X <Subgroup> %ballot, %i : vector<4xi32>, i32`."""
 
     value = operand_def()
     index = operand_def()
@@ -208,7 +208,7 @@ class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
 
 
 class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
-    """Bits set in all of a ballot, or up to this invocation."""
+    """Number of set bits in a ballot, or in the bits up to the executing invocation."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",
@@ -231,15 +231,15 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
 
 
 def _second(name: str) -> Mapping[str, str]:
-    """The `FIELDS` of an exchange whose second operand is `name` in the grammar."""
+    """Returns `FIELDS` for an exchange whose second operand is `name` in the grammar."""
     return {"execution": "execution_scope", name: "which"}
 
 
 class GroupExchange(GroupNonUniformOperation, ABC):
     """
-    Another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
+    Reads another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
 
-    `FIELDS` has the second operand's name in the grammar.
+    `FIELDS` maps the second operand's name in the grammar to `which`.
     """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -258,13 +258,13 @@ class GroupExchange(GroupNonUniformOperation, ABC):
         if not is_integer(self.which.type) or rules.is_signed(self.which.type):
             (name,) = (name for name, field in self.FIELDS.items() if field == "which")
             raise VerifyException(
-                f"{self.name}: the {name} is an unsigned integer, not {self.which.type}"
+                f"{self.name}: the {name} must be an unsigned integer, not {self.which.type}"
             )
         rules.bf_09_no_group_operation(self.value.type)
 
 
 class GroupNonUniformBroadcastOp(GroupExchange):
-    """The value of one invocation, the same for all."""
+    """The value of one invocation, which is the same one for all invocations."""
 
     FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
@@ -272,18 +272,18 @@ class GroupNonUniformBroadcastOp(GroupExchange):
 
 # fmt: off
 class GroupNonUniformShuffleOp(GroupExchange, fields=_second("invocation_id")):
-    """The value of any invocation."""
+    """The value of a given invocation."""
 class GroupNonUniformShuffleXorOp(GroupExchange, fields=_second("mask")):
-    """The value of the invocation whose id differs by a mask."""
+    """The value of the invocation with the id `id xor mask`."""
 class GroupNonUniformShuffleUpOp(GroupExchange, fields=_second("delta")):
-    """The value of the invocation `delta` below."""
+    """The value of the invocation with the id `id - delta`."""
 class GroupNonUniformShuffleDownOp(GroupExchange, fields=_second("delta")):
-    """The value of the invocation `delta` above."""
+    """The value of the invocation with the id `id + delta`."""
 # fmt: on
 
 
 class GroupNonUniformQuadBroadcastOp(GroupExchange):
-    """The value of one invocation of the quad."""
+    """The value of a given invocation of the quad."""
 
     FIELDS: ClassVar[Mapping[str, str]] = _second("index")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
@@ -310,10 +310,10 @@ class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
 
 class GroupArithmetic(GroupNonUniformOperation, ABC):
     """
-    A reduction or scan over the active invocations, of a subgroup or of its clusters.
+    A reduction or scan over the active invocations of a group, or of each cluster.
 
-    `spirv.X <Subgroup> <ClusteredReduce> %v cluster_size(%n) : f32, i32 -> f32`; the cluster's size
-    is a constant and is given for ClusteredReduce only.
+    `spirv.X <Subgroup> <ClusteredReduce> %v cluster_size(%n) : f32, i32 -> f32`. Only
+    ClusteredReduce has a cluster size, which must be constant.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {
@@ -352,12 +352,12 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
         require(self, [self.value.type], *self.COMPONENT)
         if self.result.type != self.value.type:
             raise VerifyException(
-                f"{self.name} gives the value's type {self.value.type}, not {self.result.type}"
+                f"{self.name} must return the type {self.value.type}, not {self.result.type}"
             )
         clustered = self.group_operation.data is GroupOperation.ClusteredReduce
         if clustered == (self.cluster_size is None):
             raise VerifyException(
-                f"{self.name}: ClusteredReduce needs a cluster_size and the others take none"
+                f"{self.name}: ClusteredReduce needs a cluster_size, and no other operation has one"
             )
         if self.cluster_size is not None:
             self._check_cluster_size(self.cluster_size)
@@ -373,19 +373,19 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
 
 
 class IntegerGroupArithmetic(GroupArithmetic, ABC):
-    """Combines integers of a group."""
+    """A reduction or scan of integers."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_integer, "integer")
 
 
 class FloatGroupArithmetic(GroupArithmetic, ABC):
-    """Combines floats of a group."""
+    """A reduction or scan of floats."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
 
 
 class LogicalGroupArithmetic(GroupArithmetic, ABC):
-    """Combines Booleans of a group."""
+    """A reduction or scan of Booleans."""
 
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
@@ -404,7 +404,7 @@ class GroupNonUniformFMaxOp(FloatGroupArithmetic): """The maximum of floats."""
 class GroupNonUniformBitwiseAndOp(IntegerGroupArithmetic): """The bitwise and."""
 class GroupNonUniformBitwiseOrOp(IntegerGroupArithmetic): """The bitwise or."""
 class GroupNonUniformBitwiseXorOp(IntegerGroupArithmetic): """The bitwise exclusive or."""
-class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic): """Whether all are true."""
-class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic): """Whether any is true."""
-class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic): """Whether an odd number is true."""
+class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic): """Logical and of Booleans."""
+class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic): """Logical or of Booleans."""
+class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic): """Logical exclusive or of Booleans."""
 # fmt: on

@@ -1,8 +1,8 @@
 """
-Instructions that give a compiler or debugger hints, and values that no computation makes.
+Hints for compilers and debuggers, and instructions with special values or effects.
 
-Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), fences of
-arithmetic, the clock, and aborting a launch. `spirv.KHR.AssumeTrue` is MLIR's, the rest is not.
+Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), arithmetic
+fences, the clock, and abort. `spirv.KHR.AssumeTrue` is MLIR's; MLIR lacks the others.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 
 
 class NopOp(SPIRVOp):
-    """OpNop: `spirv.Nop`."""
+    """OpNop, which does nothing: `spirv.Nop`."""
 
     assembly_format = "attr-dict"
 
 
 class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
-    """OpAssumeTrueKHR: `spirv.KHR.AssumeTrue %b`; undefined behaviour where it is false."""
+    """OpAssumeTrueKHR: `spirv.KHR.AssumeTrue %b`. Undefined behaviour if `%b` is false."""
 
     condition = operand_def(i1)
     assembly_format = "$condition attr-dict"
@@ -51,7 +51,7 @@ class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
 
 
 class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
-    """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` is %x."""
+    """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` returns `%x`, which likely is `%likely`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)
@@ -80,7 +80,7 @@ class PoisonOp(SPIRVOp, name="spirv.KHR.Poison"):
 
 
 class SameValue(SPIRVOp, ABC):
-    """A value of the operand's type: `spirv.X %x : f32`."""
+    """An operation whose result has the operand's type: `spirv.X %x : f32`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)
@@ -92,13 +92,13 @@ class SameValue(SPIRVOp, ABC):
 
 
 class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
-    """OpFreezeKHR: the value; where it is poison any value of its type, the same for all uses."""
+    """OpFreezeKHR: returns the operand, or for poison an arbitrary value, equal for all uses."""
 
     traits = traits_def(Pure())
 
 
 class ArithmeticFenceOp(SameValue, name="spirv.EXT.ArithmeticFence"):
-    """OpArithmeticFenceEXT: the value, across which no arithmetic is rearranged."""
+    """OpArithmeticFenceEXT: returns the operand. Arithmetic is not rearranged across the fence."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"target": "value"}
     traits = traits_def(Pure())
@@ -108,12 +108,12 @@ class ArithmeticFenceOp(SameValue, name="spirv.EXT.ArithmeticFence"):
 
 
 def rules_float(type_: Attribute) -> bool:
-    """A float of any encoding."""
+    """True for a float of any encoding."""
     return width_of(type_) > 0 and not is_integer(type_) and not is_bool(type_)
 
 
 class FmaOp(TernaryOperation, name="spirv.KHR.Fma"):
-    """OpFmaKHR: `spirv.KHR.Fma %a, %b, %c : f32` is a * b + c, rounded once."""
+    """OpFmaKHR: `spirv.KHR.Fma %a, %b, %c : f32` returns a * b + c, rounded once."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
 
@@ -123,7 +123,7 @@ class FmaOp(TernaryOperation, name="spirv.KHR.Fma"):
 
 class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
     """
-    OpBitcastExtractEXT: the bits of each integer from a bit offset on, as another type.
+    OpBitcastExtractEXT: reinterprets bits of each integer, from a bit offset on, as another type.
 
     `spirv.EXT.BitcastExtract %base[%offset] : vector<4xi8>, i32 -> vector<4xf4E2M1FN>`.
     """
@@ -141,15 +141,17 @@ class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
 
     def verify_(self) -> None:
         if not is_integer(self.offset.type):
-            raise VerifyException(f"{self.name}: the offset is an integer, not {self.offset.type}")
+            raise VerifyException(
+                f"{self.name}: the offset must be an integer, not {self.offset.type}"
+            )
         base, result = self.base.type, self.result.type
         if not is_integer(rules.element_of(base)) or not rules.is_scalar_or_vector(result):
             raise VerifyException(
-                f"{self.name} takes integers and gives scalars or vectors, not {base} to {result}"
+                f"{self.name} converts integers to scalars or vectors, not {base} to {result}"
             )
         if component_count(base) != component_count(result):
             raise VerifyException(
-                f"{self.name} keeps the number of components, not {base} to {result}"
+                f"{self.name} cannot change the number of components: {base} to {result}"
             )
         widths = [width_of(rules.element_of(t)) for t in (base, result)]
         if widths[1] > widths[0]:
@@ -177,11 +179,11 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
         wide = isinstance(element, IntegerType) and element.width.data == (32 if pair else 64)
         if not wide or rules.is_signed(element) or isinstance(type_, VectorType) != pair:
             raise VerifyException(
-                f"{self.name} gives an unsigned i64 or vector<2xi32>, not {type_}"
+                f"{self.name} returns an unsigned i64 or vector<2xi32>, not {type_}"
             )
         if self.execution_scope.data not in (Scope.Device, Scope.Subgroup):
             raise VerifyException(
-                f"{self.name}: the scope is Device or Subgroup, not "
+                f"{self.name}: the scope must be Device or Subgroup, not "
                 f"{self.execution_scope.data.name}"
             )
 

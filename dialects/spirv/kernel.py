@@ -1,10 +1,10 @@
 """
-Instructions that only OpenCL's kernels have: generic pointers, saturating conversions, lifetimes,
-flags, and the subgroup blocks, split barriers and roundings of Intel.
+Instructions for OpenCL kernels only: generic pointers, saturating conversions, lifetimes, flags,
+and Intel's subgroup blocks, split barriers and roundings.
 
-`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's. MLIR's printer of
-`spirv.INTEL.SubgroupBlockWrite` leaves out the storage class that its parser requires, so only the
-generic form can be read back.
+`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's. MLIR's printer omits the storage
+class of `spirv.INTEL.SubgroupBlockWrite`, which its parser requires, so MLIR can only exchange the
+generic form.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 
 
 class GenericCastToPtrExplicitOp(PointerCast):
-    """Converts a Generic pointer to the result's storage class; null if it points elsewhere."""
+    """Converts a Generic pointer to the result's storage class, or null if it points elsewhere."""
 
     @property
     def storage(self) -> StorageClassAttr:
-        """The instruction's Storage operand, which the result's type says."""
+        """The instruction's Storage operand, which is the storage class of the result type."""
         return storage_class(self.result.type)
 
     def verify_(self) -> None:
@@ -59,7 +59,7 @@ class GenericCastToPtrExplicitOp(PointerCast):
 
 class GenericPtrMemSemanticsOp(SPIRVOp):
     """
-    The memory semantics of where a Generic pointer points: `spirv.X %p : pointer type -> i32`.
+    Memory semantics for a Generic pointer's storage class: `spirv.X %p : pointer type -> i32`.
     """
 
     pointer = operand_def(POINTER)
@@ -76,10 +76,7 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
 
 
 class SaturatingConversion(NumericConversion, ABC):
-    """
-    Converts between signed and unsigned integers; a value that does not fit becomes the nearest
-    that does.
-    """
+    """Converts between signed and unsigned integers, clamped to the result's range."""
 
     def verify_(self) -> None:
         self.check_kinds((is_integer, "integer"), (is_integer, "integer"))
@@ -103,7 +100,7 @@ class LessOrGreaterOp(BinaryPredicate):
 
 
 class Lifetime(SPIRVOp, ABC):
-    """`spirv.X %p, 16 : !spirv.ptr<f32, Function>`; 0 bytes where the pointee says how many."""
+    """Starts or ends a lifetime: `spirv.X %p, 16 : !spirv.ptr<f32, Function>`; 0 bytes if typed."""
 
     pointer = operand_def(POINTER)
     size = prop_def(IntegerAttr.constr(i32))
@@ -114,21 +111,23 @@ class Lifetime(SPIRVOp, ABC):
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.Function:
-            raise VerifyException(f"{self.name} is for Function memory, not {self.pointer.type}")
+            raise VerifyException(
+                f"{self.name} requires a pointer to Function memory, not {self.pointer.type}"
+            )
         if self.size.value.data < 0:
-            raise VerifyException(f"{self.name}: a size is 0 or more bytes")
+            raise VerifyException(f"{self.name}: the size must be at least 0 bytes")
 
 
 class LifetimeStartOp(Lifetime):
-    """Begins the object's lifetime: it has a value, undefined at first."""
+    """Starts the object's lifetime. Its value is undefined at first."""
 
 
 class LifetimeStopOp(Lifetime):
-    """Ends the object's lifetime: it has no value."""
+    """Ends the object's lifetime."""
 
 
 class AtomicFlag(SPIRVOp, ABC):
-    """An atomic flag in 32 bits: `spirv.X <Device> <Acquire> %p : !spirv.ptr<i32, ...>`."""
+    """Accesses a 32-bit flag atomically: `spirv.X <Device> <Acquire> %p : !spirv.ptr<i32, ...>`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
     memory_scope = prop_def(ScopeAttr)
@@ -137,9 +136,9 @@ class AtomicFlag(SPIRVOp, ABC):
     assembly_format = "$memory_scope $semantics $pointer attr-dict `:` type($pointer)"
 
     def check_pointer(self) -> None:
-        """SPIR-V: a flag is a 32-bit integer."""
+        """Checks that the pointee, the flag, is a 32-bit integer."""
         if isinstance(self.pointer.type, PointerType) and self.pointer.type.pointee != i32:
-            raise VerifyException(f"{self.name} works on i32, not through {self.pointer.type}")
+            raise VerifyException(f"{self.name} requires a pointer to i32, not {self.pointer.type}")
 
     def _properties(self, scope: Scope, semantics: MemorySemantics) -> dict[str, Attribute]:
         return {
@@ -149,7 +148,7 @@ class AtomicFlag(SPIRVOp, ABC):
 
 
 class AtomicFlagTestAndSetOp(AtomicFlag):
-    """Sets the flag; whether it was set before."""
+    """Sets the flag. The result is true if the flag was already set."""
 
     result = result_def(i1)
 
@@ -170,28 +169,30 @@ class AtomicFlagClearOp(AtomicFlag):
         self.check_pointer()
         wrong = MemorySemantics.Acquire | MemorySemantics.AcquireRelease
         if self.semantics.data & wrong:
-            raise VerifyException(f"{self.name} only releases, so it cannot acquire")
+            raise VerifyException(
+                f"{self.name} cannot have the semantics Acquire or AcquireRelease"
+            )
 
 
 # Intel
 
 
 class SplitBarrier(ControlBarrier, ABC):
-    """`spirv.X <Workgroup> <Workgroup> <AcquireRelease|WorkgroupMemory>`."""
+    """One half of a barrier: `spirv.X <Workgroup> <Workgroup> <AcquireRelease|WorkgroupMemory>`."""
 
     assembly_format = "$execution_scope $memory_scope $memory_semantics attr-dict"
 
 
 class ControlBarrierArriveOp(SplitBarrier, name="spirv.INTEL.ControlBarrierArrive"):
-    """The first half of a barrier (SPV_INTEL_split_barrier)."""
+    """The first half of a barrier, which does not wait (SPV_INTEL_split_barrier)."""
 
 
 class ControlBarrierWaitOp(SplitBarrier, name="spirv.INTEL.ControlBarrierWait"):
-    """The second half of a barrier."""
+    """The second half of a barrier, which waits for all invocations (SPV_INTEL_split_barrier)."""
 
 
 class FloatRounding(Cast, ABC):
-    """f32 as bits of a shorter float, or back: the operand and result keep their shape."""
+    """Converts between f32 and the bits of a shorter float. The shape does not change."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
     SOURCE: ClassVar[Attribute] = Float32Type()
@@ -206,17 +207,17 @@ class FloatRounding(Cast, ABC):
 
 
 class RoundFToTF32Op(FloatRounding, name="spirv.INTEL.RoundFToTF32"):
-    """f32 rounded to 10 bits of mantissa."""
+    """Rounds f32 to TF32, which has 10 bits of mantissa."""
 
 
 class ConvertFToBF16Op(FloatRounding, name="spirv.INTEL.ConvertFToBF16"):
-    """f32 to the bits of a bfloat16 in an integer."""
+    """Converts f32 to the bits of a bfloat16 in an integer."""
 
     TARGET: ClassVar[Attribute] = IntegerType(16)
 
 
 class ConvertBF16ToFOp(FloatRounding, name="spirv.INTEL.ConvertBF16ToF"):
-    """The bits of a bfloat16 in an integer to f32."""
+    """Converts the bits of a bfloat16 in an integer to f32."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"b_float16_value": "operand"}
     SOURCE: ClassVar[Attribute] = IntegerType(16)
@@ -233,8 +234,7 @@ def _check_block(op: Operation, pointer: SSAValue, value: Attribute) -> None:
 
 class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
     """
-    Reads consecutive integers, one or several for each invocation of the subgroup: `spirv.X %p :
-    ptr -> vector`.
+    Reads consecutive integers, one or several for each invocation: `spirv.X %p : ptr -> vector`.
     """
 
     ptr = operand_def(PointerType)

@@ -1,10 +1,10 @@
 """
-Places of a value's parts in memory.
+Computes the memory layout of types: sizes, alignments, offsets and strides in bytes.
 
-Explicit offsets and strides of a type decide. Where a type states none, a packing does: `SCALAR`
-puts a value at a multiple of its scalar's size (Vulkan's scalarBlockLayout, and how the interpreter
-keeps memory that has no layout), `STD430` follows GLSL's rule (a vector of 3 or 4 is aligned like 4
-of its components). All figures are in bytes. Vulkan specification, "Offset and Stride Assignment".
+Explicit offsets and strides of a type take precedence. For other types, a packing rule applies.
+`SCALAR` aligns a value to its scalar's size (Vulkan's scalarBlockLayout, and the interpreter's
+rule for memory without layout). `STD430` is GLSL's rule, which aligns a vector of 3 or 4
+components to 4 components. Vulkan specification, "Offset and Stride Assignment".
 
 >>> from xdsl.dialects.builtin import VectorType, f32, f16
 >>> size_in_bytes(VectorType(f32, [3]))
@@ -33,10 +33,10 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 POINTER_BYTES = 8
-"""A physical address (SPV_KHR_physical_storage_buffer)."""
+"""Size of a physical address in bytes (SPV_KHR_physical_storage_buffer)."""
 
 BOOLEAN_BYTES = 4
-"""Bytes of a Boolean in memory. SPIR-V gives it no size; the interpreter uses a word."""
+"""Size of a Boolean in the interpreter's memory in bytes. SPIR-V does not define one."""
 
 
 class Packing(Enum):
@@ -53,26 +53,22 @@ def round_up(number: int, multiple: int) -> int:
 
 def array_length(length: Size, lengths: Mapping[str, int] | None = None) -> int:
     """
-    A known length, or the specialization constant's value in `lengths`.
+    Returns a known length, or the value of a specialization constant in `lengths`.
 
-    Raises VerifyException if it is not there.
+    Raises `VerifyException` if the value is missing.
     """
     if isinstance(length, IntAttr):
         return length.data
     name = length.root_reference.data
     if lengths is None or name not in lengths:
         raise VerifyException(
-            f"the specialization constant @{name} decides a length: give its value"
+            f"the specialization constant @{name} is an array's length, but its value is not given"
         )
     return lengths[name]
 
 
 def scalar_bytes(type: Attribute) -> int:
-    """
-    The size of a scalar or pointer type.
-
-    Raises VerifyException for other types.
-    """
+    """Returns the size of a scalar or pointer type. Raises `VerifyException` for other types."""
     if isinstance(type, IntegerType):
         return BOOLEAN_BYTES if type.width.data == 1 else type.width.data // 8
     if isinstance(type, AnyFloat):
@@ -84,9 +80,9 @@ def scalar_bytes(type: Attribute) -> int:
 
 def alignment(type: Attribute, packing: Packing = Packing.SCALAR) -> int:
     """
-    Returns the number of bytes of which the address of a value of `type` must be a multiple.
+    Returns the alignment of a type in bytes.
 
-    Raises VerifyException for types without a layout, such as a cooperative matrix.
+    Raises `VerifyException` for types without a layout, such as a cooperative matrix.
     """
     match type:
         case VectorType():
@@ -110,7 +106,7 @@ def array_stride(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> int:
-    """The distance of an array's elements: its ArrayStride, else its element's padded size."""
+    """Returns the distance of an array's elements: ArrayStride, else the padded element size."""
     if type.stride.data:
         return type.stride.data
     element = type.element_type
@@ -118,7 +114,7 @@ def array_stride(
 
 
 def matrix_stride(type: MatrixType, packing: Packing = Packing.SCALAR) -> int:
-    """The distance of a matrix's columns where no MatrixStride says it."""
+    """Returns the distance of a matrix's columns if it has no MatrixStride."""
     column = type.column_type
     return round_up(size_in_bytes(column, packing), alignment(column, packing))
 
@@ -128,7 +124,7 @@ def member_offsets(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> tuple[int, ...]:
-    """The offsets of a struct's members: as stated in its type, else one member after the other."""
+    """Returns the offsets of a struct's members: explicit ones, else by the packing rule."""
     if struct.offsets.data:
         return tuple(offset.data for offset in struct.offsets)
     offsets: list[int] = []
@@ -145,11 +141,11 @@ def size_in_bytes(
     lengths: Mapping[str, int] | None = None,
 ) -> int:
     """
-    The size of a value of `type`, padding at the end of a struct included.
+    Returns the size of a type, including the padding at the end of a struct.
 
-    A runtime array counts as 0 (so a struct that ends in one has the size of the members before
-    it). `lengths` gives the values of the specialization constants that arrays name. Raises
-    VerifyException for types without a layout, such as a cooperative matrix.
+    A runtime array has size 0. `lengths` gives the values of specialization constants that are
+    lengths of arrays. Raises `VerifyException` for types without a layout, such as a cooperative
+    matrix.
     """
     match type:
         case VectorType():
@@ -181,7 +177,7 @@ def _member_bytes(
     packing: Packing,
     lengths: Mapping[str, int] | None,
 ) -> int:
-    """A member's size; a matrix's MatrixStride and majorness stand on the member."""
+    """Returns a member's size, with the member's decorations for matrices."""
     if not isinstance(member, MatrixType):
         return size_in_bytes(member, packing, lengths)
     decorations = {d.decoration.data: d.value for d in struct.decorations_of(index)}

@@ -1,4 +1,4 @@
-"""Comparisons and logic (SPIR-V 3.42.15): a Boolean for each component, and selection by one."""
+"""Comparisons and logic (SPIR-V 3.42.15) with Boolean results for each component, and OpSelect."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 
 class IntegerComparison(BinaryPredicate, IntegerFoldable, ABC):
-    """
-    Compares integers of one width and any signedness; S and U in the name say how bits are read.
-    """
+    """Compares integers of one width, whose bits are read as signed (S) or unsigned (U)."""
 
     def verify_(self) -> None:
         self.check_types(is_integer, "integer")
 
 
 class FloatComparison(BinaryPredicate, ABC):
-    """Compares IEEE floats; Ord is false and Unord true where an operand is a NaN."""
+    """Compares IEEE 754 floats. If an operand is a NaN, Ord is false and Unord is true."""
 
     def verify_(self) -> None:
         rules.bf_09_no_arithmetic([self.operand_1.type])
@@ -46,7 +44,7 @@ class FloatComparison(BinaryPredicate, ABC):
 
 
 class FloatClassification(UnaryPredicate, ABC):
-    """Classifies a float."""
+    """A predicate of a float."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
@@ -56,7 +54,7 @@ class FloatClassification(UnaryPredicate, ABC):
 
 
 class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
-    """Combines two Booleans."""
+    """A logical operation on two Booleans."""
 
     def verify_(self) -> None:
         self.check_types(is_bool, "Boolean")
@@ -64,9 +62,9 @@ class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
 
 # fmt: off
 class IEqualOp(IntegerComparison, compute=operator.eq, commutative=True):
-    """Whether the bits are equal."""
+    """True if the bits are equal."""
 class INotEqualOp(IntegerComparison, compute=operator.ne, commutative=True):
-    """Whether the bits differ."""
+    """True if the bits differ."""
 class UGreaterThanOp(IntegerComparison, compute=operator.gt): """Unsigned >."""
 class SGreaterThanOp(IntegerComparison, signed=True, compute=operator.gt): """Signed >."""
 class UGreaterThanEqualOp(IntegerComparison, compute=operator.ge): """Unsigned >=."""
@@ -88,27 +86,27 @@ class FUnordGreaterThanOp(FloatComparison): """Unordered or >."""
 class FUnordLessThanEqualOp(FloatComparison): """Unordered or <=."""
 class FUnordGreaterThanEqualOp(FloatComparison): """Unordered or >=."""
 class OrderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
-    """Neither operand is a NaN."""
+    """True if neither operand is a NaN."""
 class UnorderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
-    """Either operand is a NaN."""
-class IsNanOp(FloatClassification): """Whether the float is a NaN."""
-class IsInfOp(FloatClassification): """Whether the float is an infinity."""
-class IsFiniteOp(FloatClassification): """Neither a NaN nor an infinity; needs Kernel."""
-class IsNormalOp(FloatClassification): """A normal number; needs Kernel."""
-class SignBitSetOp(FloatClassification): """The sign bit is set; needs Kernel."""
+    """True if an operand is a NaN."""
+class IsNanOp(FloatClassification): """True for a NaN."""
+class IsInfOp(FloatClassification): """True for an infinity."""
+class IsFiniteOp(FloatClassification): """True for finite floats; needs Kernel."""
+class IsNormalOp(FloatClassification): """True for normal floats; needs Kernel."""
+class SignBitSetOp(FloatClassification): """True if the sign bit is set; needs Kernel."""
 class LogicalEqualOp(BooleanBinary, compute=operator.eq, neutral=1, commutative=True):
-    """Whether two Booleans are equal."""
+    """True if two Booleans are equal."""
 class LogicalNotEqualOp(BooleanBinary, compute=operator.ne, neutral=0, commutative=True):
-    """Whether two Booleans differ."""
+    """True if two Booleans differ."""
 class LogicalOrOp(BooleanBinary, compute=operator.or_, neutral=0, absorbing=1, commutative=True):
-    """Whether any of two Booleans is true."""
+    """True if any of two Booleans is true."""
 class LogicalAndOp(BooleanBinary, compute=operator.and_, neutral=1, absorbing=0, commutative=True):
-    """Whether both Booleans are true."""
+    """True if both Booleans are true."""
 # fmt: on
 
 
 class LogicalNotOp(UnaryOperation, IntegerFoldable):
-    """The Boolean's negation."""
+    """Negates Booleans."""
 
     COMPUTE: ClassVar[Compute] = operator.not_
 
@@ -119,7 +117,7 @@ class LogicalNotOp(UnaryOperation, IntegerFoldable):
 
 
 class BooleanReduction(SPIRVOp, ABC):
-    """A vector of Booleans to one: `spirv.Any %v : vector<4xi1>`."""
+    """Combines a vector of Booleans to one Boolean: `spirv.Any %v : vector<4xi1>`."""
 
     vector = operand_def(VectorType)
     result = result_def(i1)
@@ -135,18 +133,18 @@ class BooleanReduction(SPIRVOp, ABC):
 
 
 class AnyOp(BooleanReduction):
-    """Whether any component is true."""
+    """True if any component is true."""
 
 
 class AllOp(BooleanReduction):
-    """Whether every component is true."""
+    """True if every component is true."""
 
 
 class SelectOp(Foldable):
     """
-    One object or the other, by a Boolean or component by component by a vector of Booleans.
+    Selects one of two objects by a Boolean, or each component by a vector of Booleans.
 
-    `spirv.Select %condition, %object_1, %object_2 : i1, f32`. Composites other than vectors take a
+    `spirv.Select %condition, %object_1, %object_2 : i1, f32`. Composites other than vectors need a
     scalar condition (SPIR-V 1.4).
     """
 
@@ -173,7 +171,7 @@ class SelectOp(Foldable):
         condition, type_ = self.condition.type, self.result.type
         if not is_bool(rules.element_of(condition)):
             raise VerifyException(
-                f"{self.name}: the condition is i1 or a vector of it, not {condition}"
+                f"{self.name}: the condition must be i1 or a vector of i1, not {condition}"
             )
         if isinstance(condition, VectorType) and component_count(condition) != (
             component_count(type_) if isinstance(type_, VectorType) else 0

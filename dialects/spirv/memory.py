@@ -1,11 +1,10 @@
 """
 Variables of functions, loads, stores, copies, and pointers into composites.
 
-A pointer's pointee follows from its chain: the verifier walks the base's type along the indexes.
-Beyond MLIR: InBoundsAccessChain, ArrayLength and CopyObject exist. MLIR writes storage class and
-pointee of the pointer that is loaded or stored through; a pointer that these do not determine (an
-untyped one, or one with a stride) is written by its type,
-`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`.
+The verifier computes the pointee of an access chain from the base's type and the indexes. MLIR
+lacks InBoundsAccessChain, ArrayLength and CopyObject. For loads and stores, MLIR writes storage
+class and pointee. A pointer with another type (untyped, or with a stride) is written with its
+type: `spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ from xdsl_spirv.dialects.spirv.types import (
 
 @irdl_custom_directive
 class PointerOfClass(CustomDirective):
-    """Syntax of a pointer type whose storage class a property repeats."""
+    """Syntax of a pointer type with a property for its storage class."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -88,7 +87,7 @@ class PointerOfClass(CustomDirective):
     def parse_pointer(
         self, parser: Parser, state: ParsingState
     ) -> PointerType | UntypedPointerType:
-        """Parses the pointer's type, and sets the operation's types that follow from it."""
+        """Parses the pointer's type, and sets the types that follow from it."""
         start = parser.pos
         type = parser.parse_type()
         if not isinstance(type, PointerType | UntypedPointerType):
@@ -103,7 +102,7 @@ class PointerOfClass(CustomDirective):
 
 @irdl_custom_directive
 class PointerToValue(PointerOfClass):
-    """Syntax of a pointer type that determines the type of the value, if any."""
+    """Syntax of a pointer type that also determines the type of an optional value."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -145,8 +144,8 @@ class VariableOp(SPIRVOp):
         verify_lengths(self, type.pointee)
         if self.storage_class.data != StorageClass.Function:
             raise VerifyException(
-                "spirv.Variable is for the storage class Function: "
-                f"declare a spirv.GlobalVariable for {self.storage_class.data.name}"
+                "spirv.Variable requires the storage class Function: "
+                f"use a spirv.GlobalVariable for {self.storage_class.data.name}"
             )
         if self.initializer is None:
             return
@@ -174,7 +173,7 @@ class LoadOp(MemoryAccessing):
         memory: MemoryOperand | None = None,
         result_type: Attribute | None = None,
     ):
-        """`result_type` is needed where the pointer is untyped."""
+        """`result_type` is required if the pointer is untyped."""
         pointer = SSAValue.get(pointer)
         super().__init__(
             [pointer],
@@ -216,7 +215,7 @@ class LoadOp(MemoryAccessing):
             pointee = self.pointer.type.pointee
             if self.result.type != pointee:
                 raise VerifyException(
-                    f"a load through a pointer to {pointee} cannot give {self.result.type}"
+                    f"a load through a pointer to {pointee} cannot return {self.result.type}"
                 )
         verify_fixed_size(self.result.type, "cannot load")
         self.memory.verify(MAKE_AVAILABLE, "a load")
@@ -281,7 +280,7 @@ class CopyMemoryOp(MemoryCopying):
     """
     OpCopyMemory: `spirv.CopyMemory "Function" %to, "StorageBuffer" %from : f32`.
 
-    One memory operand is for both sides; of two, the first is the target's.
+    The first memory operand applies to the target, and also to the source if it is the only one.
     """
 
     target = operand_def(POINTER)
@@ -360,13 +359,15 @@ class CopyMemoryOp(MemoryCopying):
         verify_fixed_size(pointees[0], "cannot copy")
         two = self.source_memory.access is not None
         if two and self.memory.access is None:
-            raise VerifyException("the source has a memory operand: give the target one too")
+            raise VerifyException(
+                "the source has a memory operand, but the target has none: add one"
+            )
         self.memory.verify(MAKE_VISIBLE if two else MemoryAccess.None_, "the target of a copy")
         self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
 
 
 class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
-    """A pointer to a part of the object that the base points to."""
+    """Returns a pointer to a part of the base's pointee."""
 
     base = operand_def(PointerType)
     indexes = var_operand_def(IntegerType)
@@ -393,7 +394,9 @@ class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
 
 
 class PtrAccessChain(SPIRVOp, ABC):
-    """A pointer to a part of element `element` of the array whose element 0 the base points to."""
+    """
+    Returns a pointer to a part of element `element` of an array. The base points to element 0.
+    """
 
     base = operand_def(PointerType)
     element = operand_def(IntegerType)
@@ -426,17 +429,17 @@ class PtrAccessChain(SPIRVOp, ABC):
 class AccessChainOp(AccessChain):
     """OpAccessChain: `spirv.AccessChain %p[%i] : !spirv.ptr<...>, i32 -> !spirv.ptr<...>`."""
 class InBoundsAccessChainOp(AccessChain):
-    """OpInBoundsAccessChain: an access chain that is known to stay inside the object."""
+    """OpInBoundsAccessChain: an access chain that stays inside the object."""
 class PtrAccessChainOp(PtrAccessChain):
     """OpPtrAccessChain: `spirv.PtrAccessChain %p[%e %i] : ..., i32, i32 -> !spirv.ptr<...>`."""
 class InBoundsPtrAccessChainOp(PtrAccessChain):
-    """OpInBoundsPtrAccessChain: a pointer access chain that is known to stay inside the array."""
+    """OpInBoundsPtrAccessChain: a pointer access chain that stays inside the array."""
 # fmt: on
 
 
 class ArrayLengthOp(SPIRVOp):
     """
-    OpArrayLength, the length of the runtime array at the end of a struct in a buffer.
+    OpArrayLength: the length of the runtime array that ends a struct in a buffer.
 
     `spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<...>, StorageBuffer> -> i32`.
     """
@@ -460,12 +463,12 @@ class ArrayLengthOp(SPIRVOp):
         member = self.array_member.value.data
         if member != last or not isinstance(struct.member_types[last], RuntimeArrayType):
             raise VerifyException(
-                f"member {member} of {struct} is not a runtime array at the struct's end"
+                f"member {member} of {struct} is not a runtime array that ends the struct"
             )
 
 
 class CopyObjectOp(Foldable):
-    """OpCopyObject: `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
+    """OpCopyObject: returns its operand, `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     operand = operand_def(T)
@@ -483,9 +486,9 @@ class CopyObjectOp(Foldable):
 
 class ChainOfChains(RewritePattern):
     """
-    Joins an access chain with the one that its base comes from.
+    Joins an access chain with the access chain that computes its base.
 
-        spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
+    spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:

@@ -1,8 +1,8 @@
 """
-The module operation: its contents, and the rules that need the whole module.
+Defines the module operation, and the rules that need the whole module.
 
-These rules ask what symbols stand for and where pointers come from. They name operations by their
-names and not by their classes, whose own modules import the rules.
+These rules look up symbols and the origins of pointers. They refer to operations by name, since
+the modules of the operations' classes import this one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CONVERSIONS = frozenset(
 USE_CONVERSIONS = frozenset(
     {Capability.CooperativeMatrixConversionsNV, Capability.CooperativeMatrixConversionsEXT}
 )
-"""Capabilities that let a conversion turn an accumulator into an A or a B."""
+"""Capabilities that allow to convert an accumulator to a MatrixA or MatrixB."""
 
 POINTER_USERS = frozenset(
     {
@@ -70,7 +70,7 @@ POINTER_USERS = frozenset(
         "spirv.Store",
     }
 )
-"""Users of pointers that logical addressing allows (SPIR-V 2.16.1), with CM-16's two."""
+"""Operations that accept pointers under logical addressing (SPIR-V 2.16.1, CM-16)."""
 
 POINTER_USER_PREFIXES = (
     "spirv.Atomic",
@@ -87,10 +87,9 @@ POINTER_FORMERS = ("spirv.AccessChain", "spirv.InBoundsAccessChain")
 
 def check_module(module: Operation) -> None:
     """
-    Check every rule that needs the module.
+    Checks every rule that needs the module. Raises `VerifyException` with the rule's id.
 
-    Raises `VerifyException` with the rule's id. Rules that depend on declared capabilities are
-    checked only if the module declares any.
+    Rules that depend on declared capabilities are skipped if the module declares none.
     """
     constants = specialization_constants(module)
     triple = module.properties.get("vce_triple")
@@ -131,12 +130,12 @@ VARIABLE_POINTERS = frozenset(
 
 
 def is_kernel(declared: frozenset[Capability]) -> bool:
-    """Whether a module is an OpenCL kernel: it declares Kernel, and not Shader."""
+    """True for an OpenCL kernel module: it declares Kernel and not Shader."""
     return Capability.Kernel in declared and Capability.Shader not in declared
 
 
 def _declared_capabilities(triple: Attribute | None) -> frozenset[Capability]:
-    """The capabilities a triple states, without the ones they imply."""
+    """Returns the capabilities of a triple, without the capabilities that they imply."""
     if not isinstance(triple, VerCapExtAttr):
         return frozenset()
     return frozenset(c.data for c in triple.capabilities)
@@ -144,12 +143,12 @@ def _declared_capabilities(triple: Attribute | None) -> frozenset[Capability]:
 
 def specialization_constants(module: Operation) -> Mapping[str, Attribute | None]:
     """
-    Symbol -> default value of each of the module's specialization constants.
+    Returns the default value of each specialization constant of a module, by symbol.
 
-    A constant computed from others maps to its type: only a launch knows its value.
+    A constant that is computed from others maps to its type, since only a launch knows its value.
     """
     constants: dict[str, Attribute | None] = {}
-    # They stand directly in a module.
+    # Constants are direct children of a module.
     for op in module.regions[0].block.ops:
         name = op.properties.get("sym_name")
         if not isinstance(name, StringAttr):
@@ -173,25 +172,25 @@ MATRIX_CAPABILITIES = frozenset(
 def cm_02_vulkan_memory_model(
     memory_model: Attribute | None, declared: frozenset[Capability]
 ) -> None:
-    """CM-02: a shader that declares cooperative matrices has the Vulkan memory model."""
+    """CM-02: a shader with cooperative matrices must have the Vulkan memory model."""
     if is_kernel(declared) or declared.isdisjoint(MATRIX_CAPABILITIES):
         return
     if Capability.VulkanMemoryModel not in declared:
         refuse(
             "CM-02",
             "a shader declares CooperativeMatrixKHR without VulkanMemoryModel",
-            "declare VulkanMemoryModel, or leave the triple to the pass spirv-update-vce",
+            "declare VulkanMemoryModel, or run the pass spirv-update-vce without a triple",
         )
     if memory_model != VULKAN:
         refuse(
             "CM-02",
-            "a shader with cooperative matrices has another memory model than Vulkan",
+            "the memory model of a shader with cooperative matrices is not Vulkan",
             "write `spirv.module Logical Vulkan`",
         )
 
 
 def cm_05_constants(attribute: Attribute, constants: Mapping[str, Attribute | None]) -> None:
-    """CM-05: what a cooperative matrix type names is a 32-bit specialization constant."""
+    """CM-05: the symbols in a cooperative matrix type must be 32-bit specialization constants."""
     for matrix in cooperative_matrices(attribute):
         for what in ("rows", "columns", "scope"):
             symbol = getattr(matrix, what)
@@ -200,7 +199,7 @@ def cm_05_constants(attribute: Attribute, constants: Mapping[str, Attribute | No
 
 
 def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType]:
-    """Every cooperative matrix type within a type."""
+    """Yields every cooperative matrix type within a type."""
     if isinstance(attribute, CooperativeMatrixType):
         yield attribute
     inner: Sequence[Attribute] = ()
@@ -215,7 +214,7 @@ def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType
 def _constant(
     rule: str, what: str, symbol: SymbolRefAttr, constants: Mapping[str, Attribute | None]
 ) -> int | None:
-    """The default of the 32-bit integer constant that a symbol names, None of a derived one."""
+    """Returns the default of the 32-bit integer constant `symbol`; None for a computed constant."""
     name = symbol.root_reference.data
     value = constants.get(name)
     type_ = value.type if isinstance(value, IntegerAttr) else value
@@ -230,7 +229,7 @@ def _constant(
 
 
 def cm_19_use(op: Operation) -> None:
-    """CM-19: without a capability for it, a conversion keeps an accumulator's use."""
+    """CM-19: a conversion of an accumulator to another use needs a capability."""
     if op.name in CONVERSIONS:
         cm_19_conversion(op.operands[0].type, op.results[0].type, uses=False)
 
@@ -238,7 +237,7 @@ def cm_19_use(op: Operation) -> None:
 def cm_11_layout_constant(
     layout: Attribute | None, constants: Mapping[str, Attribute | None]
 ) -> None:
-    """CM-11: a layout's specialization constant is a 32-bit integer, by default 0 or 1."""
+    """CM-11: a layout's specialization constant must be a 32-bit integer, by default 0 or 1."""
     if not isinstance(layout, SymbolRefAttr):
         return
     default = _constant("CM-11", "the layout", layout, constants)
@@ -252,17 +251,17 @@ def cm_11_layout_constant(
 
 
 def cm_10_into_array(pointer: SSAValue) -> None:
-    """CM-10: in a shader, the pointer of a load or store points into an array."""
+    """CM-10: in a shader, the pointer of a load or store must point into an array."""
     if points_into_array(pointer) is False:
         refuse(
             "CM-10",
             f"the pointer {pointer.type} does not point into an array",
-            "form it with spirv.AccessChain from an array's pointer",
+            "form the pointer with spirv.AccessChain from an array's pointer",
         )
 
 
 def points_into_array(pointer: SSAValue) -> bool | None:
-    """Whether the pointer points into an array; None if that is not known."""
+    """True if the pointer points into an array; None if its origin is unknown."""
     op = pointer.owner
     if not isinstance(op, Operation):
         return None
@@ -286,19 +285,19 @@ def points_into_array(pointer: SSAValue) -> bool | None:
 
 @cache
 def takes_pointers(name: str) -> bool:
-    """Whether an operation may take a pointer under logical addressing."""
+    """True if an operation may have pointer operands under logical addressing."""
     ours = name.startswith("spirv.")
     return not ours or name in POINTER_USERS or name.startswith(POINTER_USER_PREFIXES)
 
 
 def cm_16_pointer_users(op: Operation) -> None:
-    """CM-16: under logical addressing a pointer is only for accesses, these two included."""
+    """CM-16: under logical addressing, only memory accesses may use pointers."""
     for operand in op.operands:
         if isinstance(operand.type, PointerType):
             refuse(
                 "CM-16",
-                f"under logical addressing {op.name} does not take a pointer, {operand.type}",
-                "load and store through it, or declare VariablePointers",
+                f"{op.name} cannot use the pointer {operand.type} under logical addressing",
+                "load and store through the pointer, or declare VariablePointers",
             )
 
 
@@ -312,12 +311,12 @@ IN_A_MODULE = frozenset(
         "ARM.Graph ARM.GraphEntryPoint"
     ).split()
 )
-"""Operations that may stand directly in a module."""
+"""Names of operations that may be direct children of a module."""
 
 
 class ModuleOp(SPIRVOp, name="spirv.module"):
     """
-    A SPIR-V module, with the models that OpMemoryModel states.
+    A SPIR-V module, with the addressing and memory model of OpMemoryModel.
 
     `spirv.module @m Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> { ... }`.
     """
@@ -379,7 +378,7 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
         printer.print_region(self.body, print_entry_block_args=False)
 
     def verify(self, verify_nested_ops: bool = True) -> None:
-        """Verifies the module as xDSL does, with the module's symbols looked up once."""
+        """Verifies the module. Looks up the module's symbols only once."""
         with symbols_at_hand(self):
             super().verify(verify_nested_ops)
 
@@ -396,7 +395,7 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
 
 
 def modules_in(root: Operation) -> Iterator[ModuleOp]:
-    """Every `spirv.module` of a program, in the text's order. These modules do not nest."""
+    """Yields every `spirv.module` of a program, in the text's order."""
     if isinstance(root, ModuleOp):
         yield root
         return
@@ -407,14 +406,11 @@ def modules_in(root: Operation) -> Iterator[ModuleOp]:
 
 
 def symbol_of(op: Operation) -> str | None:
-    """An operation's symbol name, None if it has none."""
+    """Returns an operation's symbol name; None if it has no symbol."""
     name = op.properties.get("sym_name")
     return name.data if isinstance(name, StringAttr) else None
 
 
 def modules_by_name(root: Operation) -> dict[str | None, ModuleOp]:
-    """
-    Returns every `spirv.module` of a program by its symbol. Faster than one look-up for each
-    symbol.
-    """
+    """Returns every `spirv.module` of a program by its symbol."""
     return {symbol_of(module): module for module in modules_in(root)}

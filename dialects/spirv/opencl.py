@@ -1,7 +1,7 @@
 """
 OpenCL.std: the extended instructions for mathematics that MLIR has, and printf.
 
-The syntax is MLIR's. The other instructions of the set are carried without being typed.
+The syntax is MLIR's. The other instructions of the set are carried as `spirv.Raw`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _check(op: Operation, kind: tuple[Predicate, str]) -> None:
 
 
 class CLUnary(UnaryOperation, ABC):
-    """A function of one value, component by component."""
+    """An elementwise function of one value."""
 
     KIND: ClassVar[tuple[Predicate, str]] = FLOAT
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
@@ -51,7 +51,7 @@ class CLUnary(UnaryOperation, ABC):
 
 
 class CLBinary(BinaryOperation, ABC):
-    """A function of two values, component by component."""
+    """An elementwise function of two values."""
 
     KIND: ClassVar[tuple[Predicate, str]] = FLOAT
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
@@ -61,7 +61,7 @@ class CLBinary(BinaryOperation, ABC):
 
 
 class CLTernary(TernaryOperation, ABC):
-    """A function of three values, component by component."""
+    """An elementwise function of three values."""
 
     def verify_(self) -> None:
         _check(self, FLOAT)
@@ -82,24 +82,24 @@ class CLExpOp(CLUnary, name="spirv.CL.exp"): """e to the power of x."""
 class CLFabsOp(CLUnary, name="spirv.CL.fabs"): """Absolute value."""
 class CLFloorOp(CLUnary, name="spirv.CL.floor"): """Rounds toward minus infinity."""
 class CLLogOp(CLUnary, name="spirv.CL.log"): """Natural logarithm."""
-class CLRintOp(CLUnary, name="spirv.CL.rint"): """Nearest whole number; halves to even."""
-class CLRoundOp(CLUnary, name="spirv.CL.round"): """Nearest whole number; halves away from zero."""
+class CLRintOp(CLUnary, name="spirv.CL.rint"): """Rounds to the nearest integer, halves to even."""
+class CLRoundOp(CLUnary, name="spirv.CL.round"): """Rounds to an integer, halves away from 0."""
 class CLRsqrtOp(CLUnary, name="spirv.CL.rsqrt"): """One over the square root."""
 class CLSinOp(CLUnary, name="spirv.CL.sin"): """Sine."""
 class CLSinhOp(CLUnary, name="spirv.CL.sinh"): """Hyperbolic sine."""
 class CLSqrtOp(CLUnary, name="spirv.CL.sqrt"): """Square root."""
 class CLTanOp(CLUnary, name="spirv.CL.tan"): """Tangent."""
 class CLTanhOp(CLUnary, name="spirv.CL.tanh"): """Hyperbolic tangent."""
-class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Absolute value, unsigned."""
+class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Unsigned absolute value."""
 class CLAtan2Op(CLBinary, name="spirv.CL.atan2", fields={"y": "operand_1", "x": "operand_2"}):
-    """Arc tangent of y / x."""
-class CLFmaxOp(CLBinary, name="spirv.CL.fmax"): """The greater."""
-class CLFminOp(CLBinary, name="spirv.CL.fmin"): """The lesser."""
+    """Angle of the point (x, y)."""
+class CLFmaxOp(CLBinary, name="spirv.CL.fmax"): """Maximum of floats."""
+class CLFminOp(CLBinary, name="spirv.CL.fmin"): """Minimum of floats."""
 class CLPowOp(CLBinary, name="spirv.CL.pow"): """x to the power of y."""
-class CLSMaxOp(CLBinary, name="spirv.CL.s_max", kind=INTEGER): """The greater, signed."""
-class CLSMinOp(CLBinary, name="spirv.CL.s_min", kind=INTEGER): """The lesser, signed."""
-class CLUMaxOp(CLBinary, name="spirv.CL.u_max", kind=INTEGER): """The greater, unsigned."""
-class CLUMinOp(CLBinary, name="spirv.CL.u_min", kind=INTEGER): """The lesser, unsigned."""
+class CLSMaxOp(CLBinary, name="spirv.CL.s_max", kind=INTEGER): """Maximum of signed integers."""
+class CLSMinOp(CLBinary, name="spirv.CL.s_min", kind=INTEGER): """Minimum of signed integers."""
+class CLUMaxOp(CLBinary, name="spirv.CL.u_max", kind=INTEGER): """Maximum of unsigned integers."""
+class CLUMinOp(CLBinary, name="spirv.CL.u_min", kind=INTEGER): """Minimum of unsigned integers."""
 class CLFmaOp(CLTernary, name="spirv.CL.fma", fields={"a": "x", "b": "y", "c": "z"}):
     """a * b + c, rounded once."""
 class CLMixOp(CLTernary, name="spirv.CL.mix", fields={"a": "z"}): """x + (y - x) * a."""
@@ -108,7 +108,7 @@ class CLMixOp(CLTernary, name="spirv.CL.mix", fields={"a": "z"}): """x + (y - x)
 
 class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
     """
-    Prints values as a constant string says.
+    Prints values by a constant format string.
 
     `spirv.CL.printf %format %a, %b : !spirv.ptr<i8, UniformConstant>, f32, i32 -> i32`.
     """
@@ -130,6 +130,8 @@ class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
         type_ = self.format.type
         assert isinstance(type_, PointerType)  # the operand's constraint
         if type_.storage_class.data is not StorageClass.UniformConstant:
-            raise VerifyException(f"{self.name}: the format is in UniformConstant, not {type_}")
+            raise VerifyException(
+                f"{self.name}: the format must be a pointer into UniformConstant, not {type_}"
+            )
         if self.result.type != i32:
             raise VerifyException(f"{self.name} gives i32, not {self.result.type}")

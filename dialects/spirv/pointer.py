@@ -1,8 +1,8 @@
 """
-Pointers compared, subtracted and formed from bytes; copies and sizes of the memory they point to.
+Compares, subtracts and forms pointers; copies memory; returns the size of a pointee.
 
-None of these is MLIR's. Both operands' types are written, since one of two compared pointers may be
-untyped.
+MLIR has none of these operations. The types of both operands are written, since one of two
+compared pointers may be untyped.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
 
 def storage_class(pointer: Attribute) -> StorageClassAttr:
-    """The storage class of a pointer of either kind; raises VerifyException for another type."""
+    """Returns the storage class of a pointer type. Raises `VerifyException` for other types."""
     if not isinstance(pointer, PointerType | UntypedPointerType):
         raise VerifyException(f"expected a pointer, got {pointer}")
     return pointer.storage_class
 
 
 class TwoPointers(SPIRVOp, ABC):
-    """A relation of two pointers into one storage class."""
+    """An operation on two pointers into the same storage class."""
 
     operand_1 = operand_def(POINTER)
     operand_2 = operand_def(POINTER)
 
     def check_pointers(self) -> None:
-        """Checks that both pointers have one storage class and one type, and are not physical."""
+        """Checks that both pointers have the same type and storage class, and are not physical."""
         types = (self.operand_1.type, self.operand_2.type)
         classes = [storage_class(t) for t in types]
         if classes[0] != classes[1]:
@@ -61,7 +61,7 @@ class TwoPointers(SPIRVOp, ABC):
             )
         if all(isinstance(t, PointerType) for t in types) and types[0] != types[1]:
             raise VerifyException(
-                f"{self.name} takes pointers of one type, not {types[0]} and {types[1]}"
+                f"{self.name} takes pointers of equal types, not {types[0]} and {types[1]}"
             )
         if classes[0].data is StorageClass.PhysicalStorageBuffer:
             raise VerifyException(
@@ -70,14 +70,14 @@ class TwoPointers(SPIRVOp, ABC):
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """The capability of variable pointers in the operands' storage class (SPIR-V 2.16.1)."""
+        """Returns the capability for variable pointers into the storage class (SPIR-V 2.16.1)."""
         storage = storage_class(self.operand_1.type).data
         if storage in VARYING:
             yield VARYING[storage], f"{self.name} in {storage.name}"
 
 
 class PointerComparison(TwoPointers, ABC):
-    """Whether two pointers are one."""
+    """Compares two pointers for equality."""
 
     result = result_def(i1)
     traits = traits_def(Pure())
@@ -97,12 +97,12 @@ class PtrEqualOp(PointerComparison):
 
 
 class PtrNotEqualOp(PointerComparison):
-    """OpPtrNotEqual, the opposite of spirv.PtrEqual."""
+    """OpPtrNotEqual, the negation of spirv.PtrEqual."""
 
 
 class PtrDiffOp(TwoPointers):
     """
-    OpPtrDiff, the distance of two elements of one array, in elements.
+    OpPtrDiff: the distance between two elements of an array, in elements.
 
     `spirv.PtrDiff %a, %b : !spirv.ptr<...>, !spirv.ptr<...> -> i32`.
     """
@@ -120,7 +120,7 @@ class PtrDiffOp(TwoPointers):
     def verify_(self) -> None:
         self.check_pointers()
         if not is_integer(self.result.type):
-            raise VerifyException(f"{self.name} gives an integer scalar, not {self.result.type}")
+            raise VerifyException(f"{self.name} returns an integer scalar, not {self.result.type}")
         if not all(isinstance(o.type, PointerType) for o in self.operands):
             raise VerifyException(
                 f"{self.name} counts elements, which untyped pointers do not have: subtract the "
@@ -132,7 +132,7 @@ class CopyMemorySizedOp(MemoryCopying):
     """
     OpCopyMemorySized: `spirv.CopyMemorySized %to, %from, %bytes ["Aligned", 4] : T1, T2, i32`.
 
-    The first of two memory operands is the target's, as in spirv.CopyMemory.
+    Memory operands apply as in spirv.CopyMemory.
     """
 
     target = operand_def(POINTER)
@@ -154,7 +154,7 @@ class CopyMemorySizedOp(MemoryCopying):
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
-        """`size` counts bytes."""
+        """`size` is the number of bytes to copy."""
         super().__init__(
             [target, source, size],
             properties=(memory or MemoryOperand()).properties()
@@ -163,18 +163,20 @@ class CopyMemorySizedOp(MemoryCopying):
 
     def verify_(self) -> None:
         if not is_integer(self.size.type):
-            raise VerifyException(f"{self.name}: the size is an integer, not {self.size.type}")
+            raise VerifyException(f"{self.name}: the size must be an integer, not {self.size.type}")
         if constant_integer(self.size) == 0:
-            raise VerifyException(f"{self.name}: the size is at least 1 byte")
+            raise VerifyException(f"{self.name}: the size must be at least 1 byte")
         two = self.source_memory.access is not None
         if two and self.memory.access is None:
-            raise VerifyException("the source has a memory operand: give the target one too")
+            raise VerifyException(
+                "the source has a memory operand, but the target has none: add one"
+            )
         self.memory.verify(MAKE_VISIBLE if two else MemoryAccess.None_, "the target of a copy")
         self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
 
 
 class SizeOfOp(SPIRVOp):
-    """OpSizeOf, the bytes of a pointee: `spirv.SizeOf %p : !spirv.ptr<f32, Function> -> i32`."""
+    """OpSizeOf: the bytes of a pointee, `spirv.SizeOf %p : !spirv.ptr<f32, Function> -> i32`."""
 
     pointer = operand_def(PointerType)
     result = result_def(IntegerType(32))
@@ -187,7 +189,7 @@ class SizeOfOp(SPIRVOp):
 
 class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
     """
-    OpRawAccessChainNV, a pointer `element * stride + offset` bytes beyond the base.
+    OpRawAccessChainNV: a pointer `element * stride + offset` bytes after the base.
 
     `spirv.NV.RawAccessChain %base[%stride, %element, %offset], <RobustnessPerElementNV> :
     !spirv.ptr<...>, i32, i32, i32 -> !spirv.ptr<...>`. SPV_NV_raw_access_chains.
@@ -224,10 +226,10 @@ class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
     def verify_(self) -> None:
         for operand in self.operands[1:]:
             if operand.type != IntegerType(32):
-                raise VerifyException(f"{self.name} counts in 32-bit integers, not {operand.type}")
+                raise VerifyException(f"{self.name} takes 32-bit integers, not {operand.type}")
         if storage_class(self.base.type) != storage_class(self.result.type):
             raise VerifyException(
-                f"{self.name} stays in one storage class, not {self.base.type} to "
+                f"{self.name} cannot change the storage class: {self.base.type} to "
                 f"{self.result.type}"
             )
         if self.robustness is None:

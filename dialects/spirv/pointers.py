@@ -1,13 +1,12 @@
 """
-Pointers in operations: their kinds and syntax, the types that indexes lead to, and the effects of
-accesses through them.
+Pointers in operations: their kinds and syntax, the types that indexes select, and memory effects.
 
-Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
+Beyond MLIR's syntax, MakePointerAvailable and MakePointerVisible have a scope:
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
-The traits are the ones that stock passes of xDSL query. An operation without such a trait is
-assumed to have every effect: it stays, and nothing is moved or merged across it. The same holds for
-atomics, barriers, calls, and operations that end an invocation or leave a construct.
+The traits are those that xDSL's passes query. An operation without memory effect traits counts as
+having all effects, so that no pass removes, moves or merges it. Atomics, barriers, calls, and
+operations that end an invocation or leave a construct have no such traits.
 """
 
 from __future__ import annotations
@@ -60,33 +59,30 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 POINTER = BaseAttr(PointerType) | BaseAttr(UntypedPointerType)
-"""A pointer of either kind."""
+"""A typed or untyped pointer."""
 
 VARYING: Mapping[StorageClass, Capability] = {
     StorageClass.StorageBuffer: Capability.VariablePointersStorageBuffer,
     StorageClass.Workgroup: Capability.VariablePointers,
     StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
 }
-"""
-Capabilities that are needed to compute pointers into a storage class, not only to form them in
-place.
-"""
+"""Storage class -> the capability for variable pointers into the class."""
 
 
 def pointer_type(value: SSAValue) -> PointerType:
-    """The type of a pointer operand; raises VerifyException for anything else."""
+    """Returns the type of a typed pointer. Raises `VerifyException` for other values."""
     if not isinstance(value.type, PointerType):
         raise VerifyException(f"expected a !spirv.ptr, got {value.type}")
     return value.type
 
 
 def is_plain(pointer: SSAValue) -> bool:
-    """Whether storage class and pointee determine the pointer's type."""
+    """True if storage class and pointee determine the pointer's type."""
     return isinstance(pointer.type, PointerType) and not pointer.type.stride.data
 
 
 def parse_storage_class(parser: Parser) -> StorageClass | None:
-    """`"StorageBuffer"`, or nothing where types follow in full."""
+    """Parses `"StorageBuffer"`; returns None if the text has the whole type instead."""
     start = parser.pos
     text = parser.parse_optional_str_literal()
     if text is None:
@@ -98,7 +94,7 @@ def parse_storage_class(parser: Parser) -> StorageClass | None:
 
 
 def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) -> None:
-    """` "StorageBuffer" %p`, without the storage class where the type follows in full."""
+    """Prints ` "StorageBuffer" %p`; without the storage class unless `plain`."""
     printer.print_string(" ")
     if plain:
         storage_class = pointer_type(pointer).storage_class
@@ -107,7 +103,7 @@ def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) ->
 
 
 def verify_fixed_size(type: Attribute, what: str) -> None:
-    """Refuses to load or copy as a whole a value whose size depends on the buffer."""
+    """Raises `VerifyException` if the size of a loaded or copied value depends on the buffer."""
     if isinstance(type, RuntimeArrayType) or (
         isinstance(type, StructType)
         and any(isinstance(member, RuntimeArrayType) for member in type.member_types)
@@ -118,7 +114,7 @@ def verify_fixed_size(type: Attribute, what: str) -> None:
 
 
 def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
-    """The type that `index` selects in `composite`; raises VerifyException if it selects none."""
+    """Returns the type that `index` selects in `composite`, or raises `VerifyException`."""
     match composite:
         case (
             VectorType()
@@ -144,13 +140,11 @@ def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
                 )
             return composite.member_types[member]
         case _:
-            raise VerifyException(
-                f"{composite} is not a composite: there are more indexes than it has levels"
-            )
+            raise VerifyException(f"{composite} is not a composite, so no index can follow")
 
 
 def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
-    """The type of a chain's result; raises VerifyException if the indexes do not fit the base."""
+    """Returns the type of a chain's result. Raises `VerifyException` if indexes do not fit."""
     return PointerType(_chain_pointee(base, indexes), base.storage_class)
 
 
@@ -170,7 +164,7 @@ def _chain_pointee(base: PointerType, indexes: Sequence[SSAValue]) -> Attribute:
 def verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) -> None:
     start, given = pointer_type(base), result.type
     pointee = _chain_pointee(start, indexes)
-    # The stride belongs to the result's type; no chain determines it.
+    # The result type determines the stride, and the chain does not.
     if (
         not isinstance(given, PointerType)
         or given.pointee != pointee
@@ -184,7 +178,7 @@ MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
 MAKE_VISIBLE = MemoryAccess.MakePointerVisible
 
 SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
-"""A known scope, or the specialization constant that decides it."""
+"""A known scope, or the symbol of a specialization constant."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +196,7 @@ class MemoryOperand:
         alignment: int | None = None,
         scope: Scope | str | None = None,
     ) -> MemoryOperand:
-        """A memory operand; its bit Aligned follows from `alignment`."""
+        """Makes a memory operand. `alignment` also sets the bit Aligned."""
         if alignment is not None:
             access = (access or MemoryAccess.None_) | MemoryAccess.Aligned
         return cls(
@@ -213,7 +207,7 @@ class MemoryOperand:
 
     @classmethod
     def parse_optional(cls, parser: Parser) -> MemoryOperand:
-        """`["Volatile|Aligned", 4]`, or nothing."""
+        """Parses `["Volatile|Aligned", 4]` or nothing."""
         if not parser.parse_optional_punctuation("["):
             return cls()
         access = MemoryAccessAttr.parse_quoted(parser)
@@ -228,7 +222,7 @@ class MemoryOperand:
         return cls(MemoryAccessAttr(access), alignment, scope)
 
     def print(self, printer: Printer) -> None:
-        """` ["Volatile|Aligned", 4]`, or nothing."""
+        """Prints ` ["Volatile|Aligned", 4]` or nothing."""
         if self.access is None:
             return
         printer.print_string(f' ["{self.access.spell(self.access.data)}"')
@@ -244,7 +238,7 @@ class MemoryOperand:
         printer.print_string("]")
 
     def verify(self, forbidden: MemoryAccess, what: str) -> None:
-        """Raises VerifyException if a parameter is missing or `what` must not have `forbidden`."""
+        """Raises `VerifyException` if a parameter is missing, or a bit of `forbidden` is set."""
         access = self.access.data if self.access else MemoryAccess.None_
         if bool(access & MemoryAccess.Aligned) != (self.alignment is not None):
             raise VerifyException(
@@ -255,7 +249,9 @@ class MemoryOperand:
                 f"an alignment must be a power of two, not {self.alignment.value.data}"
             )
         if access & forbidden:
-            raise VerifyException(f"{forbidden.name} is not for {what}: remove it")
+            raise VerifyException(
+                f"{forbidden.name} is not allowed for {what}: remove {forbidden.name}"
+            )
         if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
             raise VerifyException(
                 "MakePointerAvailable or MakePointerVisible and a scope go together: "
@@ -268,7 +264,7 @@ class MemoryOperand:
             )
 
     def properties(self, prefix: str = "") -> dict[str, Attribute | None]:
-        """The properties of an operation that has this operand."""
+        """Returns the properties of an operation with this memory operand."""
         return {
             f"{prefix}memory_access": self.access,
             f"{prefix}alignment": self.alignment,
@@ -283,7 +279,7 @@ def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
 
 
 def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
-    """`<Workgroup>` or `@scope`."""
+    """Parses `<Workgroup>` or `@scope`."""
     if symbol := parser.parse_optional_symbol_name():
         return SymbolRefAttr(symbol)
     return ScopeAttr(ScopeAttr.parse_parameter(parser))
@@ -298,12 +294,12 @@ class MemoryAccessing(SPIRVOp, ABC):
 
     @property
     def memory(self) -> MemoryOperand:
-        """The memory operand and its parameters; of a copy the target's, or both sides'."""
+        """The memory operand with its parameters. For a copy, the target's."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
 
 class MemoryCopying(MemoryAccessing, ABC):
-    """A copy in memory. One memory operand is for both sides; of two, the first is the target's."""
+    """A copy in memory. The first memory operand applies to the target, a second to the source."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
     source_memory_access = opt_prop_def(MemoryAccessAttr)
@@ -312,14 +308,14 @@ class MemoryCopying(MemoryAccessing, ABC):
 
     @property
     def source_memory(self) -> MemoryOperand:
-        """The source's memory operand where it has one of its own."""
+        """The source's memory operand if there are two."""
         return MemoryOperand(
             self.source_memory_access, self.source_alignment, self.source_memory_scope
         )
 
 
 class ReadsMemory(MemoryEffect):
-    """Reads; a volatile read may not be removed or repeated either."""
+    """Reads memory. A volatile read also counts as a write, so that it is not removed."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -333,14 +329,13 @@ class ReadsInvocations(MemoryReadEffect):
     """
     Reads values of other invocations.
 
-    An unused operation is erased. Two equal ones are merged if no operation between them may end an
-    invocation. Under a condition the operation would see fewer invocations, so it is not
-    speculatable.
+    An unused operation is erased. Equal operations are merged if no operation between them may end
+    an invocation. They are not speculatable, since under a condition fewer invocations are active.
     """
 
 
 class Allocates(MemoryEffect):
-    """Makes the variable that the result points to."""
+    """Allocates the variable that the result points to."""
 
     @classmethod
     def get_effects(cls, op: Operation) -> set[EffectInstance]:
@@ -353,7 +348,7 @@ def _says_volatile(attribute: Attribute) -> bool:
 
 
 def _is_volatile(pointer: SSAValue) -> bool:
-    """Whether a decoration of the variable or of a struct on the way makes an access volatile."""
+    """True if a variable or struct on the pointer's path is decorated Volatile."""
     while isinstance(pointer.type, PointerType):
         struct, maker = pointer.type.pointee, pointer.owner
         if isinstance(struct, StructType) and any(
@@ -368,7 +363,7 @@ def _is_volatile(pointer: SSAValue) -> bool:
 
 
 def _variable_is_volatile(maker: Operation) -> bool:
-    """Whether the variable that an operation makes or names is decorated so."""
+    """True if the variable of an operation is decorated Volatile."""
     from xdsl_spirv.dialects.spirv.structure import AddressOfOp
     from xdsl_spirv.upstream.symbols import find_symbol
 

@@ -1,15 +1,15 @@
 """
-Carriers: instructions, types and decorations that the dialect has no declaration for.
+Carries instructions, types and decorations that the dialect does not declare.
 
-A carried instruction keeps its name and its operands in the grammar's order, so that a module is
-kept in full; the dialect does not know its meaning. An operand is a value, a symbol, a type, a
-constant of the module, an extended instruction set, or a literal: a word, or a string.
+A carried instruction has its name and its operands in the grammar's order, so that no part of a
+module is lost. The dialect does not know its meaning. An operand is a value, a symbol, a type, a
+constant of the module, an extended instruction set, or a literal (a word or a string).
 
     %r = spirv.Raw "OpImageRead"(%image, %at, 0) : (!spirv.raw<...>, vector<2xi32>) -> vector<4xf32>
     spirv.RawGlobal @file "OpString"("add.comp")
     spirv.RawGlobal @size "OpSpecConstantOp"("OpIMul", @m, const(4 : i32)) : i32
 
-None of these is MLIR's.
+MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
 VALUE = UnitAttr()
-"""Marks an SSA operand among a carried instruction's operands."""
+"""Marks the position of an SSA operand in a carried instruction's operands."""
 
 
 @irdl_attr_definition
 class ExtendedSetAttr(Data[str]):
-    """An imported extended instruction set, by the name of its import."""
+    """An imported extended instruction set, by name."""
 
     name = "spirv.extended_set"
 
@@ -67,7 +67,7 @@ class ExtendedSetAttr(Data[str]):
 
 @irdl_attr_definition
 class ConstantRefAttr(ParametrizedAttribute):
-    """A constant of the module, by its value and type."""
+    """A constant of the module, by value and type."""
 
     name = "spirv.constant_ref"
     value: Attribute
@@ -78,7 +78,7 @@ class ConstantRefAttr(ParametrizedAttribute):
 
 
 def _parse_operand(parser: AttrParser) -> Attribute:
-    """Any operand but a value."""
+    """Parses an operand that is not a value."""
     number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if number is not None:
         return IntAttr(number)
@@ -100,7 +100,7 @@ def _parse_operand(parser: AttrParser) -> Attribute:
             if parser.parse_optional_punctuation(":"):
                 return ConstantRefAttr(value, parser.parse_type())
         if not isinstance(value, TypedAttribute):
-            parser.raise_error("a constant without a type of its own needs one: const(v : type)")
+            parser.raise_error("the value of this constant has no type; write const(value : type)")
         return ConstantRefAttr(value, value.get_type())
     return parser.parse_type()
 
@@ -137,7 +137,7 @@ def _verify_operand(operand: Attribute) -> None:
 
 @irdl_attr_definition
 class RawType(ParametrizedAttribute, TypeAttribute):
-    """A type by its declaration: `!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>`."""
+    """A carried type with its declaration: `!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>`."""
 
     name = "spirv.raw"
     instruction: StringAttr
@@ -167,7 +167,7 @@ class RawType(ParametrizedAttribute, TypeAttribute):
 
 
 class Carried(SPIRVOp, ABC):
-    """An instruction inside a function."""
+    """A carried instruction inside a function."""
 
     instruction = prop_def(StringAttr)
     layout = prop_def(ArrayAttr)
@@ -236,7 +236,7 @@ class Carried(SPIRVOp, ABC):
         if self.result is None:
             printer.print_string("()")
         elif isinstance(self.result.type, FunctionType):
-            # It begins with a parenthesis, too.
+            # A function type also begins with a parenthesis.
             with printer.in_parens():
                 printer.print_attribute(self.result.type)
         else:
@@ -257,21 +257,21 @@ class Carried(SPIRVOp, ABC):
 
 
 class RawOp(Carried):
-    """An instruction of a block: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`."""
+    """A carried instruction: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`."""
 
 
 class RawTerminatorOp(Carried):
-    """The end of a block: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
+    """A carried terminator: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
 
     traits = traits_def(IsTerminator())
 
 
 class RawGlobalOp(ConstantSymbol):
     """
-    An instruction outside of functions, under a symbol if it has a result.
+    A carried instruction outside of functions, with a symbol if it has a result.
 
-    `spirv.RawGlobal @name "OpSpecConstantOp"("OpIAdd", @m, const(1 : i32)) : i32`. In
-    OpSpecConstantOp the operation's opcode is its name.
+    `spirv.RawGlobal @name "OpSpecConstantOp"("OpIAdd", @m, const(1 : i32)) : i32`. The opcode
+    operand of OpSpecConstantOp is written as a name.
     """
 
     sym_name = opt_prop_def(StringAttr)
@@ -297,7 +297,7 @@ class RawGlobalOp(ConstantSymbol):
 
     @property
     def workgroup_size(self) -> ConstantRefAttr | None:
-        """The constant decorated `BuiltIn WorkgroupSize`, which gives the workgroup's size."""
+        """The constant with the decoration `BuiltIn WorkgroupSize`; None for other operations."""
         if self.instruction.data != "OpDecorate":
             return None
         target, *rest = self.layout.data
@@ -306,7 +306,7 @@ class RawGlobalOp(ConstantSymbol):
 
     @property
     def constant_like(self) -> bool:
-        """Whether the result is a value of a program, not debug information."""
+        """True if the result is a value of the program, not debug information."""
         return self.type is not None and not self.instruction.data.startswith("OpExtInst")
 
     @property
@@ -348,9 +348,9 @@ class RawGlobalOp(ConstantSymbol):
 
 class DecorateOp(SPIRVOp):
     """
-    Decorations of a value that no operation gives: `spirv.Decorate %x {relaxed_precision} : f32`.
+    Decorates a block argument (OpPhi): `spirv.Decorate %x {relaxed_precision} : f32`.
 
-    A block's argument is OpPhi's result; an operation has its decorations in its own attributes.
+    Decorations of an operation's result are attributes of the operation.
     """
 
     target = operand_def()

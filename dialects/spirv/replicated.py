@@ -1,5 +1,5 @@
 """
-Composites of one repeated value (SPV_EXT_replicated_composites), and constant arrays as raw words
+Composites of one repeated value (SPV_EXT_replicated_composites), and constant arrays as words
 (SPV_KHR_constant_data).
 
 The replicated constants are MLIR's: `spirv.EXT.ConstantCompositeReplicate [1 : i32] :
@@ -52,27 +52,26 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known_size
 
 def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     """
-    Returns the type that all constituents of a composite have.
+    Returns the common type of a composite's constituents.
 
-    Raises VerifyException where the constituents differ, or where there are none.
+    Raises `VerifyException` if the types differ, or there are no constituents.
     """
     types = constituent_types(composite)
     if isinstance(types, Repeated):
         return types.element
     if not types or any(t != types[0] for t in types):
         raise VerifyException(
-            f"{op.name} repeats one value, so the constituents of {composite} must be of one type"
+            f"{op.name} repeats one value, so the constituents of {composite} must have equal types"
         )
     return types[0]
 
 
 def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> list[Attribute]:
     """
-    Types of the composite and of its constituents, level by level, down to the constant's type.
-    Each level repeats one value of the next.
+    Returns the types of a composite, its constituent, and so on down to the type of `value`.
 
-    MLIR gives the innermost constituent that all outer levels repeat. Raises VerifyException if no
-    level has the constant's type.
+    MLIR gives the innermost constituent, which all outer levels repeat. Raises `VerifyException`
+    if no level has the type of `value`.
     """
     types = [composite, constituent_type(op, composite)]
     while True:
@@ -86,7 +85,7 @@ def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> lis
 
 
 class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeReplicate"):
-    """OpConstantCompositeReplicateEXT; the value is the attribute of one constituent."""
+    """OpConstantCompositeReplicateEXT. The value is the attribute of one constituent."""
 
     value = prop_def(Attribute)
     result = result_def()
@@ -101,7 +100,7 @@ class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeRep
 
 
 def verify_constituent(op: Operation, value: Attribute, composite: Attribute) -> None:
-    """Raises VerifyException unless the value is one of a constituent, or of one nested deeper."""
+    """Raises `VerifyException` if the value is not a (nested) constituent of the composite."""
     if isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr | ArrayAttr):
         repeated_types(op, value, composite)
     else:
@@ -111,7 +110,7 @@ def verify_constituent(op: Operation, value: Attribute, composite: Attribute) ->
 class SpecConstantCompositeReplicateOp(
     ConstantSymbol, name="spirv.EXT.SpecConstantCompositeReplicate"
 ):
-    """OpSpecConstantCompositeReplicateEXT: every constituent is the constant `constituent`."""
+    """OpSpecConstantCompositeReplicateEXT: all constituents are the constant `constituent`."""
 
     sym_name = prop_def(SymbolNameConstraint())
     type = prop_def(TypeAttribute)
@@ -140,7 +139,7 @@ class SpecConstantCompositeReplicateOp(
 
 class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructReplicate"):
     """
-    OpCompositeConstructReplicateEXT.
+    OpCompositeConstructReplicateEXT: all constituents are the operand.
 
     `spirv.EXT.CompositeConstructReplicate %x : f32 -> !spirv.coopmatrix<...>`.
     """
@@ -157,18 +156,18 @@ class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructR
         expected = constituent_type(self, self.result.type)
         if self.value.type != expected:
             raise VerifyException(
-                f"{self.result.type} is made of {expected}, not {self.value.type}"
+                f"the constituents of {self.result.type} must be {expected}, not {self.value.type}"
             )
 
 
 def _words(data: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """32-bit words, unsigned or signed, as MLIR's `array<i32: ...>` holds them."""
+    """Makes an array of 32-bit words as in MLIR's `array<i32: ...>`."""
     return DenseArrayBase.from_list(i32, [w - (w >> 31 << 32) if w >= 0 else w for w in data])
 
 
 @irdl_custom_directive
 class Words(CustomDirective):
-    """`[1, 4294967295]`: words of 32 bits, with or without a sign."""
+    """Syntax of 32-bit words, signed or unsigned: `[1, 4294967295]`."""
 
     words: AttributeVariable
 
@@ -185,20 +184,20 @@ class Words(CustomDirective):
 
 
 class ConstantData(SPIRVOp, ABC):
-    """An array of integers as it lies in memory: little-endian words, the last one padded."""
+    """An array of integers given as little-endian 32-bit words; the last word is padded."""
 
     data = prop_def(DenseArrayBase.constr(i32))
 
     def check_data(self, type: Attribute) -> None:
-        """SPV_KHR_constant_data: an array of integers, filled by the words."""
+        """Checks that the type is an array of integers that the words fill."""
         if not isinstance(type, ArrayType) or not is_integer(type.element_type):
-            raise VerifyException(f"{self.name} gives an array of integers, not {type}")
+            raise VerifyException(f"{self.name} returns an array of integers, not {type}")
         length = known_size(type.length)
         if length is None:
             raise VerifyException(f"{self.name} needs an array whose length is a number")
         words = -(-length * width_of(type.element_type) // 32)
         if len(self.data) != words:
-            raise VerifyException(f"{type} is {words} words, but {len(self.data)} are given")
+            raise VerifyException(f"{type} needs {words} words, but {len(self.data)} are given")
 
 
 class ConstantDataOp(ConstantData, name="spirv.KHR.ConstantData"):

@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
 
 class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
     """
-    The value of the invocation `delta` further on, around the group or the cluster.
+    The value of the invocation with the id `id + delta`, modulo the size of the group or cluster.
 
     `spirv.GroupNonUniformRotateKHR <Subgroup> %v, %delta, cluster_size(%n) : f32, i32, i32 -> f32`
     """

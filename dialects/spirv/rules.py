@@ -1,10 +1,9 @@
 """
 The static rules of the four extensions, one function for each, named after the rule.
 
-A function takes the values to check, returns None if the rule holds, and otherwise raises a
-`VerifyException` with the rule's id, the cause and the remedy. Operations call the functions from
-their verifiers. Rules that need more than one operation are in `module.py`. docs/rules.md defines
-the ids.
+A function returns None if the rule holds. Otherwise it raises a `VerifyException` with the rule's
+id, the cause and the remedy. Verifiers of operations call these functions. Rules that need several
+operations are in `module.py`. docs/rules.md defines the ids.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 
 def element_of(type_: Attribute) -> Attribute:
-    """The scalar component of a (cooperative) vector or matrix; a scalar itself."""
+    """Returns the component type of a vector or (cooperative) matrix; other types unchanged."""
     if isinstance(type_, MatrixType):
         type_ = type_.column_type
     if isinstance(type_, VectorType | CooperativeMatrixType | CooperativeVectorType):
@@ -60,12 +59,12 @@ def element_of(type_: Attribute) -> Attribute:
 
 
 def is_signed(type_: Attribute) -> bool:
-    """Whether SPIR-V's Signedness is 1. A signless integer is SPIR-V's Signedness 0."""
+    """True if SPIR-V's Signedness is 1. Signless integers have Signedness 0."""
     return isinstance(type_, IntegerType) and type_.signedness.data is Signedness.SIGNED
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """The number a value is known to be, from any constant operation; None if it is not."""
+    """Returns the number of a value from any constant operation; None if it is unknown."""
     attribute = getattr(value.owner, "value", None)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
@@ -74,11 +73,11 @@ def constant_integer(value: SSAValue) -> int | None:
 
 
 def dot_07_result_width(vector: Attribute, result: Attribute) -> None:
-    """DOT-07: the result is an integer scalar at least as wide as the components."""
+    """DOT-07: the result must be an integer scalar at least as wide as the components."""
     if not is_integer(result):
         refuse(
             "DOT-07",
-            f"the result of an integer dot product is an integer scalar, not {result}",
+            f"the result of an integer dot product must be an integer scalar, not {result}",
             "use an integer type of at least the components' width",
         )
     width = component_width(vector)
@@ -91,39 +90,39 @@ def dot_07_result_width(vector: Attribute, result: Attribute) -> None:
 
 
 def dot_08_unsigned(vectors: Sequence[Attribute], result: Attribute) -> None:
-    """DOT-08: the U forms take and give Signedness 0."""
+    """DOT-08: operands and results of the U forms must have Signedness 0."""
     if is_signed(result):
         refuse(
             "DOT-08",
-            f"the result of an unsigned dot product has Signedness 0, not {result}",
+            f"the result of an unsigned dot product must have Signedness 0, not {result}",
             "use a signless or unsigned integer, or the S form",
         )
     for vector in vectors:
         if isinstance(vector, VectorType) and is_signed(vector.element_type):
             refuse(
                 "DOT-08",
-                f"the components of an unsigned dot product have Signedness 0, unlike {vector}'s",
+                f"components of an unsigned dot product must have Signedness 0, unlike {vector}",
                 "use signless or unsigned components, or the S form",
             )
 
 
 def dot_09_same_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
-    """DOT-09: both vectors of an S or U form have one type."""
+    """DOT-09: both vectors of an S or U form must have the same type."""
     if vector_1 != vector_2:
         refuse(
             "DOT-09",
-            f"both vectors have the same type, not {vector_1} and {vector_2}",
-            "bitcast one of them, or use the SU form for operands of mixed signedness",
+            f"both vectors must have the same type, not {vector_1} and {vector_2}",
+            "bitcast one vector, or use the SU form for operands of mixed signedness",
         )
 
 
 def dot_10_mixed_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
-    """DOT-10: an SU form takes two scalars, or two vectors of one shape, the second not signed."""
+    """DOT-10: an SU form needs two scalars, or vectors of one shape, the second without sign."""
     if isinstance(vector_1, VectorType) != isinstance(vector_2, VectorType):
         refuse(
             "DOT-10",
-            f"both operands are 32-bit scalars or both are vectors, not {vector_1} and {vector_2}",
-            "pack or unpack one of them",
+            f"operands must be two 32-bit scalars or two vectors, not {vector_1} and {vector_2}",
+            "pack or unpack one operand",
         )
     if not isinstance(vector_1, VectorType) or not isinstance(vector_2, VectorType):
         return
@@ -131,43 +130,43 @@ def dot_10_mixed_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
     if not same_length or component_width(vector_1) != component_width(vector_2):
         refuse(
             "DOT-10",
-            f"the vectors have equal length and component width, not {vector_1} and {vector_2}",
-            "convert one of them to the other's shape",
+            f"the vectors {vector_1} and {vector_2} must have equal length and component width",
+            "convert one vector to the shape of the other vector",
         )
     if is_signed(vector_2.element_type):
         refuse(
             "DOT-10",
-            f"the components of Vector 2 have Signedness 0, not those of {vector_2}",
-            "use signless or unsigned components there, or swap the operands",
+            f"the components of Vector 2 must have Signedness 0, unlike {vector_2}",
+            "use signless or unsigned components, or swap the operands",
         )
 
 
 def dot_11_scalars(vector: Attribute, packed: PackedVectorFormatAttr | None) -> None:
-    """DOT-11: a scalar operand is 32 bits wide and its Packed Vector Format is stated."""
+    """DOT-11: a scalar operand must have 32 bits, and a Packed Vector Format."""
     if isinstance(vector, VectorType):
         if not is_integer(vector.element_type):
             refuse(
                 "DOT-11",
-                f"an operand is a vector of integers or a packed 32-bit integer, not {vector}",
-                "use integer components, or spirv.Dot for floating-point ones",
+                f"an operand must be a vector of integers or a packed 32-bit integer, not {vector}",
+                "use integer components, or spirv.Dot for floating-point components",
             )
         return
     if not isinstance(vector, IntegerType) or vector.width.data != 32:
         refuse(
             "DOT-11",
-            f"a scalar operand packs its components in a 32-bit integer, not {vector}",
+            f"a scalar operand must be a packed 32-bit integer, not {vector}",
             "use a 32-bit integer or a vector of integers",
         )
     if packed is None:
         refuse(
             "DOT-11",
-            f"scalar operands of type {vector} do not say how they pack their components",
+            f"scalar operands of type {vector} need a Packed Vector Format",
             "add <PackedVectorFormat4x8Bit>",
         )
 
 
 def dot_12_vectors(vector: Attribute, packed: PackedVectorFormatAttr | None) -> None:
-    """DOT-12: vector operands carry no Packed Vector Format."""
+    """DOT-12: vector operands must not have a Packed Vector Format."""
     if isinstance(vector, VectorType) and packed is not None:
         refuse(
             "DOT-12",
@@ -177,17 +176,17 @@ def dot_12_vectors(vector: Attribute, packed: PackedVectorFormatAttr | None) -> 
 
 
 def dot_13_accumulator(accumulator: Attribute, result: Attribute) -> None:
-    """DOT-13: the accumulator has the result's type."""
+    """DOT-13: the accumulator must have the result's type."""
     if accumulator != result:
         refuse(
             "DOT-13",
-            f"the accumulator has the type of the result {result}, not {accumulator}",
+            f"the accumulator must have the type of the result {result}, not {accumulator}",
             "convert the accumulator",
         )
 
 
 def component_width(vector: Attribute) -> int | None:
-    """Bits of a component of a dot product's operand; a scalar packs 8-bit ones."""
+    """Returns the bits of a component of a dot product's operand; 8 for a packed scalar."""
     if isinstance(vector, VectorType) and isinstance(vector.element_type, IntegerType):
         return vector.element_type.width.data
     return 8 if isinstance(vector, IntegerType) else None
@@ -197,7 +196,7 @@ def component_width(vector: Attribute) -> int | None:
 
 
 def contains_cooperative_matrix(type_: Attribute) -> bool:
-    """Whether an object of the type holds a cooperative matrix; a pointer holds none."""
+    """True if an object of the type contains a cooperative matrix (not behind a pointer)."""
     if isinstance(type_, CooperativeMatrixType):
         return True
     if isinstance(type_, PointerType) or not isinstance(type_, ParametrizedAttribute | ArrayAttr):
@@ -207,7 +206,7 @@ def contains_cooperative_matrix(type_: Attribute) -> bool:
 
 
 def cm_07_storage(type_: Attribute, storage: StorageClass) -> None:
-    """CM-07: objects that hold a cooperative matrix live in Function or Private storage."""
+    """CM-07: objects with a cooperative matrix must be in Function or Private storage."""
     if storage in (StorageClass.Function, StorageClass.Private):
         return
     if contains_cooperative_matrix(type_):
@@ -219,48 +218,48 @@ def cm_07_storage(type_: Attribute, storage: StorageClass) -> None:
 
 
 def cm_08_one_constituent(result: Attribute, count: int) -> None:
-    """CM-08: a composite constant or construct of a cooperative matrix has one constituent."""
+    """CM-08: a constant or construction of a cooperative matrix must have one constituent."""
     if isinstance(result, CooperativeMatrixType) and count != 1:
         refuse(
             "CM-08",
-            f"{result} is made from exactly one constituent, not {count}",
-            "give the one value that all components take",
+            f"{result} must have exactly one constituent, not {count}",
+            "give one value, which all components get",
         )
 
 
 def cm_10_matrix(what: str, type_: Attribute, otherwise: str) -> None:
-    """CM-10: a load gives and a store takes a cooperative matrix; other types have `otherwise`."""
+    """CM-10: a loaded or stored value must be a cooperative matrix; `otherwise` is the remedy."""
     if not isinstance(type_, CooperativeMatrixType):
-        refuse("CM-10", f"{what} is a cooperative matrix, not {type_}", f"use {otherwise}")
+        refuse("CM-10", f"{what} must be a cooperative matrix, not {type_}", f"use {otherwise}")
 
 
 def cm_10_pointee(pointer: Attribute) -> None:
-    """CM-10: a load's or store's pointer has a scalar or vector pointee, or is untyped."""
+    """CM-10: the pointer of a load or store must point to a scalar or vector, or be untyped."""
     if isinstance(pointer, UntypedPointerType):
         return
     if not isinstance(pointer, PointerType):
         refuse(
             "CM-10",
-            f"the matrix is addressed by a pointer, not {pointer}",
+            f"the matrix must be addressed by a pointer, not {pointer}",
             "point to the matrix's first element with spirv.AccessChain",
         )
     if not is_scalar_or_vector(pointer.pointee):
         refuse(
             "CM-10",
-            f"the pointee is a scalar or a vector, not {pointer.pointee}",
+            f"the pointee must be a scalar or a vector, not {pointer.pointee}",
             "point to the matrix's first element with spirv.AccessChain",
         )
 
 
 def is_scalar_or_vector(type_: Attribute) -> bool:
-    """A numerical or Boolean scalar, or a vector of them."""
+    """True for a numeric or Boolean scalar or vector."""
     return isinstance(element_of(type_), IntegerType | FloatType) and not isinstance(
         type_, MatrixType | CooperativeMatrixType
     )
 
 
 def cm_11_layout(layout: Attribute, stride: SSAValue | None) -> None:
-    """CM-11: a known layout is row- or column-major, and both need a stride."""
+    """CM-11: a known layout must be row- or column-major, and needs a stride."""
     if isinstance(layout, SymbolRefAttr):
         return
     if not isinstance(layout, CooperativeMatrixLayoutAttr) or layout.data not in (
@@ -275,19 +274,19 @@ def cm_11_layout(layout: Attribute, stride: SSAValue | None) -> None:
     if stride is None:
         refuse(
             "CM-11",
-            f"the layout {layout.spell(layout.data)} needs a Stride, and there is none",
+            f"the layout {layout.spell(layout.data)} needs a Stride, but no Stride is given",
             "add the number of pointee elements from one row (column) to the next",
         )
     if not is_integer(stride.type):
         refuse(
             "CM-11",
-            f"the Stride is an integer scalar, not {stride.type}",
+            f"the Stride must be an integer scalar, not {stride.type}",
             "compute the Stride as an integer scalar",
         )
 
 
 def cm_12_static_stride(stride: SSAValue | None, minimum: int) -> None:
-    """CM-12: a known stride is at least 1 for a store, at least 0 for a load."""
+    """CM-12: a known stride must be at least 1 for a store, at least 0 for a load."""
     value = None if stride is None else constant_integer(stride)
     if value is not None and value < minimum:
         refuse(
@@ -298,17 +297,17 @@ def cm_12_static_stride(stride: SSAValue | None, minimum: int) -> None:
 
 
 def cm_14_optional_operands(stride: SSAValue | None, memory: MemoryAccessAttr | None) -> None:
-    """CM-14: a memory operand is given only after a stride."""
+    """CM-14: a memory operand may only follow a stride."""
     if stride is None and memory is not None:
         refuse(
             "CM-14",
-            "a Memory Operand is given without a Stride before it",
+            "a Memory Operand is given without a Stride",
             "add the Stride or remove the Memory Operand",
         )
 
 
 def cm_15_memory_operand(memory: MemoryAccessAttr | None, *, store: bool) -> None:
-    """CM-15: a load makes nothing available, a store makes nothing visible."""
+    """CM-15: a load must not have MakePointerAvailable, a store not MakePointerVisible."""
     wrong = MemoryAccess.MakePointerVisible if store else MemoryAccess.MakePointerAvailable
     right = MemoryAccess.MakePointerAvailable if store else MemoryAccess.MakePointerVisible
     if memory is not None and memory.data & wrong:
@@ -320,37 +319,39 @@ def cm_15_memory_operand(memory: MemoryAccessAttr | None, *, store: bool) -> Non
 
 
 def cm_17_length(result: Attribute, type_: Attribute) -> None:
-    """CM-17: the length of a cooperative matrix type is a 32-bit integer of Signedness 0."""
+    """CM-17: the length of a cooperative matrix type must be a 32-bit integer of Signedness 0."""
     if not isinstance(type_, CooperativeMatrixType):
         refuse(
             "CM-17",
-            f"the length is that of a cooperative matrix type, not of {type_}",
+            f"the type must be a cooperative matrix type, not {type_}",
             "name a !spirv.coopmatrix type",
         )
     if not isinstance(result, IntegerType) or result.width.data != 32 or is_signed(result):
         refuse(
-            "CM-17", f"the length is a 32-bit unsigned integer, not {result}", "make the result i32"
+            "CM-17",
+            f"the length must be a 32-bit unsigned integer, not {result}",
+            "make the result i32",
         )
 
 
 MATRIX_PARTS = ("rows", "columns", "scope", "use")
-"""The parts of a cooperative matrix type other than its component type."""
+"""Parameters of a cooperative matrix type, except its component type."""
 
 
 def cm_19_conversion(
     operand: Attribute, result: Attribute, *, bitcast: bool = False, uses: bool = True
 ) -> None:
     """
-    CM-19: a conversion keeps a cooperative matrix's scope, rows, columns and use.
+    CM-19: a conversion must not change a cooperative matrix's scope, rows, columns and use.
 
-    `uses` says that a capability lets it turn an accumulator into another use
-    (SPV_NV_cooperative_matrix2, SPV_EXT_cooperative_matrix_maintenance1).
+    `uses` allows to change the use of an accumulator (SPV_NV_cooperative_matrix2,
+    SPV_EXT_cooperative_matrix_maintenance1).
     """
     from_matrix = isinstance(operand, CooperativeMatrixType)
     if from_matrix != isinstance(result, CooperativeMatrixType):
         refuse(
             "CM-19",
-            f"a cooperative matrix converts to another one only, not {operand} to {result}",
+            f"a cooperative matrix only converts to another one, not {operand} to {result}",
             "convert the whole matrix, or its components one by one",
         )
     if not isinstance(operand, CooperativeMatrixType) or not isinstance(
@@ -364,7 +365,7 @@ def cm_19_conversion(
         if getattr(operand, what) != getattr(result, what):
             refuse(
                 "CM-19",
-                f"a conversion keeps the {what}, which {operand} and {result} do not share",
+                f"a conversion cannot change the {what}: {operand} to {result}",
                 "convert the components only; store and load to change the rest, or declare "
                 "CooperativeMatrixConversionsNV to change an accumulator's use",
             )
@@ -375,26 +376,26 @@ def cm_19_conversion(
     ):
         refuse(
             "CM-19",
-            f"a bitcast of a cooperative matrix is between integers of one width, not {operand} "
+            f"a bitcast of a cooperative matrix needs integers of equal width, not {operand} "
             f"to {result}",
             "use a conversion instruction",
         )
 
 
 def integers(types: Sequence[Attribute]) -> list[IntegerType]:
-    """The integer types among these."""
+    """Returns the integer types among `types`."""
     return [t for t in types if isinstance(t, IntegerType)]
 
 
 def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attribute) -> None:
-    """CM-20: (MxK MatrixA) times (KxN MatrixB) plus (MxN accumulator), all of one scope."""
+    """CM-20: MxK MatrixA times KxN MatrixB plus MxN accumulator must have one scope."""
     matrices: list[tuple[str, CooperativeMatrixType]] = []
     for name, type_ in (("A", a), ("B", b), ("C", c), ("the result", result)):
         if not isinstance(type_, CooperativeMatrixType):
             refuse(
                 "CM-20",
-                f"{name} is a cooperative matrix, not {type_}",
-                "load it with spirv.KHR.CooperativeMatrixLoad",
+                f"{name} must be a cooperative matrix, not {type_}",
+                "load the matrix with spirv.KHR.CooperativeMatrixLoad",
             )
         matrices.append((name, type_))
     uses = (
@@ -407,14 +408,14 @@ def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attri
         if matrix.use.data != use:
             refuse(
                 "CM-20",
-                f"the use of {name} is {matrix.use.spell(use)}, not "
+                f"the use of {name} must be {matrix.use.spell(use)}, not "
                 f"{matrix.use.spell(matrix.use.data)}",
-                f"load it with the use {matrix.use.spell(use)}",
+                f"load the matrix with the use {matrix.use.spell(use)}",
             )
         if matrix.scope != matrices[0][1].scope:
             refuse(
                 "CM-20",
-                f"A, B, C and the result have one scope, but {name} is {matrix}",
+                f"A, B, C and the result must have one scope, but {name} is {matrix}",
                 "use the scope of A everywhere",
             )
     (_, ma), (_, mb), (_, mc), (_, mr) = matrices
@@ -430,12 +431,12 @@ def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attri
             refuse(
                 "CM-20",
                 f"{letter} is {spell_size(size)} by {first} and {spell_size(other)} by {second}",
-                "A is MxK, B is KxN, C and the result are MxN",
+                "A must be MxK, B KxN, C and the result MxN",
             )
 
 
 def spell_size(size: Size) -> str:
-    """A size as the textual syntax has it."""
+    """Returns the text of a size."""
     number = known_size(size)
     return str(size) if number is None else str(number)
 
@@ -443,7 +444,7 @@ def spell_size(size: Size) -> str:
 def cm_21_operands(
     operands: CooperativeMatrixOperandsAttr | None, types: Sequence[CooperativeMatrixType]
 ) -> None:
-    """CM-21: signedness bits are for integer matrices, saturation for an integer result."""
+    """CM-21: signedness bits need integer matrices, the saturation bit an integer result."""
     if operands is None:
         return
     bits = CooperativeMatrixOperands
@@ -465,14 +466,14 @@ def cm_21_operands(
 
 
 def cm_26_arithmetic(types: Sequence[Attribute], *, floating: bool) -> None:
-    """CM-26: F instructions take floating-point matrices, the others integer ones, of one type."""
+    """CM-26: F instructions need floating-point matrices, others integer ones, of equal types."""
     matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
     if not matrices:
         return
     if any(t != types[0] for t in types):
         refuse(
             "CM-26",
-            "arithmetic on cooperative matrices has one type throughout, not "
+            "arithmetic on cooperative matrices needs equal types, not "
             + " and ".join(dict.fromkeys(map(str, types))),
             "convert the operands first",
         )
@@ -490,54 +491,54 @@ def cm_26_arithmetic(types: Sequence[Attribute], *, floating: bool) -> None:
 
 
 def rot_03_value(value: Attribute, result: Attribute) -> None:
-    """ROT-03: the value and the result are one scalar or vector type."""
+    """ROT-03: the value and the result must have the same scalar or vector type."""
     if not is_scalar_or_vector(value):
         refuse(
             "ROT-03",
-            f"a scalar or vector of floats, integers or Booleans rotates, not {value}",
+            f"the value must be a scalar or vector of floats, integers or Booleans, not {value}",
             "rotate its components",
         )
     if value != result:
         refuse(
             "ROT-03",
-            f"the result has the type of the value {value}, not {result}",
+            f"the result must have the type of the value {value}, not {result}",
             "convert the result afterwards",
         )
 
 
 def rot_04_scope(scope: ScopeAttr) -> None:
-    """ROT-04: values rotate within a workgroup or a subgroup."""
+    """ROT-04: the scope must be Workgroup or Subgroup."""
     if scope.data not in (Scope.Workgroup, Scope.Subgroup):
         refuse(
             "ROT-04",
-            f"the Execution scope is Workgroup or Subgroup, not {scope.spell(scope.data)}",
+            f"the Execution scope must be Workgroup or Subgroup, not {scope.spell(scope.data)}",
             "use <Subgroup>",
         )
 
 
 def rot_05_unsigned(what: str, type_: Attribute) -> None:
-    """ROT-05: Delta and ClusterSize are integer scalars of Signedness 0."""
+    """ROT-05: Delta and ClusterSize must be integer scalars of Signedness 0."""
     if not is_integer(type_) or is_signed(type_):
         refuse(
             "ROT-05",
-            f"{what} is an integer scalar of Signedness 0, not {type_}",
+            f"{what} must be an integer scalar of Signedness 0, not {type_}",
             "use a signless or unsigned integer",
         )
 
 
 def rot_06_cluster_size(cluster_size: SSAValue | None) -> None:
-    """ROT-06: ClusterSize is a constant; a known one is a power of two."""
+    """ROT-06: ClusterSize must be a constant and, if known, a power of two."""
     if cluster_size is None:
         return
     if not is_constant(cluster_size):
         refuse(
             "ROT-06",
-            "ClusterSize comes from a constant instruction",
+            "ClusterSize must come from a constant instruction",
             "use spirv.Constant or spirv.mlir.referenceof",
         )
     value = constant_integer(cluster_size)
     if value is not None and (value < 1 or value & (value - 1)):
-        refuse("ROT-06", f"ClusterSize is a power of two, not {value}", "use 1, 2, 4, 8, ...")
+        refuse("ROT-06", f"ClusterSize must be a power of two, not {value}", "use 1, 2, 4, 8, ...")
 
 
 CONSTANT_OPERATIONS = frozenset(
@@ -548,11 +549,11 @@ CONSTANT_OPERATIONS = frozenset(
         "spirv.SpecConstantOperation",
     }
 )
-"""Operations whose result is a SPIR-V constant instruction's, now or after lowering."""
+"""Operations whose result is, at the latest after lowering, a constant instruction's."""
 
 
 def is_constant(value: SSAValue) -> bool:
-    """Whether a constant instruction gives the value."""
+    """True if a constant instruction computes the value."""
     return isinstance(value.owner, Operation) and value.owner.name in CONSTANT_OPERATIONS
 
 
@@ -560,21 +561,21 @@ def is_constant(value: SSAValue) -> bool:
 
 
 def bf_09_no_group_operation(type_: Attribute) -> None:
-    """BF-09: group operations do not take bfloat16, not even those that only move it."""
+    """BF-09: group operations, including those that only move values, must not use bfloat16."""
     if isinstance(element_of(type_), BFloat16Type):
         refuse(
             "BF-09",
-            f"no group operation takes bfloat16, as in {type_}",
-            "bitcast it to i16 and back",
+            f"group operations do not support bfloat16, as in {type_}",
+            "bitcast the value to i16 and back",
         )
 
 
 def bf_09_no_arithmetic(types: Sequence[Attribute]) -> None:
-    """BF-09: arithmetic other than dot products and MulAdd does not take bfloat16."""
+    """BF-09: arithmetic on bfloat16 is only allowed in dot products and MulAdd."""
     for type_ in types:
         if isinstance(element_of(type_), BFloat16Type):
             refuse(
                 "BF-09",
-                f"there is no elementwise arithmetic on bfloat16, as in {type_}",
+                f"elementwise arithmetic does not support bfloat16, as in {type_}",
                 "convert to f32 with spirv.FConvert, compute, and convert back",
             )

@@ -1,7 +1,7 @@
 """
-The violation of a static rule as data, and the rules that a cooperative matrix type checks.
+The exception for broken static rules, and the rules that a cooperative matrix type checks.
 
-The types import this module; `rules.py` imports the types.
+Modules of types import this module; `rules.py` imports the types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class RuleViolation(VerifyException):
-    """A rule of docs/rules.md that does not hold: which one, why not, and what to do about it."""
+    """A broken rule of docs/rules.md: its id, the cause and the remedy."""
 
     def __init__(self, rule: str, cause: str, remedy: str):
         super().__init__(f"{rule}: {cause}; {remedy}")
@@ -27,17 +27,17 @@ class RuleViolation(VerifyException):
 
 
 def refuse(rule: str, cause: str, remedy: str) -> NoReturn:
-    """Raises the rule's violation, whose text is `CM-20: cause; remedy`."""
+    """Raises a `RuleViolation` with the text `CM-20: cause; remedy`."""
     raise RuleViolation(rule, cause, remedy)
 
 
 def is_integer(type_: Attribute) -> bool:
-    """An integer of SPIR-V: `i1` is its Boolean."""
+    """True for SPIR-V integers, which do not include `i1`, SPIR-V's Boolean."""
     return isinstance(type_, IntegerType) and type_.width.data > 1
 
 
 def cm_04_component_type(component: Attribute) -> None:
-    """CM-04: the component type is a scalar numerical type."""
+    """CM-04: the component type must be a scalar numeric type."""
     if not is_integer(component) and not isinstance(component, _FloatType):
         refuse(
             "CM-04",
@@ -48,10 +48,10 @@ def cm_04_component_type(component: Attribute) -> None:
 
 
 def cm_05_constant(what: str, value: int) -> None:
-    """CM-05: a known number of rows or columns is one a 32-bit integer holds, and not zero."""
+    """CM-05: a known number of rows or columns must be from 1 to the largest 32-bit integer."""
     if not 0 < value < 2**32:
         refuse(
             "CM-05",
-            f"a cooperative matrix's {what} are a 32-bit integer of at least 1, not {value}",
-            "state the number, or a specialization constant's @name",
+            f"a cooperative matrix's {what} must be a 32-bit integer of at least 1, not {value}",
+            "give a number, or a specialization constant's @name",
         )

@@ -1,9 +1,9 @@
 """
-Numbers, Booleans and enumerants that SPIR-V takes from constant instructions, as properties.
+Parses and prints properties that are constant instructions in SPIR-V: numbers, Booleans,
+enumerants.
 
-Several of them stand in parentheses by name, `(m = 16, memory_layout = RowMajorNV, transpose =
-false)`, A number that is not an i32 is followed by its type. Each may be a specialization
-constant's `@name` instead.
+They are written in parentheses, `(m = 16, memory_layout = RowMajorNV, transpose = false)`. A
+number that is not an i32 is followed by its type. A specialization constant is written as `@name`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl.printer import Printer
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, as_attribute
 
 Setting: TypeAlias = "int | bool | str | EnumerationAttr[Any] | SymbolRefAttr"
-"""A constructor's argument for a setting: a string is a specialization constant's name."""
+"""The value of a setting for a constructor. A string is the name of a specialization constant."""
 
 Kind: TypeAlias = "type[int | bool | EnumerationAttr[Any]]"
 
@@ -35,12 +35,12 @@ NUMBER: AttrConstraint = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 
 
 def enumerant(kind: type[EnumerationAttr[Any]]) -> AttrConstraint:
-    """An enumerant of a kind, or the specialization constant that decides it."""
+    """Returns a constraint for an enumerant of a kind, or a specialization constant's symbol."""
     return AnyOf((BaseAttr(kind), FlatSymbolRefAttrConstr))
 
 
 def parse_settings(parser: Parser, kinds: Mapping[str, Kind]) -> dict[str, Attribute]:
-    """`(name = value, ...)`, all of `kinds` in their order."""
+    """Parses `(name = value, ...)`, with all of `kinds` in order."""
     settings: dict[str, Attribute] = {}
     with parser.in_parens():
         for name, kind in kinds.items():
@@ -70,7 +70,7 @@ def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
 
 
 def print_settings(printer: Printer, properties: Mapping[str, Attribute], *names: str) -> None:
-    """` (name = value, ...)`."""
+    """Prints ` (name = value, ...)`."""
     printer.print_string(" (")
     for index, name in enumerate(names):
         printer.print_string(f"{', ' if index else ''}{name} = ")

@@ -1,9 +1,9 @@
 """
-Integers of any signedness: an instruction, not a type, says how bits are read.
+Integer operations that accept any signedness: the instruction determines how bits are read.
 
-Where SPIR-V asks of an integer instruction only that its operands and its result have one width
-and one number of components, each of them may be signed, unsigned or signless. One type is printed
-once, as MLIR has it; otherwise the operands' types and the result's are:
+For many integer instructions, SPIR-V only requires that operands and result have the same width
+and number of components, and each may be signed, unsigned or signless. Equal types are printed
+once, as in MLIR. Otherwise, the operands' types and the result type are printed:
 
     %s = spirv.IAdd %a, %b : i32
     %t = spirv.IAdd %x, %one : (i32, si32) -> i32
@@ -36,7 +36,7 @@ from xdsl_spirv.dialects.spirv.rules_types import is_integer
 
 
 def check_one_width(op: Operation, types: Sequence[Attribute]) -> None:
-    """Refuse types that are not of one width and one number of components."""
+    """Raises `VerifyException` if widths or numbers of components differ."""
     if any(signless(t) != signless(types[0]) for t in types):
         spelled = " and ".join(dict.fromkeys(map(str, types)))
         raise VerifyException(
@@ -47,7 +47,7 @@ def check_one_width(op: Operation, types: Sequence[Attribute]) -> None:
 
 @irdl_custom_directive
 class OneOrEachType(CustomDirective):
-    """`T` where all operands and the result have it, else `(T1, T2) -> T3`."""
+    """Syntax of types: `T` if operands and result have equal types, else `(T1, T2) -> T3`."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -78,7 +78,7 @@ class OneOrEachType(CustomDirective):
 
 @irdl_custom_directive
 class BaseAndFurtherTypes(CustomDirective):
-    """`T1, T2`, and `-> T3` only where the result's type is not that of the first operand."""
+    """Syntax of types: `T1, T2`, and `-> T3` if the result type is not `T1`."""
 
     operands: TypeDirective
     result: TypeDirective
@@ -100,18 +100,18 @@ class BaseAndFurtherTypes(CustomDirective):
 
 
 class IntegerOperation(SPIRVOp, ABC):
-    """Component by component on integers of one width, each of any signedness."""
+    """An elementwise operation on integers of one width and any signedness."""
 
     BY_SIGNATURE: ClassVar[bool] = True
     MATRICES: ClassVar[bool] = False
-    """Whether cooperative matrices, of one type throughout (CM-26), are taken too."""
+    """True if cooperative matrices of equal types (CM-26) are also allowed."""
 
     result = result_def()
     traits = traits_def(Pure())
     custom_directives = (OneOrEachType,)
 
     def __init__(self, *operands: Value, result_type: Attribute | None = None):
-        """The result has the type of the first operand unless `result_type` is given."""
+        """The result has the type of the first operand, unless `result_type` is given."""
         of_first = SSAValue.get(operands[0]).type
         super().__init__(operands, [result_type or of_first])
 
@@ -124,14 +124,14 @@ class IntegerOperation(SPIRVOp, ABC):
 
 
 class IntegerUnary(IntegerOperation, ABC):
-    """One operand: `spirv.X %a : type`."""
+    """An integer operation with one operand: `spirv.X %a : type`."""
 
     operand = operand_def()
     assembly_format = "$operand `:` custom<OneOrEachType>(type(operands), type($result)) attr-dict"
 
 
 class IntegerBinary(IntegerOperation, ABC):
-    """Two operands: `spirv.X %a, %b : type`."""
+    """An integer operation with two operands: `spirv.X %a, %b : type`."""
 
     operand_1 = operand_def()
     operand_2 = operand_def()
@@ -142,7 +142,7 @@ class IntegerBinary(IntegerOperation, ABC):
 
 
 class IntegerTernary(IntegerOperation, ABC):
-    """Three operands: `spirv.X %x, %y, %z : type`."""
+    """An integer operation with three operands: `spirv.X %x, %y, %z : type`."""
 
     x = operand_def()
     y = operand_def()

@@ -1,7 +1,7 @@
 """
 Entry points with their execution modes, and global variables.
 
-The verifier checks what needs more than one operation: symbols, and the interface of entry points.
+The verifiers check rules on several operations: symbols, and the interface of entry points.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 from xdsl_spirv.upstream.symbols import find_symbol, first_of
 
 NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
-"""The storage classes that a variable of a module cannot have."""
+"""Storage classes that global variables cannot have."""
 
 KNOWS_ITS_DATA = (StorageClass.Private, StorageClass.Workgroup)
-"""Storage classes whose memory the module itself allocates, so that variables need a data type."""
+"""Storage classes that the module allocates, so that untyped variables need a data type."""
 
 
 @irdl_custom_directive
 class Quoted(CustomDirective):
-    """An enumerant in quotation marks."""
+    """Syntax of an enumerant in quotation marks."""
 
     enumerant: UniqueBaseAttributeVariable
 
@@ -83,7 +83,7 @@ class Quoted(CustomDirective):
 
 
 def print_number(printer: Printer, value: Attribute | None) -> None:
-    """Prints a number without its type, and any other attribute as it is."""
+    """Prints a number without its type; prints other attributes in full."""
     if isinstance(value, IntegerAttr):
         printer.print_int(value.value.data)
     elif value is not None:
@@ -92,7 +92,7 @@ def print_number(printer: Printer, value: Attribute | None) -> None:
 
 @irdl_custom_directive
 class FurtherValues(CustomDirective):
-    """`, 1, @x, i32`: numbers, symbols and types; perhaps none."""
+    """Syntax of optional numbers, symbols and types: `, 1, @x, i32`."""
 
     values: AttributeVariable
 
@@ -103,7 +103,7 @@ class FurtherValues(CustomDirective):
         self.values.set(state, ArrayAttr(values))
 
     def parse_one(self, parser: Parser) -> Attribute:
-        """Reads one value."""
+        """Parses one value."""
         if symbol := parser.parse_optional_symbol_name():
             return SymbolRefAttr(symbol)
         return parser.parse_optional_type() or parse_integer(parser)
@@ -116,7 +116,7 @@ class FurtherValues(CustomDirective):
 
 @irdl_custom_directive
 class FurtherSymbols(FurtherValues):
-    """`, @a, @b`, or nothing."""
+    """Syntax of optional symbols: `, @a, @b`."""
 
     values: AttributeVariable
 
@@ -128,7 +128,8 @@ class EntryPointOp(SPIRVOp):
     """
     OpEntryPoint: `spirv.EntryPoint "GLCompute" @main, @id, @buffer`.
 
-    The name of the entry point is the function's, unless the attribute `entry_name` says another.
+    The entry point's name is the function's name, unless the attribute `entry_name` gives another
+    name.
     """
 
     execution_model = prop_def(ExecutionModelAttr)
@@ -157,8 +158,8 @@ class EntryPointOp(SPIRVOp):
         given = function.function_type.inputs.data or function.function_type.outputs.data
         if given and self.execution_model.data != ExecutionModel.Kernel:
             raise VerifyException(
-                f"the entry point {self.fn} must take and give nothing: "
-                "use global variables for its inputs and outputs"
+                f"the entry point {self.fn} must have no arguments and results: "
+                "use global variables"
             )
         for name in self.interface:
             if not isinstance(find_symbol(self, name), ModuleVariable):
@@ -186,8 +187,8 @@ class ExecutionModeOp(SPIRVOp):
     """
     OpExecutionMode: `spirv.ExecutionMode @main "LocalSize", 32, 1, 1`.
 
-    An operand that OpExecutionModeId takes as an id may be a specialization constant's `@name`, or
-    a type: `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
+    In OpExecutionModeId, an operand may be a specialization constant's `@name`, or a type:
+    `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
     """
 
     fn = prop_def(FlatSymbolRefAttrConstr)
@@ -213,13 +214,13 @@ class ExecutionModeOp(SPIRVOp):
             raise VerifyException(f"{self.fn} is not a spirv.func of this module")
         if self.execution_mode.data == ExecutionMode.LocalSize and len(self.values) != 3:
             raise VerifyException(
-                f"LocalSize has 3 numbers (x, y, z), not {len(self.values)}: "
+                f"LocalSize needs 3 numbers (x, y, z), not {len(self.values)}: "
                 "write 1 for an unused dimension"
             )
 
 
 class ModuleVariable(SPIRVOp, ABC):
-    """A variable of a module, with the decorations of its binding."""
+    """A global variable, with the decorations of its binding."""
 
     sym_name = prop_def(SymbolNameConstraint())
     initializer = opt_prop_def(FlatSymbolRefAttrConstr)
@@ -233,12 +234,12 @@ class ModuleVariable(SPIRVOp, ABC):
     @property
     @abstractmethod
     def pointer_type(self) -> PointerType | UntypedPointerType:
-        """The type of the variable's address."""
+        """The type of the pointer to the variable."""
 
     @property
     @abstractmethod
     def object_type(self) -> Attribute | None:
-        """The type of the variable's value; None if an untyped one does not say."""
+        """The type of the variable's value; None for an untyped variable without a data type."""
 
     @property
     def storage_class(self) -> StorageClass:
@@ -247,7 +248,7 @@ class ModuleVariable(SPIRVOp, ABC):
 
     @classmethod
     def _parse_placement(cls, parser: Parser) -> dict[str, Attribute]:
-        """`initializer(@c) bind(0, 1) built_in("LocalInvocationId")`, each if it is there."""
+        """Parses optional `initializer(@c) bind(0, 1) built_in("LocalInvocationId")`."""
         placement: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("initializer"):
             with parser.in_parens():
@@ -264,8 +265,7 @@ class ModuleVariable(SPIRVOp, ABC):
 
     def _print_placement(self, printer: Printer, *hidden: str) -> None:
         """
-        Prints the text that `_parse_placement` reads, then the other properties but the hidden
-        ones.
+        Prints the text of `_parse_placement`, then the other properties that are not in `hidden`.
         """
         unseen = {"sym_name", "type", "initializer", "built_in", *hidden}
         if self.initializer is not None:
@@ -304,8 +304,8 @@ class ModuleVariable(SPIRVOp, ABC):
             given = source.constant_type
         else:
             raise VerifyException(
-                f"the initializer {self.initializer} must be a specialization constant or another "
-                "global variable of the module"
+                f"the initializer {self.initializer} must be a specialization constant or global "
+                "variable"
             )
         if given != held:
             raise VerifyException(
@@ -333,7 +333,7 @@ class GlobalVariableOp(ModuleVariable):
         built_in: BuiltIn | None = None,
         initializer: str | None = None,
     ):
-        """`bind` is the descriptor set and the binding."""
+        """`bind` is the pair of descriptor set and binding."""
         super().__init__(
             sym_name=StringAttr(sym_name),
             type=type,
@@ -374,7 +374,7 @@ class GlobalVariableOp(ModuleVariable):
 
 class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVariable"):
     """
-    OpUntypedVariableKHR of a module: the type of the data, then as spirv.GlobalVariable.
+    OpUntypedVariableKHR of a module, with an optional data type.
 
     `spirv.KHR.UntypedGlobalVariable @x !spirv.struct<...> bind(0, 1) :
     !spirv.untyped_ptr<StorageBuffer>`. SPV_KHR_untyped_pointers.
@@ -391,7 +391,7 @@ class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVaria
         bind: tuple[int, int] | None = None,
         initializer: str | None = None,
     ):
-        """`bind` is the descriptor set and the binding."""
+        """`bind` is the pair of descriptor set and binding."""
         super().__init__(
             sym_name=StringAttr(sym_name),
             type=type,
@@ -437,14 +437,14 @@ class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVaria
         super().verify_()
         if self.data_type is None and self.storage_class in KNOWS_ITS_DATA:
             raise VerifyException(
-                f"an untyped variable in {self.storage_class.name} states the type of its data"
+                f"an untyped variable in {self.storage_class.name} must have a data type"
             )
         if self.data_type is None and self.initializer is not None:
-            raise VerifyException("a variable with an initializer states the type of its data")
+            raise VerifyException("a variable with an initializer must have a data type")
 
 
 class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
-    """The pointer to a global variable: `spirv.mlir.addressof @x : !spirv.ptr<f32, Private>`."""
+    """A pointer to a global variable: `spirv.mlir.addressof @x : !spirv.ptr<f32, Private>`."""
 
     variable = prop_def(FlatSymbolRefAttrConstr)
     result = result_def(BaseAttr(PointerType) | BaseAttr(UntypedPointerType))
@@ -456,12 +456,12 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
         variable: str | ModuleVariable,
         result_type: PointerType | UntypedPointerType | None = None,
     ):
-        """`result_type` is needed where only the variable's name is given."""
+        """`result_type` is required if `variable` is only a name."""
         if isinstance(variable, ModuleVariable):
             result_type = variable.pointer_type
             variable = variable.sym_name.data
         if result_type is None:
-            raise ValueError("spirv.mlir.addressof: a variable's name alone needs a result_type")
+            raise ValueError("spirv.mlir.addressof: result_type is required if variable is a name")
         super().__init__(result_types=[result_type], variable=variable)
 
     def verify_(self) -> None:
@@ -478,5 +478,5 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
 
 
 def entry_points(module: ModuleOp) -> list[EntryPointOp]:
-    """The entry points of a module, in order."""
+    """Returns the entry points of a module, in order."""
     return [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]

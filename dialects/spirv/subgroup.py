@@ -1,10 +1,11 @@
 """
 Group instructions from before SPIR-V 1.3, and extensions of the later ones.
 
-OpGroup* (capability Groups, and SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR need all
-invocations of the group to arrive (uniform control flow), so none is speculatable. MLIR has
-`spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`, `spirv.KHR.GroupFMul`
-and `spirv.KHR.SubgroupBallot`; the syntax of the others follows theirs.
+OpGroup* (capability Groups and SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR require that
+all invocations of the group execute them (uniform control flow), so they are not speculatable.
+MLIR has `spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`,
+`spirv.KHR.GroupFMul` and `spirv.KHR.SubgroupBallot`. The syntax of the other operations is
+similar.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from xdsl_spirv.dialects.spirv.group import (
 
 
 class GroupAllOp(GroupVote):
-    """Whether every invocation of the group says true."""
+    """True if the operand is true in all invocations of the group."""
 
 
 class GroupAnyOp(GroupVote):
-    """Whether any invocation of the group says true."""
+    """True if the operand is true in any invocation of the group."""
 
 
 class GroupBroadcastOp(GroupNonUniformOperation):
@@ -77,7 +78,7 @@ class GroupBroadcastOp(GroupNonUniformOperation):
             isinstance(type_, VectorType) and type_.get_shape()[0] not in (2, 3)
         ):
             raise VerifyException(
-                f"{self.name}: a local id is an integer, or two or three of them, not {type_}"
+                f"{self.name}: a local id must have one to three integers, not {type_}"
             )
 
 
@@ -115,13 +116,13 @@ class GroupReduction(GroupNonUniformOperation, ABC):
 
 
 class FloatReduction(GroupReduction, ABC):
-    """Combines floats of a subgroup."""
+    """A reduction or scan of floats."""
 
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_ieee_float, "floating-point")
 
 
 class LogicalReduction(GroupReduction, ABC):
-    """Combines Booleans of a subgroup."""
+    """A reduction or scan of Booleans."""
 
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
@@ -129,31 +130,31 @@ class LogicalReduction(GroupReduction, ABC):
 # fmt: off
 class GroupIAddOp(GroupReduction): """The sum of integers."""
 class GroupFAddOp(FloatReduction): """The sum of floats."""
-class GroupFMinOp(FloatReduction): """The least float."""
-class GroupUMinOp(GroupReduction): """The least unsigned integer."""
-class GroupSMinOp(GroupReduction): """The least signed integer."""
-class GroupFMaxOp(FloatReduction): """The greatest float."""
-class GroupUMaxOp(GroupReduction): """The greatest unsigned integer."""
-class GroupSMaxOp(GroupReduction): """The greatest signed integer."""
+class GroupFMinOp(FloatReduction): """The minimum of floats."""
+class GroupUMinOp(GroupReduction): """The minimum of unsigned integers."""
+class GroupSMinOp(GroupReduction): """The minimum of signed integers."""
+class GroupFMaxOp(FloatReduction): """The maximum of floats."""
+class GroupUMaxOp(GroupReduction): """The maximum of unsigned integers."""
+class GroupSMaxOp(GroupReduction): """The maximum of signed integers."""
 class GroupIMulOp(GroupReduction, name="spirv.KHR.GroupIMul"): """The product of integers."""
 class GroupFMulOp(FloatReduction, name="spirv.KHR.GroupFMul"): """The product of floats."""
 class GroupBitwiseAndOp(GroupReduction, name="spirv.KHR.GroupBitwiseAnd"):
-    """The bits that all have."""
+    """The bitwise and of integers."""
 class GroupBitwiseOrOp(GroupReduction, name="spirv.KHR.GroupBitwiseOr"):
-    """The bits that any has."""
+    """The bitwise or of integers."""
 class GroupBitwiseXorOp(GroupReduction, name="spirv.KHR.GroupBitwiseXor"):
-    """The bits that an odd number of them has."""
+    """The bitwise exclusive or of integers."""
 class GroupLogicalAndOp(LogicalReduction, name="spirv.KHR.GroupLogicalAnd"):
-    """Whether all are true."""
+    """The logical and of Booleans."""
 class GroupLogicalOrOp(LogicalReduction, name="spirv.KHR.GroupLogicalOr"):
-    """Whether any is true."""
+    """The logical or of Booleans."""
 class GroupLogicalXorOp(LogicalReduction, name="spirv.KHR.GroupLogicalXor"):
-    """Whether an odd number of them is true."""
+    """The logical exclusive or of Booleans."""
 # fmt: on
 
 
 class SubgroupVote(GroupInstruction, ABC):
-    """A Boolean of the subgroup's or the quad's Booleans: `spirv.X %p : i1`."""
+    """Combines the Booleans of a subgroup or quad to one: `spirv.X %p : i1`."""
 
     predicate = operand_def(i1)
     result = result_def(i1)
@@ -165,20 +166,20 @@ class SubgroupVote(GroupInstruction, ABC):
 
 # fmt: off
 class SubgroupAllOp(SubgroupVote, name="spirv.KHR.SubgroupAll"):
-    """Whether every invocation says true."""
+    """True if the operand is true in all invocations."""
 class SubgroupAnyOp(SubgroupVote, name="spirv.KHR.SubgroupAny"):
-    """Whether any invocation says true."""
+    """True if the operand is true in any invocation."""
 class SubgroupAllEqualOp(SubgroupVote, name="spirv.KHR.SubgroupAllEqual"):
-    """Whether all invocations say the same."""
+    """True if the operand is equal in all invocations."""
 class GroupNonUniformQuadAllOp(SubgroupVote, name="spirv.KHR.GroupNonUniformQuadAll"):
-    """Whether every invocation of the quad says true (SPV_KHR_quad_control)."""
+    """True if the operand is true in the whole quad (SPV_KHR_quad_control)."""
 class GroupNonUniformQuadAnyOp(SubgroupVote, name="spirv.KHR.GroupNonUniformQuadAny"):
-    """Whether any invocation of the quad says true (SPV_KHR_quad_control)."""
+    """True if the operand is true anywhere in the quad (SPV_KHR_quad_control)."""
 # fmt: on
 
 
 class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
-    """A bit for each invocation's Boolean: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
+    """A ballot of the invocations' Booleans: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
 
     predicate = operand_def(i1)
     result = result_def(VectorType)
@@ -192,13 +193,13 @@ class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
 
 
 class SubgroupRead(GroupInstruction, ABC):
-    """One invocation's value, the same for all."""
+    """The value of one invocation, which is the same one for all invocations."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     result = result_def(T)
 
     def check_value(self) -> None:
-        """A scalar or vector of numbers, not bfloat16."""
+        """Checks that the value is a scalar or vector of numbers other than bfloat16."""
         type_ = self.operands[0].type
         rules.bf_09_no_group_operation(type_)
         if not rules.is_scalar_or_vector(type_):
@@ -206,7 +207,7 @@ class SubgroupRead(GroupInstruction, ABC):
 
 
 class SubgroupFirstInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupFirstInvocation"):
-    """The first active invocation's value: `spirv.KHR.SubgroupFirstInvocation %x : f32`."""
+    """The value of the first active invocation: `spirv.KHR.SubgroupFirstInvocation %x : f32`."""
 
     value = operand_def(SubgroupRead.T)
     assembly_format = "$value attr-dict `:` type($result)"
@@ -219,7 +220,7 @@ class SubgroupFirstInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupFirstInvoc
 
 
 class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocation"):
-    """The value of one invocation: `spirv.KHR.SubgroupReadInvocation %x, %i : f32, i32`."""
+    """The value of a given invocation: `spirv.KHR.SubgroupReadInvocation %x, %i : f32, i32`."""
 
     value = operand_def(SubgroupRead.T)
     index = operand_def()
@@ -231,12 +232,14 @@ class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocat
     def verify_(self) -> None:
         self.check_value()
         if not is_integer(self.index.type):
-            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+            raise VerifyException(
+                f"{self.name}: the index must be an integer, not {self.index.type}"
+            )
 
 
 class GroupNonUniformPartitionOp(GroupInstruction, name="spirv.NV.GroupNonUniformPartition"):
     """
-    The ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
+    A ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
 
     `spirv.NV.GroupNonUniformPartition %x : f32 -> vector<4xi32>`.
     """

@@ -1,10 +1,10 @@
 """
 SPV_NV_tensor_addressing: the position of a matrix in a tensor in memory.
 
-A layout says where the tensor's elements are and which part is meant; a view reorders or clips that
-part on its way into a matrix. Both are values that instructions change one property at a time:
-`spirv.NV.TensorLayoutSetDimension %layout[%rows, %columns] : !spirv.NV.tensor_layout<2, Undefined>,
-i32, i32`. None of them is MLIR's.
+A layout describes the tensor's elements in memory and selects a part. A view reorders or clips
+this part when it is loaded or stored. Instructions copy a layout or view and change one property:
+`spirv.NV.TensorLayoutSetDimension %layout[%rows, %columns] : !spirv.NV.tensor_layout<2,
+Undefined>, i32, i32`. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorVie
 
 
 class CreateTensorLayoutOp(SPIRVOp, name="spirv.NV.CreateTensorLayout"):
-    """A layout of default sizes: `spirv.NV.CreateTensorLayout : !spirv.NV.tensor_layout<...>`."""
+    """Creates a default layout: `spirv.NV.CreateTensorLayout : !spirv.NV.tensor_layout<...>`."""
 
     result = result_def(TensorLayoutType)
     traits = traits_def(Pure())
@@ -39,7 +39,7 @@ class CreateTensorLayoutOp(SPIRVOp, name="spirv.NV.CreateTensorLayout"):
 
 
 class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
-    """A view that changes nothing: `spirv.NV.CreateTensorView : !spirv.NV.tensor_view<...>`."""
+    """Creates an identity view: `spirv.NV.CreateTensorView : !spirv.NV.tensor_view<...>`."""
 
     result = result_def(TensorViewType)
     traits = traits_def(Pure())
@@ -50,16 +50,16 @@ class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
 
 
 def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
-    """Checks for that many 32-bit integers; any number if a specialization constant is the rank."""
+    """Checks for `wanted` 32-bit integers; for any number of them if `wanted` is None."""
     if wanted is not None and len(values) != wanted:
-        raise VerifyException(f"{op.name} takes {wanted} numbers here, not {len(values)}")
+        raise VerifyException(f"{op.name} takes {wanted} numbers, not {len(values)}")
     for value in values:
         if not isinstance(value.type, IntegerType) or value.type.width.data != 32:
             raise VerifyException(f"{op.name} takes 32-bit integers, not {value.type}")
 
 
 class TensorLayoutChange(SPIRVOp, ABC):
-    """Copies a layout and replaces one of its fields, by `PER_DIMENSION` numbers per dimension."""
+    """Copies a layout with a new value of one property: `PER_DIMENSION` numbers per dimension."""
 
     PER_DIMENSION: ClassVar[int] = 1
     T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
@@ -135,12 +135,12 @@ class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampVa
         mode = type_.clamp_mode
         if isinstance(mode, TensorClampModeAttr) and mode.data is not TensorClampMode.Constant:
             raise VerifyException(
-                f"{self.name} is for the clamp mode Constant, not for {mode.data.name}"
+                f"{self.name} requires the clamp mode Constant, not {mode.data.name}"
             )
 
 
 class TensorViewChange(SPIRVOp, ABC):
-    """The view with other numbers, one for each dimension."""
+    """Copies a view with a new value of one property: a number per dimension."""
 
     T: ClassVar = VarConstraint("T", BaseAttr(TensorViewType))
     tensor_view = operand_def(T)
@@ -160,24 +160,24 @@ class TensorViewChange(SPIRVOp, ABC):
         assert isinstance(type_, TensorViewType)  # the result's constraint
         check_values(self, self.values, known_size(type_.rank))
         if type_.has_dimensions == IntegerAttr(0, i1):
-            raise VerifyException(f"{self.name} is for a view that has dimensions, not {type_}")
+            raise VerifyException(f"{self.name} requires a view that has dimensions, not {type_}")
 
 
 class TensorViewSetDimensionOp(TensorViewChange, name="spirv.NV.TensorViewSetDimension"):
-    """The extents of the view, the slowest dimension first."""
+    """Sets the extents of the view, slowest dimension first."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
 
 
 class TensorViewSetStrideOp(TensorViewChange, name="spirv.NV.TensorViewSetStride"):
-    """The distances of neighbours in the view, by dimension."""
+    """Sets the strides of the view, by dimension."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
 class TensorViewSetClipOp(SPIRVOp, name="spirv.NV.TensorViewSetClip"):
     """
-    The rows and columns of the matrix that are loaded or stored.
+    Sets the rows and columns of the matrix that are loaded or stored.
 
     `spirv.NV.TensorViewSetClip %view[%row, %rows, %column, %columns] : !spirv.NV.tensor_view<...>,
     i32, i32, i32, i32`.

@@ -1,7 +1,7 @@
 """
-SPV_ARM_tensors: tensors as resources, read and written by elements or runs of elements.
+SPV_ARM_tensors: reads and writes of tensor resources by elements or runs of elements.
 
-The type is MLIR's, `!spirv.arm.tensor<1x16xf32>`; the instructions are not.
+MLIR has the type `!spirv.arm.tensor<1x16xf32>`, but not the instructions.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ SCOPES = {
     "available_scope": TensorOperands.MakeElementAvailableARM,
     "visible_scope": TensorOperands.MakeElementVisibleARM,
 }
-"""Each scope property, and the operand bit that announces it."""
+"""Scope property -> the operand bit that is set for it."""
 
 
 class TensorAccess(SPIRVOp, ABC):
-    """An element, or a run of elements along the last dimension, at an array of coordinates."""
+    """Accesses an element, or a run of elements along the last dimension, at given coordinates."""
 
     tensor_operands = opt_prop_def(TensorOperandsAttr)
     available_scope = opt_prop_def(ScopeAttr)
     visible_scope = opt_prop_def(ScopeAttr)
 
     def check(self, object: Attribute, outside: SSAValue | None, forbidden: TensorOperands) -> None:
-        """Coordinates, element type, and that each operand's bit and the operand go together."""
+        """Checks coordinates, element type, and the agreement of operands with the operand bits."""
         tensor, place = self.operands[0].type, self.operands[1].type
         assert isinstance(tensor, TensorArmType)  # the operand's constraint
         ranked = len(tensor.shape)
         if not isinstance(place, ArrayType) or not is_integer(place.element_type):
-            raise VerifyException(f"{self.name}: coordinates are an array of integers, not {place}")
+            raise VerifyException(
+                f"{self.name}: coordinates must be an array of integers, not {place}"
+            )
         if ranked and known_size(place.length) not in (None, ranked):
             raise VerifyException(f"{self.name}: {tensor} needs {ranked} coordinates, not {place}")
         element = object.element_type if isinstance(object, ArrayType) else object
@@ -61,15 +63,15 @@ class TensorAccess(SPIRVOp, ABC):
         ]
         if sorted(given.values()) != sorted(wanted):
             raise VerifyException(
-                f"{self.name}: outside, available and visible each need their bit of the tensor "
-                "operands: give both or neither"
+                f"{self.name}: each of outside, available and visible needs its bit of the tensor "
+                "operands, and each bit needs its operand"
             )
 
 
 def _mask(
     operands: TensorOperands, outside: Value | None, available: Scope | None, visible: Scope | None
 ) -> dict[str, Attribute]:
-    """The properties, with the bits of the given operands."""
+    """Returns the properties, with the bits of the given operands set."""
     properties: dict[str, Attribute] = {}
     if outside is not None:
         operands |= TensorOperands.OutOfBoundsValueARM
@@ -84,7 +86,7 @@ def _mask(
 
 class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
     """
-    OpTensorReadARM.
+    OpTensorReadARM: reads elements of a tensor.
 
     `spirv.ARM.TensorRead %t[%at], <OutOfBoundsValueARM> outside(%zero) : !spirv.arm.tensor<...>,
     !spirv.array<2 x i32>, f32 -> f32`.
@@ -180,6 +182,8 @@ class TensorQuerySizeOp(SPIRVOp, name="spirv.ARM.TensorQuerySize"):
     def verify_(self) -> None:
         for type_ in (self.dimension.type, self.result.type):
             if not is_integer(type_):
-                raise VerifyException(f"{self.name} takes and gives an integer, not {type_}")
+                raise VerifyException(f"{self.name} takes and returns an integer, not {type_}")
         if not rules.is_constant(self.dimension):
-            raise VerifyException(f"{self.name}: the dimension comes from a constant instruction")
+            raise VerifyException(
+                f"{self.name}: the dimension must come from a constant instruction"
+            )

@@ -1,9 +1,9 @@
 """
 TOSA.001000.1: operators on whole tensors, the extended instruction set of graphs.
 
-The syntax is MLIR's. An operation's operands follow from the grammar's row of its instruction:
-operands in `PARAMETERS` are constants that MLIR writes as attributes, `pad = [1, 1, 1, 1]`, and the
-others are tensors.
+The syntax is MLIR's. The operands of an operation follow from the grammar: operands in
+`PARAMETERS` are constants, which MLIR writes as attributes (`pad = [1, 1, 1, 1]`). The others are
+tensors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value, instruction_named
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.grammar import grammar
 
-# The extension's text has these numbers; Khronos' grammar has no kinds for them.
+# These numbers are from the extension's text, since Khronos' grammar lacks them.
 AccType = IntEnum("AccType", ["INT32", "FP16", "FP32", "INT48"])
 NaNMode = IntEnum("NaNMode", ["Propagate", "Ignore"])
 RoundingMode = IntEnum("RoundingMode", ["SingleRound", "InexactRound", "DoubleRound"])
@@ -36,18 +36,18 @@ ResizeMode = IntEnum("ResizeMode", ["NearestNeighbor", "Bilinear"])
 
 # fmt: off
 class AccTypeAttr(EnumerationAttr[AccType], name="spirv.tosa_ext_acc_type"):
-    """The type that a sum of products is accumulated in."""
+    """The accumulator type of a sum of products."""
 class NaNModeAttr(EnumerationAttr[NaNMode], name="spirv.tosa_ext_nan_mode"):
-    """Whether a maximum or minimum with a NaN is NaN."""
+    """Result of a maximum or minimum with a NaN."""
 class RoundingModeAttr(EnumerationAttr[RoundingMode], name="spirv.tosa_ext_rounding_mode"):
-    """Rounding of RESCALE."""
+    """Rounding mode of RESCALE."""
 class ResizeModeAttr(EnumerationAttr[ResizeMode], name="spirv.tosa_ext_resize_mode"):
-    """Sampling of RESIZE."""
+    """Sampling mode of RESIZE."""
 # fmt: on
 
 
 VECTORS = ("kernel", "stride", "pad", "dilation", "out_pad", "perms")
-"""Parameters that are a tensor of rank 1: `[1, 2]`."""
+"""Parameters that are tensors of rank 1, written `[1, 2]`."""
 
 FLAGS = (
     *("local_bound", "inverse", "round", "scale32"),
@@ -65,11 +65,11 @@ PARAMETERS: Mapping[str, tuple[type[Attribute], ...]] = {
     **dict.fromkeys(VECTORS, (DenseIntOrFPElementsAttr,)),
     **dict.fromkeys(FLAGS, (IntegerAttr,)),
 }
-"""For each operand of the grammar that is a property, the attributes that it may be."""
+"""Grammar operand that is a property -> the attribute classes that it allows."""
 
 
 def vector_attribute(numbers: Sequence[int]) -> DenseIntOrFPElementsAttr:
-    """The attribute of a parameter that is a tensor of rank 1."""
+    """Makes the attribute of a parameter that is a tensor of rank 1."""
     return DenseIntOrFPElementsAttr.from_list(TensorType(i32, [len(numbers)]), list(numbers))
 
 
@@ -77,15 +77,15 @@ class TosaOp(SPIRVOp, ABC):
     """An operator: `spirv.Tosa.ReduceSum axis = 1, %x : !spirv.arm.tensor<..> -> ...`."""
 
     PARAMETERS: ClassVar[Sequence[str]]
-    """The instruction's operands that are properties, in its order: they come first."""
+    """The instruction's operands that are properties, in order. They precede `TENSORS`."""
     TENSORS: ClassVar[Sequence[str]]
-    """The instruction's operands that are values."""
+    """The instruction's operands that are values, in order."""
 
     result = result_def()
     traits = traits_def(Pure())
 
     def __init_subclass__(cls) -> None:
-        """Declares the operands of the class's instruction."""
+        """Declares the operands of the instruction that the class represents."""
         in_set, name = instruction_named(operation_name(cls.__name__))
         instruction = grammar().instruction(name, in_set)
         fields = [operand.field for operand in instruction.operands]
@@ -111,7 +111,7 @@ class TosaOp(SPIRVOp, ABC):
     def __init__(
         self, tensors: Sequence[Value], result_type: Attribute, **parameters: object
     ) -> None:
-        """Numbers, lists of numbers and enumerants become the attributes of the parameters."""
+        """`parameters` are numbers, lists of numbers and enumerants, which become attributes."""
         operands: Sequence[Value | Sequence[Value]] = tensors
         if isinstance(self, TosaConcatOp):
             operands = [tensors]
@@ -161,13 +161,13 @@ class TosaOp(SPIRVOp, ABC):
         printer.print_attribute(self.result.type)
 
     def vector(self, name: str) -> list[int]:
-        """The numbers of a parameter that is a tensor of rank 1."""
+        """Returns the numbers of a parameter that is a tensor of rank 1."""
         value = self.properties[name]
         assert isinstance(value, DenseIntOrFPElementsAttr)  # the property's constraint
         return [int(number) for number in value.get_values()]
 
     def number(self, name: str) -> int | float:
-        """The number of a parameter, or of its enumerant."""
+        """Returns the number of a parameter, or the value of its enumerant."""
         value = self.properties[name]
         if isinstance(value, IntegerAttr | FloatAttr):
             return value.value.data
@@ -180,11 +180,10 @@ class TosaOp(SPIRVOp, ABC):
             if isinstance(value, DenseIntOrFPElementsAttr) and (
                 value.get_element_type() != i32 or len(value.get_shape()) != 1
             ):
-                raise VerifyException(f"{self.name}: {name} is a list of i32, not {value}")
+                raise VerifyException(f"{self.name}: {name} must be a list of i32, not {value}")
 
 
 def _attribute(name: str, value: object) -> Attribute:
-    """The attribute of a parameter from a Python value."""
     if isinstance(value, Attribute):
         return value
     (accepted, *_) = PARAMETERS[name]
@@ -226,41 +225,41 @@ def _print_parameter(printer: Printer, name: str, value: Attribute) -> None:
 
 # fmt: off
 class TosaArgMaxOp(TosaOp): """Index of the first largest element along the axis."""
-class TosaAvgPool2DOp(TosaOp): """Mean over windows of an NHWC tensor; padding does not count."""
+class TosaAvgPool2DOp(TosaOp): """Mean over windows of an NHWC tensor, without padding."""
 class TosaConv2DOp(TosaOp):
-    """NHWC input, weight of output channel, height, width, input channel."""
+    """Convolution of NHWC input by OHWI weights."""
 class TosaConv3DOp(TosaOp):
-    """NDHWC input, weight of output channel, depth, height, width, input channel."""
-class TosaDepthwiseConv2DOp(TosaOp): """NHWC input, weight of height, width, channel, multiplier."""
+    """Convolution of NDHWC input by ODHWI weights."""
+class TosaDepthwiseConv2DOp(TosaOp): """Depthwise convolution of NHWC input by HWCM weights."""
 class TosaFFT2DOp(TosaOp):
-    """Discrete Fourier transform of each matrix, as a struct of two tensors."""
-class TosaMatMulOp(TosaOp): """Products of batches of matrices, less the zero points."""
+    """Discrete Fourier transform of matrices, as a struct of two tensors."""
+class TosaMatMulOp(TosaOp): """Batched matrix product, after subtracting the zero points."""
 class TosaMaxPool2DOp(TosaOp): """Maximum over windows of an NHWC tensor."""
-class TosaRFFT2DOp(TosaOp): """As FFT2D, of real numbers: the first half of the result."""
-class TosaTransposeConv2DOp(TosaOp): """NHWC input, scattered by the stride; weight as Conv2D's."""
+class TosaRFFT2DOp(TosaOp): """FFT2D of real numbers, only the first half of the result."""
+class TosaTransposeConv2DOp(TosaOp): """Transposed convolution of NHWC input by OHWI weights."""
 class TosaClampOp(TosaOp): """min(max(x, min_val), max_val)."""
 class TosaErfOp(TosaOp): """Error function."""
 class TosaSigmoidOp(TosaOp): """1 / (1 + exp(-x))."""
 class TosaTanhOp(TosaOp): """Hyperbolic tangent."""
 class TosaAddOp(TosaOp): """Sum."""
 class TosaArithmeticRightShiftOp(TosaOp):
-    """Shifts right and keeps the sign; rounds half up with `round`."""
-class TosaBitwiseAndOp(TosaOp): """Bits that both have."""
-class TosaBitwiseOrOp(TosaOp): """Bits that either has."""
-class TosaBitwiseXorOp(TosaOp): """Bits that are set in exactly one of the operands."""
+    """Arithmetic right shift, rounded half up if `round` is set."""
+class TosaBitwiseAndOp(TosaOp): """Bitwise and."""
+class TosaBitwiseOrOp(TosaOp): """Bitwise or."""
+class TosaBitwiseXorOp(TosaOp): """Bitwise exclusive or."""
 class TosaIntDivOp(TosaOp): """Integer quotient, rounded towards zero."""
 class TosaLogicalAndOp(TosaOp): """Logical and."""
 class TosaLogicalLeftShiftOp(TosaOp): """Shifts left."""
 class TosaLogicalRightShiftOp(TosaOp): """Shifts right and fills with zeros."""
 class TosaLogicalOrOp(TosaOp): """Logical or."""
 class TosaLogicalXorOp(TosaOp): """Logical exclusive or."""
-class TosaMaximumOp(TosaOp): """The greater."""
-class TosaMinimumOp(TosaOp): """The lesser."""
-class TosaMulOp(TosaOp): """Product; of i32 shifted right by `shift`, rounded half up."""
+class TosaMaximumOp(TosaOp): """Maximum."""
+class TosaMinimumOp(TosaOp): """Minimum."""
+class TosaMulOp(TosaOp): """Product; for i32 shifted right by `shift`, rounded half up."""
 class TosaPowOp(TosaOp): """input1 to the power of input2."""
 class TosaSubOp(TosaOp): """Difference."""
 class TosaTableOp(TosaOp):
-    """Looks up 8-bit numbers; interpolates between entries for 16-bit ones."""
+    """Table look-up by 8-bit numbers, or with interpolation by 16-bit numbers."""
 class TosaAbsOp(TosaOp): """Absolute value."""
 class TosaBitwiseNotOp(TosaOp): """Bitwise complement."""
 class TosaCeilOp(TosaOp): """Rounds towards infinity."""
@@ -270,30 +269,30 @@ class TosaExpOp(TosaOp): """e to the power of x."""
 class TosaFloorOp(TosaOp): """Rounds towards minus infinity."""
 class TosaLogOp(TosaOp): """Natural logarithm."""
 class TosaLogicalNotOp(TosaOp): """Logical negation."""
-class TosaNegateOp(TosaOp): """-x, with zero points."""
+class TosaNegateOp(TosaOp): """Negation with zero points."""
 class TosaReciprocalOp(TosaOp): """1 / x."""
 class TosaRsqrtOp(TosaOp): """1 / sqrt(x)."""
 class TosaSinOp(TosaOp): """Sine."""
-class TosaSelectOp(TosaOp): """input2 where input1 holds, else input3."""
-class TosaEqualOp(TosaOp): """Whether both are equal."""
-class TosaGreaterOp(TosaOp): """Whether input1 is greater."""
-class TosaGreaterEqualOp(TosaOp): """Whether input1 is not less."""
-class TosaReduceAllOp(TosaOp): """Conjunction along the axis."""
-class TosaReduceAnyOp(TosaOp): """Disjunction along the axis."""
+class TosaSelectOp(TosaOp): """input2 if input1 is true, else input3."""
+class TosaEqualOp(TosaOp): """True if input1 = input2."""
+class TosaGreaterOp(TosaOp): """True if input1 > input2."""
+class TosaGreaterEqualOp(TosaOp): """True if input1 >= input2."""
+class TosaReduceAllOp(TosaOp): """Logical and along the axis."""
+class TosaReduceAnyOp(TosaOp): """Logical or along the axis."""
 class TosaReduceMaxOp(TosaOp): """Maximum along the axis."""
 class TosaReduceMinOp(TosaOp): """Minimum along the axis."""
 class TosaReduceProductOp(TosaOp): """Product along the axis."""
 class TosaReduceSumOp(TosaOp): """Sum along the axis."""
-class TosaConcatOp(TosaOp): """Tensors one behind the other along the axis."""
-class TosaPadOp(TosaOp): """Adds `padding`, pairs of before and behind, filled with `pad_const`."""
-class TosaReshapeOp(TosaOp): """The same elements in another shape."""
-class TosaReverseOp(TosaOp): """Elements in reversed order along the axis."""
-class TosaSliceOp(TosaOp): """`size` elements from `start` on."""
+class TosaConcatOp(TosaOp): """Concatenates tensors along the axis."""
+class TosaPadOp(TosaOp): """Pads with `pad_const` before and after each axis."""
+class TosaReshapeOp(TosaOp): """Changes the shape."""
+class TosaReverseOp(TosaOp): """Reverses elements along the axis."""
+class TosaSliceOp(TosaOp): """Slices `size` elements from `start` on."""
 class TosaTileOp(TosaOp): """Repeats a tensor."""
-class TosaTransposeOp(TosaOp): """Dimension i of the result is dimension perms[i]."""
-class TosaGatherOp(TosaOp): """Rows of each batch of `values` by `indices`."""
-class TosaScatterOp(TosaOp): """`values_in` with rows of `input` in the places of `indices`."""
-class TosaResizeOp(TosaOp): """Samples an NHWC image at another scale."""
-class TosaCastOp(TosaOp): """Converts the elements."""
-class TosaRescaleOp(TosaOp): """Scales integers by a multiplier and a shift, between zero points."""
+class TosaTransposeOp(TosaOp): """Makes dimension perms[i] of the input dimension i."""
+class TosaGatherOp(TosaOp): """Selects rows of `values` by `indices`, in each batch."""
+class TosaScatterOp(TosaOp): """`values_in` with the rows at `indices` replaced by `input`."""
+class TosaResizeOp(TosaOp): """Resamples an NHWC image at another scale."""
+class TosaCastOp(TosaOp): """Converts the element type."""
+class TosaRescaleOp(TosaOp): """Scales integers by a multiplier and a shift, with zero points."""
 # fmt: on

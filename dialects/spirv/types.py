@@ -1,9 +1,9 @@
 """
 The types that SPIR-V adds to MLIR's builtin integers, floats and vectors.
 
-A size that SPIR-V takes from a constant instruction (an array's length; a cooperative matrix's
-rows, columns and scope) is either known here or a reference to a specialization constant of the
-module, written `@name` in the place of the number. That is an extension of MLIR's syntax.
+A size that SPIR-V takes from a constant instruction (an array's length, a cooperative matrix's
+rows, columns and scope) is a number, or a reference to a specialization constant of the module,
+written `@name`. MLIR's syntax only allows numbers.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Sc
 from xdsl_spirv.dialects.spirv.rules_types import cm_04_component_type, cm_05_constant
 
 FloatType: TypeAlias = _FloatType
-"""Any builtin floating-point type, bf16 and the 8-bit ones included."""
+"""Any builtin floating-point type, including bf16 and 8-bit floats."""
 
 Size: TypeAlias = IntAttr | SymbolRefAttr
-"""A number that SPIR-V takes from a constant: known, or a specialization constant's symbol."""
+"""A number that SPIR-V takes from a constant: known, or the symbol of a specialization constant."""
 
 SIZE = BaseAttr(IntAttr) | FlatSymbolRefAttrConstr
 
 
 WORD = 2**32 - 1
-"""The largest number that a word of a module holds."""
+"""The largest unsigned 32-bit number."""
 
 
 def size(value: int | str | Size) -> Size:
-    """An int is a known size, a string the symbol of a specialization constant."""
+    """Makes a size from an int, or from the name of a specialization constant."""
     if isinstance(value, int):
         return IntAttr(value)
     return SymbolRefAttr(value) if isinstance(value, str) else value
 
 
 def known_size(value: Size) -> int | None:
-    """The number; None if it is a specialization constant."""
+    """Returns the number of a size; None for a specialization constant."""
     return value.data if isinstance(value, IntAttr) else None
 
 
 class Repeated(Sequence[Attribute]):
-    """A sequence that repeats one type without a list, such as an array's constituents."""
+    """A sequence of equal types that stores only one, for example an array's constituents."""
 
     def __init__(self, element: Attribute, times: int):
         self.element = element
@@ -87,7 +87,7 @@ class Repeated(Sequence[Attribute]):
 
 
 def parse_dimension(parser: AttrParser) -> Size:
-    """`16x` or `@rows x`, the delimiter included."""
+    """Parses `16x` or `@rows x`, including the delimiter."""
     symbol = parser.parse_optional_symbol_name()
     dim: Size = (
         IntAttr(parser.parse_shape_dimension(allow_dynamic=False))
@@ -107,7 +107,7 @@ def print_dimension(printer: Printer, dim: Size) -> None:
 
 
 def _parse_stride(parser: AttrParser) -> IntAttr:
-    """Optional `, stride=N`; 0 where absent."""
+    """Parses an optional `, stride=N`; 0 if it is absent."""
     if not parser.parse_optional_punctuation(","):
         return IntAttr(0)
     parser.parse_keyword("stride")
@@ -125,8 +125,8 @@ class PointerType(LocatedAttribute, TypeAttribute):
     """
     OpTypePointer: `!spirv.ptr<f32, StorageBuffer>`.
 
-    `!spirv.ptr<f32, PhysicalStorageBuffer, stride=4>` has an ArrayStride in bytes, the distance
-    that spirv.PtrAccessChain steps by; 0 where undecorated.
+    `!spirv.ptr<f32, PhysicalStorageBuffer, stride=4>` has an ArrayStride in bytes, the step of
+    spirv.PtrAccessChain. 0 means no ArrayStride.
     """
 
     name = "spirv.ptr"
@@ -178,7 +178,9 @@ class UntypedPointerType(LocatedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class ArrayType(LocatedAttribute, TypeAttribute):
-    """OpTypeArray: `!spirv.array<4 x f32, stride=4>`; ArrayStride in bytes, 0 where undecorated."""
+    """
+    OpTypeArray: `!spirv.array<4 x f32, stride=4>`. The stride in bytes is 0 without ArrayStride.
+    """
 
     name = "spirv.array"
     length: Size = param_def(SIZE)
@@ -233,7 +235,7 @@ class RuntimeArrayType(LocatedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class MatrixType(LocatedAttribute, TypeAttribute):
-    """OpTypeMatrix: `!spirv.matrix<3 x vector<4xf32>>`, 2 to 4 columns."""
+    """OpTypeMatrix: `!spirv.matrix<3 x vector<4xf32>>`, with 2 to 4 columns."""
 
     name = "spirv.matrix"
     columns: IntAttr
@@ -256,12 +258,12 @@ class MatrixType(LocatedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         if self.columns.data not in (2, 3, 4):
-            raise VerifyException(f"a matrix has 2 to 4 columns, not {self.columns.data}")
+            raise VerifyException(f"a matrix must have 2 to 4 columns, not {self.columns.data}")
 
 
 @irdl_attr_definition
 class MemberDecorationAttr(ParametrizedAttribute):
-    """One decoration of a struct's member, with its literal if it takes one."""
+    """A decoration of a struct's member, with an optional literal."""
 
     name = "spirv.member_decoration"
     member: IntAttr
@@ -273,13 +275,13 @@ class MemberDecorationAttr(ParametrizedAttribute):
 
     @property
     def text(self) -> str:
-        """`NonWritable`, or `MatrixStride=16`."""
+        """The decoration as text: `NonWritable`, or `MatrixStride=16`."""
         return _decoration_text(self.decoration, self.value)
 
 
 @irdl_attr_definition
 class StructDecorationAttr(ParametrizedAttribute):
-    """One decoration of a struct as a whole (`Block`), with its literal if it takes one."""
+    """A decoration of a whole struct (such as `Block`), with an optional literal."""
 
     name = "spirv.struct_decoration"
     decoration: DecorationAttr
@@ -290,7 +292,7 @@ class StructDecorationAttr(ParametrizedAttribute):
 
     @property
     def text(self) -> str:
-        """`Block`."""
+        """The decoration as text, such as `Block`."""
         return _decoration_text(self.decoration, self.value)
 
 
@@ -304,7 +306,7 @@ def _decoration_text(decoration: DecorationAttr, value: IntAttr | NoneAttr) -> s
 
 
 def _parse_decoration(parser: AttrParser) -> tuple[Decoration, int | None]:
-    """`NonWritable` or `MatrixStride=16`."""
+    """Parses `NonWritable` or `MatrixStride=16`."""
     decoration = DecorationAttr.parse_enumerant(parser)
     if not parser.parse_optional_punctuation("="):
         return decoration, None
@@ -316,9 +318,9 @@ class StructType(LocatedAttribute, TypeAttribute):
     """
     OpTypeStruct: `!spirv.struct<(f32 [0], i32 [4, NonWritable]), Block>`.
 
-    A name before the members makes an identified struct, `!spirv.struct<node, (f32, ...)>`; inside
-    its own members `!spirv.struct<node>` refers to it. Offsets are in bytes, one for each member or
-    none at all. Decorations are kept in the order of their values, as MLIR does.
+    A name before the members makes an identified struct, `!spirv.struct<node, (f32, ...)>`. Inside
+    its members, `!spirv.struct<node>` refers to the struct. Either all members have offsets (in
+    bytes), or none. Decorations are sorted by value, as in MLIR.
     """
 
     name = "spirv.struct"
@@ -348,7 +350,7 @@ class StructType(LocatedAttribute, TypeAttribute):
         decorations: Sequence[StructDecorationAttr | Decoration] = (),
         identifier: str = "",
     ) -> Sequence[Attribute]:
-        """The parameters of a struct, its decorations sorted; not verified."""
+        """Returns the parameters of a struct, with sorted decorations and without verification."""
         whole = [StructDecorationAttr(d) if isinstance(d, Decoration) else d for d in decorations]
         return (
             StringAttr(identifier),
@@ -360,14 +362,14 @@ class StructType(LocatedAttribute, TypeAttribute):
 
     @property
     def is_reference(self) -> bool:
-        """Whether this only names an enclosing identified struct."""
+        """True for a reference to an enclosing identified struct by its name."""
         return isinstance(self.members, NoneAttr)
 
     @property
     def member_types(self) -> tuple[Attribute, ...]:
         """
-        The members' types for use outside of this struct: a reference to an enclosing struct is
-        replaced by that struct, unless the reference is inside that struct again.
+        The members' types for use outside of the struct. A reference to the enclosing struct is
+        replaced by the struct, in which such references remain.
         """
         if isinstance(self.members, NoneAttr):
             return ()
@@ -377,20 +379,20 @@ class StructType(LocatedAttribute, TypeAttribute):
         if resolved is None:
             enclosing = {self.identifier.data: self}
             resolved = tuple(_resolve(member, enclosing, frozenset()) for member in self.members)
-            # Kept, because every access asks for them; attributes are frozen.
+            # Cached, since accesses are frequent; attributes are frozen.
             object.__setattr__(self, "_resolved", resolved)
         return resolved
 
     def offset(self, member: int) -> int | None:
-        """The explicit byte offset of a member, None where the struct has no layout."""
+        """Returns a member's explicit byte offset; None if the struct has no layout."""
         return self.offsets.data[member].data if self.offsets.data else None
 
     def decorations_of(self, member: int) -> tuple[MemberDecorationAttr, ...]:
-        """The decorations of a member, Offset excluded."""
+        """Returns the decorations of a member, without Offset."""
         return tuple(d for d in self.member_decorations if d.member.data == member)
 
     def has_decoration(self, decoration: Decoration) -> bool:
-        """Whether the struct as a whole carries the decoration."""
+        """True if the whole struct has the decoration."""
         return any(d.decoration.data == decoration for d in self.decorations)
 
     @classmethod
@@ -409,7 +411,7 @@ class StructType(LocatedAttribute, TypeAttribute):
         offsets = [offset for _, offset, _ in members if offset is not None]
         if offsets and len(offsets) != len(members):
             parser.raise_error(
-                "give an offset for every member of the struct, or for none", start, parser.pos
+                "either all members of a struct must have an offset, or none", start, parser.pos
             )
         return cls.parameters_of(
             [member for member, _, _ in members],
@@ -423,7 +425,7 @@ class StructType(LocatedAttribute, TypeAttribute):
     def _parse_member(
         parser: AttrParser,
     ) -> tuple[Attribute, int | None, list[tuple[Decoration, int | None]]]:
-        """`f32`, `f32 [0]`, `f32 [NonWritable]` or `f32 [0, NonWritable]`."""
+        """Parses `f32`, `f32 [0]`, `f32 [NonWritable]` or `f32 [0, NonWritable]`."""
         member = parser.parse_type()
         offset: int | None = None
         decorations: list[tuple[Decoration, int | None]] = []
@@ -486,7 +488,8 @@ def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset
     """
     Replaces references to structs in a type.
 
-    `known_size` maps identifiers to structs; `around` are the structs that enclose the result.
+    `known` maps identifiers to structs; `around` are the identifiers of structs that enclose the
+    result.
     """
     if isinstance(type, StructType):
         name = type.identifier.data
@@ -515,9 +518,8 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     """
     OpTypeCooperativeMatrixKHR: `!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>`.
 
-    Rows, columns and scope may each be a specialization constant's symbol:
-    `!spirv.coopmatrix<@M x @N x f16, @scope, MatrixA>`.
-    SPV_KHR_cooperative_matrix, 3.42.6.
+    Rows, columns and scope may be specialization constants: `!spirv.coopmatrix<@M x @N x f16,
+    @scope, MatrixA>`. SPV_KHR_cooperative_matrix, 3.42.6.
     """
 
     name = "spirv.coopmatrix"

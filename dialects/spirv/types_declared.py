@@ -1,9 +1,9 @@
 """
 Types of extensions that consist of the operands of their declaring instruction.
 
-Each names its instruction and lists that instruction's operands in the grammar's order; encoding it
-and deducing its capabilities need nothing else. A number, enumerant or Boolean that SPIR-V takes
-from a constant instruction may be a specialization constant's `@name`, as in the other types.
+Each class names its instruction and lists the operands in the grammar's order, from which encoding
+and required capabilities follow. A number, enumerant or Boolean that SPIR-V takes from a constant
+instruction may be a specialization constant's `@name`.
 """
 
 from __future__ import annotations
@@ -57,32 +57,32 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MAX_ARM_RANK = 32
-"""Limit of ours: the type lists each extent, and SPV_ARM_tensors sets no limit."""
+"""Largest rank of a tensor, since the type lists each extent. SPV_ARM_tensors has no limit."""
 
 TENSOR_RANKS = range(1, 6)
-"""SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""
+"""Numbers of dimensions of a tensor layout or view (SPV_NV_tensor_addressing)."""
 
 DYNAMIC = DYNAMIC_INDEX
-"""A dimension of a tensor of ARM whose extent the type does not state."""
+"""An unknown extent of an ARM tensor's dimension."""
 
 
 class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
-    """A type that its declaration's operands make up."""
+    """A type that consists of the operands of its declaration."""
 
     INSTRUCTION: ClassVar[str]
 
     @property
     def declaration(self) -> Sequence[Attribute]:
-        """The operands of `INSTRUCTION` without its result, in the grammar's order."""
+        """The operands of `INSTRUCTION` in the grammar's order, without the result."""
         return self.parameters
 
     @classmethod
     def of(cls, declaration: Sequence[Attribute]) -> Self:
         """
-        The type that the operands of a declaration make up, the reverse of `declaration`.
+        Makes the type from the operands of a declaration. Inverse of `declaration`.
 
-        A constant is given as its value or as its symbol. Raises `VerifyException` or `ValueError`
-        where the operands do not fit.
+        A constant is given by its value or symbol. Raises `VerifyException` or `ValueError` if the
+        operands do not fit.
         """
         definitions = [d for _, d in cls.get_irdl_definition().parameters]
         return cls.new(
@@ -94,7 +94,7 @@ class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
 
 
 def _parameter(operand: Attribute, bases: set[type[Attribute]]) -> Attribute:
-    """Converts a constant's value to the form of a parameter."""
+    """Converts a constant's value to the attribute class of a parameter."""
     if not isinstance(operand, IntegerAttr):
         return operand
     number = operand.value.data & WORD
@@ -116,7 +116,7 @@ def _parse_scope(parser: AttrParser) -> ScopeAttr | SymbolRefAttr:
 
 
 def _parse_size(parser: AttrParser) -> Size:
-    """`2` or `@dim`."""
+    """Parses `2` or `@dim`."""
     symbol = parser.parse_optional_symbol_name()
     if symbol is not None:
         return SymbolRefAttr(symbol)
@@ -124,7 +124,6 @@ def _parse_size(parser: AttrParser) -> Size:
 
 
 def _print_operand(printer: Printer, operand: Attribute) -> None:
-    """A number, an enumerant, a Boolean or a symbol as the types' syntax has it."""
     if isinstance(operand, IntAttr):
         printer.print_int(operand.data)
     elif isinstance(operand, ScopeAttr | TensorClampModeAttr):
@@ -140,7 +139,7 @@ class CooperativeVectorType(DeclaredType):
     """
     OpTypeCooperativeVectorNV: `!spirv.coopvec<16 x f16>`, `!spirv.coopvec<@n x f16>`.
 
-    SPV_EXT_long_vector calls the same instruction OpTypeVectorIdEXT.
+    In SPV_EXT_long_vector, the instruction's name is OpTypeVectorIdEXT.
     """
 
     name = "spirv.coopvec"
@@ -168,10 +167,10 @@ class CooperativeVectorType(DeclaredType):
     def verify(self) -> None:
         if not _is_number(self.element_type) and self.element_type != i1:
             raise VerifyException(
-                f"a cooperative vector has scalar components, not {self.element_type}"
+                f"a cooperative vector must have scalar components, not {self.element_type}"
             )
         if known_size(self.length) == 0:
-            raise VerifyException("a cooperative vector has at least one component")
+            raise VerifyException("a cooperative vector must have at least one component")
 
 
 @irdl_attr_definition
@@ -215,7 +214,7 @@ class CooperativeMatrixNVType(DeclaredType):
     def verify(self) -> None:
         if not _is_number(self.element_type):
             raise VerifyException(
-                f"a cooperative matrix's component is a scalar number, not {self.element_type}"
+                f"a cooperative matrix's component must be a scalar number, not {self.element_type}"
             )
 
 
@@ -227,7 +226,8 @@ class TensorLayoutType(DeclaredType):
     """
     OpTypeTensorLayoutNV: `!spirv.NV.tensor_layout<2, Undefined>`.
 
-    Number of dimensions, and the value of elements outside of the tensor.
+    The parameters are the number of dimensions, and the clamp mode for elements outside of the
+    tensor.
     """
 
     name = "spirv.NV.tensor_layout"
@@ -266,7 +266,7 @@ def _check_rank(rank: Size) -> None:
     number = known_size(rank)
     if number is not None and number not in TENSOR_RANKS:
         raise VerifyException(
-            f"a tensor layout or view has {TENSOR_RANKS[0]} to {TENSOR_RANKS[-1]} dimensions, "
+            f"a tensor layout or view needs {TENSOR_RANKS[0]} to {TENSOR_RANKS[-1]} dimensions, "
             f"not {number}"
         )
 
@@ -276,7 +276,8 @@ class TensorViewType(DeclaredType):
     """
     OpTypeTensorViewNV: `!spirv.NV.tensor_view<2, false, 1, 0>`.
 
-    Dimensions, whether the view has sizes of its own, and the permutation of the dimensions.
+    The parameters are the number of dimensions, true if the view has separate sizes, and the
+    permutation of the dimensions.
     """
 
     name = "spirv.NV.tensor_view"
@@ -329,7 +330,7 @@ class TensorViewType(DeclaredType):
     def verify(self) -> None:
         _check_rank(self.rank)
         if isinstance(self.has_dimensions, IntegerAttr) and self.has_dimensions.type != i1:
-            raise VerifyException("whether a tensor view has dimensions is a Boolean")
+            raise VerifyException("HasDimensions of a tensor view must be a Boolean")
         rank, order = known_size(self.rank), [known_size(p) for p in self.permutation]
         if rank is None or None in order:
             return
@@ -343,9 +344,9 @@ class TensorViewType(DeclaredType):
 @irdl_attr_definition
 class TensorArmType(DeclaredType):
     """
-    OpTypeTensorARM as MLIR writes it: `!spirv.arm.tensor<1x16xf32>`, `<?x?xf32>`, `<*xf32>`.
+    OpTypeTensorARM in MLIR's syntax: `!spirv.arm.tensor<1x16xf32>`, `<?x?xf32>`, `<*xf32>`.
 
-    Either every extent is known or none; of `*` not even the rank is.
+    Either all extents are known, or none. The rank of `*` is also unknown.
     """
 
     name = "spirv.arm.tensor"
@@ -354,17 +355,17 @@ class TensorArmType(DeclaredType):
     shape: ArrayAttr[IntAttr]
 
     def __init__(self, shape: Sequence[int], element_type: Attribute):
-        """An extent of `DYNAMIC` is unknown; no shape at all is one of unknown rank."""
+        """`DYNAMIC` is an unknown extent; an empty shape means an unknown rank."""
         super().__init__(element_type, ArrayAttr([IntAttr(extent) for extent in shape]))
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """The shape; `DYNAMIC` stands for an unknown extent."""
+        """The shape, with `DYNAMIC` for unknown extents."""
         return tuple(extent.data for extent in self.shape)
 
     @property
     def literal_type(self) -> TensorType[Attribute]:
-        """The type of a `dense` literal that is a constant of this type."""
+        """The type of a `dense` literal with a constant of this type."""
         return TensorType(self.element_type, self.extents)
 
     @property
@@ -383,7 +384,9 @@ class TensorArmType(DeclaredType):
         numbers = [part for part in rest if isinstance(part, IntegerAttr)]
         rank = numbers[0].value.data if numbers else 0
         if rank > MAX_ARM_RANK:
-            raise VerifyException(f"a tensor has {rank} dimensions: more than {MAX_ARM_RANK}")
+            raise VerifyException(
+                f"a tensor has {rank} dimensions, above the limit of {MAX_ARM_RANK}"
+            )
         shape = [DYNAMIC] * rank
         if len(rest) == 2 and isinstance(rest[1], ArrayAttr):
             shape = [e.value.data for e in rest[1] if isinstance(e, IntegerAttr)]
@@ -411,19 +414,21 @@ class TensorArmType(DeclaredType):
 
     def verify(self) -> None:
         if not isinstance(self.element_type, IntegerType | FloatType):
-            raise VerifyException(f"a tensor has scalar elements, not {self.element_type}")
+            raise VerifyException(f"a tensor must have scalar elements, not {self.element_type}")
         extents = [extent.data for extent in self.shape]
         if DYNAMIC in extents and set(extents) != {DYNAMIC}:
-            raise VerifyException("a tensor states all of its extents or none: write ? for each")
+            raise VerifyException(
+                "either all extents of a tensor must be known, or none: write ? for each"
+            )
         if any(extent < 1 and extent != DYNAMIC for extent in extents):
-            raise VerifyException(f"a tensor's extents are at least 1, not {extents}")
+            raise VerifyException(f"a tensor's extents must be at least 1, not {extents}")
 
 
 @irdl_attr_definition
 class ImageType(DeclaredType):
     """
-    OpTypeImage without an access qualifier, as MLIR writes it:
-    `!spirv.image<f32, Dim2D, NoDepth, NonArrayed, SingleSampled, NoSampler, Rgba32f>`.
+    OpTypeImage without an access qualifier, in MLIR's syntax: `!spirv.image<f32, Dim2D, NoDepth,
+    NonArrayed, SingleSampled, NoSampler, Rgba32f>`.
     """
 
     name = "spirv.image"
@@ -480,14 +485,14 @@ class SampledImageType(DeclaredType):
             printer.print_attribute(self.image_type)
 
     def verify(self) -> None:
-        # An image with an access qualifier is carried.
+        # An image with an access qualifier is a `RawType`.
         if self.image_type.name not in (ImageType.name, "spirv.raw"):
-            raise VerifyException(f"a sampled image has an image type, not {self.image_type}")
+            raise VerifyException(f"a sampled image must have an image type, not {self.image_type}")
 
 
 @irdl_attr_definition
 class SamplerType(DeclaredType):
-    """OpTypeSampler: `!spirv.sampler`, which MLIR lacks."""
+    """OpTypeSampler: `!spirv.sampler`. MLIR has no such type."""
 
     name = "spirv.sampler"
     INSTRUCTION: ClassVar[str] = "OpTypeSampler"

@@ -1,9 +1,9 @@
 """
-SPV_KHR_untyped_pointers: pointers that do not say what they point to.
+SPV_KHR_untyped_pointers: pointers without a pointee type.
 
-An access states the type instead: an access chain by the type that its indexes walk, a load or a
-store by the value's (`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`, memory.py). None
-of these is MLIR's.
+Each access gives a type instead: an access chain the type that it indexes, a load or store the
+value's type (`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`, memory.py). MLIR has none
+of these operations.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ NUMBER = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 
 @irdl_custom_directive
 class NumberOrSymbol(CustomDirective):
-    """`4`, a constant of 32 bits, or the `@name` of a specialization constant."""
+    """Syntax of a 32-bit constant, `4`, or of a specialization constant's `@name`."""
 
     value: AttributeVariable
 
@@ -87,7 +87,7 @@ class NumberOrSymbol(CustomDirective):
 
 class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
     """
-    OpUntypedVariableKHR in a function.
+    OpUntypedVariableKHR in a function, with a data type.
 
     `spirv.KHR.UntypedVariable init(%c : f32) f32 : !spirv.untyped_ptr<Function>`.
     """
@@ -125,7 +125,7 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
             )
         if self.storage_class.data is not StorageClass.Function:
             raise VerifyException(
-                f"{self.name} is for the storage class Function: declare a "
+                f"{self.name} requires the storage class Function: use a "
                 f"spirv.KHR.UntypedGlobalVariable for {self.storage_class.data.name}"
             )
         if self.initializer is not None and self.initializer.type != self.data_type:
@@ -135,17 +135,19 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
 
 
 def _verify_untyped_chain(op: Operation, base_type: Attribute, indexes: Sequence[SSAValue]) -> None:
-    """The indexes select a part of `base_type`; the storage class stays."""
+    """
+    Verifies that the indexes select a part of `base_type`, and that the storage class is equal.
+    """
     base, result = op.operands[0], op.results[0]
     if storage_class(base.type) != storage_class(result.type):
         raise VerifyException(
-            f"{op.name} stays in one storage class, not {base.type} to {result.type}"
+            f"{op.name} cannot change the storage class: {base.type} to {result.type}"
         )
     chain_type(PointerType(base_type, storage_class(base.type)), indexes)
 
 
 class UntypedAccessChain(SPIRVOp, ABC):
-    """A pointer to a part of the object of type `base_type` that the base points to."""
+    """Returns a pointer to a part of the base's object, which has the type `base_type`."""
 
     base_type = prop_def(TypeAttribute)
     base = operand_def(POINTER)
@@ -171,7 +173,8 @@ class UntypedAccessChain(SPIRVOp, ABC):
 
 class UntypedPtrAccessChain(SPIRVOp, ABC):
     """
-    Points to element `element` of the array of `base_type` whose element 0 the base points to.
+    Returns a pointer into element `element` of an array of `base_type`. The base points to element
+    0.
     """
 
     base_type = prop_def(TypeAttribute)
@@ -203,12 +206,13 @@ class UntypedAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedAccessChai
     """
     OpUntypedAccessChainKHR.
 
-    `spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %p[%i] : !spirv.untyped_ptr<...>, i32 -> ...`
+    `spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %p[%i] : !spirv.untyped_ptr<...>, i32 ->
+    ...`
     """
 
 
 class UntypedInBoundsAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedInBoundsAccessChain"):
-    """OpUntypedInBoundsAccessChainKHR: one that is known to stay inside the object."""
+    """OpUntypedInBoundsAccessChainKHR: an access chain that stays inside the object."""
 
 
 class UntypedPtrAccessChainOp(UntypedPtrAccessChain, name="spirv.KHR.UntypedPtrAccessChain"):
@@ -222,12 +226,12 @@ class UntypedPtrAccessChainOp(UntypedPtrAccessChain, name="spirv.KHR.UntypedPtrA
 class UntypedInBoundsPtrAccessChainOp(
     UntypedPtrAccessChain, name="spirv.KHR.UntypedInBoundsPtrAccessChain"
 ):
-    """OpUntypedInBoundsPtrAccessChainKHR: one that is known to stay inside the array."""
+    """OpUntypedInBoundsPtrAccessChainKHR: a pointer access chain that stays inside the array."""
 
 
 class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
     """
-    OpUntypedArrayLengthKHR, of the runtime array at the end of a struct of the stated type.
+    OpUntypedArrayLengthKHR: the length of the runtime array that ends a struct of a given type.
 
     `spirv.KHR.UntypedArrayLength !spirv.struct<...>, %p[1] : !spirv.untyped_ptr<...> -> i32`.
     """
@@ -251,16 +255,16 @@ class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
         members, member = self.structure.member_types, self.array_member.value.data
         if member != len(members) - 1 or not isinstance(members[member], RuntimeArrayType):
             raise VerifyException(
-                f"member {member} of {self.structure} is not a runtime array at the struct's end"
+                f"member {member} of {self.structure} is not a runtime array that ends the struct"
             )
 
 
 class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     """
-    OpUntypedPrefetchKHR: bring bytes into a cache.
+    OpUntypedPrefetchKHR: loads bytes into a cache.
 
-    `spirv.KHR.UntypedPrefetch %p, %bytes rw(0) locality(3) cache_type(1) : !spirv.untyped_ptr<...>,
-    i32`; the three hints may be left out, from the last on.
+    `spirv.KHR.UntypedPrefetch %p, %bytes rw(0) locality(3) cache_type(1) :
+    !spirv.untyped_ptr<...>, i32`. The hints are optional; a hint requires the previous ones.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"pointer_type": "pointer"}
@@ -298,12 +302,14 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.CrossWorkgroup:
             raise VerifyException(
-                f"{self.name} is for CrossWorkgroup memory, not {self.pointer.type}"
+                f"{self.name} requires a pointer to CrossWorkgroup memory, not {self.pointer.type}"
             )
         if not is_integer(self.num_bytes.type):
-            raise VerifyException(f"{self.name}: bytes are an integer, not {self.num_bytes.type}")
+            raise VerifyException(
+                f"{self.name}: bytes must be an integer, not {self.num_bytes.type}"
+            )
         given = [name in self.properties for name in self.HINTS]
         if given != sorted(given, reverse=True):
             raise VerifyException(
-                f"{self.name}: hints are given in order: locality needs rw, cache_type needs both"
+                f"{self.name}: locality requires the hint rw, cache_type both hints"
             )

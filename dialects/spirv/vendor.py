@@ -1,8 +1,9 @@
 """
 Matrices, dot products and tensors of single vendors.
 
-SPV_NV_cooperative_matrix (the predecessor of the KHR one), SPV_VALVE_mixed_float_dot_product,
-SPV_QCOM_cooperative_matrix_conversion, Qualcomm's bfloat16 multiply-add. None is MLIR's.
+SPV_NV_cooperative_matrix (the predecessor of the KHR extension),
+SPV_VALVE_mixed_float_dot_product, SPV_QCOM_cooperative_matrix_conversion, and Qualcomm's bfloat16
+multiply-add. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
 
 
 class MatrixNVMemory(MemoryAccessing, ABC):
-    """A matrix in memory: row or column i is at `pointer[i * stride]`; two flags are operands."""
+    """Loads or stores a matrix, whose row (or column) i begins at `pointer[i * stride]`."""
 
     custom_directives = (MemoryOperands,)
     STORES: ClassVar[bool]
@@ -53,7 +54,7 @@ class MatrixNVMemory(MemoryAccessing, ABC):
         stride, column_major = self.operands[-2:]
         if not is_integer(stride.type) or column_major.type != i1:
             raise VerifyException(
-                f"{self.name}: the stride is an integer and Column Major a Boolean, not "
+                f"{self.name}: the stride must be an integer and Column Major a Boolean, not "
                 f"{stride.type} and {column_major.type}"
             )
         if self.STORES:
@@ -93,7 +94,10 @@ class CooperativeMatrixStoreNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatri
 
 
 class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAdd"):
-    """`spirv.NV.CooperativeMatrixMulAdd %a, %b, %c : A, B -> C`: MxK times KxN plus MxN."""
+    """
+    Computes a * b + c of MxK, KxN and MxN: `spirv.NV.CooperativeMatrixMulAdd %a, %b, %c : A, B ->
+    C`.
+    """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     a = operand_def(CooperativeMatrixNVType)
@@ -115,12 +119,12 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
         agree = (a.columns, a.rows, b.columns) == (b.rows, c.rows, c.columns)
         if not agree or not a.scope == b.scope == c.scope:
             raise VerifyException(
-                f"{self.name} multiplies MxK by KxN and adds MxN, of one scope, not {a}, {b}, {c}"
+                f"{self.name} needs matrices MxK, KxN and MxN of one scope, not {a}, {b}, {c}"
             )
 
 
 class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLength"):
-    """Components an invocation holds: `spirv.NV.CooperativeMatrixLength : matrix type`."""
+    """Number of components of an invocation: `spirv.NV.CooperativeMatrixLength : matrix type`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
     cooperative_matrix_type = prop_def(TypeAttribute)
@@ -134,7 +138,7 @@ class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLengt
     def verify_(self) -> None:
         if not isinstance(self.cooperative_matrix_type, CooperativeMatrixNVType):
             raise VerifyException(
-                f"{self.name} takes a type !spirv.NV.coopmatrix, not {self.cooperative_matrix_type}"
+                f"{self.name} needs a type !spirv.NV.coopmatrix, not {self.cooperative_matrix_type}"
             )
 
 
@@ -142,7 +146,10 @@ class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLengt
 
 
 class MixedDotProduct(SPIRVOp, ABC):
-    """Small floats multiplied and added in a wider one: `spirv.X %a, %b, %acc : vector -> f32`."""
+    """
+    A dot product of small floats, accumulated in a wider type: `spirv.X %a, %b, %acc : vector ->
+    f32`.
+    """
 
     COMPONENTS: ClassVar[int] = 2
     INPUTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
@@ -178,7 +185,7 @@ class MixedDotProduct(SPIRVOp, ABC):
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Yields the capability of a product of two components, by its types."""
+        """Returns the capability for a product of two components, which depends on the types."""
         if self.COMPONENTS != 2:
             return
         if isinstance(rules.element_of(self.vector_1.type), BFloat16Type):
@@ -190,11 +197,11 @@ class MixedDotProduct(SPIRVOp, ABC):
 
 
 class FDot2MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc32"):
-    """Two halves, accumulated in f32."""
+    """The dot product of two f16 or bf16 components, accumulated in f32."""
 
 
 class FDot2MixAcc16Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc16"):
-    """Two halves, accumulated in their own type."""
+    """The dot product of two f16 or bf16 components, accumulated in the components' type."""
 
     RESULTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
 
@@ -207,7 +214,7 @@ class FDot2MixAcc16Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc16"):
 
 
 class FDot4MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot4MixAcc32"):
-    """Four 8-bit floats, accumulated in f32."""
+    """The dot product of four 8-bit floats, accumulated in f32."""
 
     COMPONENTS: ClassVar[int] = 4
     INPUTS: ClassVar[tuple[type[Attribute], ...]] = (Float8E4M3FNType, Float8E5M2Type)
@@ -217,7 +224,7 @@ class FDot4MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot4MixAcc32"):
 
 
 class ArrayConversion(SPIRVOp, ABC):
-    """`spirv.X %x : type to type`."""
+    """Converts between arrays and cooperative matrices: `spirv.X %x : type to type`."""
 
     source = operand_def()
     result = result_def()
@@ -228,7 +235,7 @@ class ArrayConversion(SPIRVOp, ABC):
         super().__init__([source], [result_type])
 
     def check_types(self, source: type[Attribute], result: type[Attribute]) -> None:
-        """One is an array, the other an array or a cooperative matrix."""
+        """Checks that the operand and result types have these classes."""
         for what, value, kind in (
             ("takes", self.source, source),
             ("gives", self.result, result),
@@ -238,7 +245,7 @@ class ArrayConversion(SPIRVOp, ABC):
 
 
 class BitCastArrayOp(ArrayConversion, name="spirv.QCOM.BitCastArray"):
-    """The bits of an array as another array."""
+    """Reinterprets the bits of an array as another array type."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
 
@@ -256,7 +263,7 @@ class CompositeConstructCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeCon
 
 
 class CompositeExtractCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeExtractCoopMat"):
-    """This invocation's components of a cooperative matrix."""
+    """Returns this invocation's components of a cooperative matrix."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"source_cooperative_matrix": "source"}
 
@@ -284,13 +291,19 @@ class ExtractSubArrayOp(SPIRVOp, name="spirv.QCOM.ExtractSubArray"):
         assert isinstance(before, ArrayType)  # the constraints
         assert isinstance(after, ArrayType)
         if before.element_type != after.element_type:
-            raise VerifyException(f"{self.name} keeps the element type: {before} cannot be {after}")
+            raise VerifyException(
+                f"{self.name} cannot change the element type: {before} to {after}"
+            )
         if not is_integer(self.index.type):
-            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+            raise VerifyException(
+                f"{self.name}: the index must be an integer, not {self.index.type}"
+            )
 
 
 class BFloat16MulAddOp(SPIRVOp, name="spirv.QCOM.BFloat16MulAdd"):
-    """`spirv.QCOM.BFloat16MulAdd %a, %b, %c : bf16 -> f32` is a * b + c; c is an f32 too."""
+    """
+    Computes a * b + c, where c is an f32: `spirv.QCOM.BFloat16MulAdd %a, %b, %c : bf16 -> f32`.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
     x = operand_def(BFloat16Type)

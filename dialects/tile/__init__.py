@@ -1,11 +1,11 @@
 """
 Kernels as programs over whole tiles, without a distribution of the tiles over invocations.
 
-A `tile.program` is what one workgroup does: it loads boxes of views (buffers with sizes and
-strides), computes on tiles and stores boxes. Control flow is `scf.for` and `scf.if`. `arith` and
-`math` compute elements inside of `tile.map`, and the workgroup's own numbers, which are uniform
-over its invocations. The host interpreter runs a program on whole arrays; `lower-tiles` writes what
-each invocation does.
+A `tile.program` describes the work of one workgroup: it loads boxes of views (buffers with sizes
+and strides), computes on tiles and stores boxes. Control flow is `scf.for` and `scf.if`. `arith`
+and `math` compute on elements inside of `tile.map`, and elsewhere on numbers that are uniform over
+the workgroup. The host interpreter runs a program on whole arrays; `lower-tiles` generates the
+code of each invocation.
 """
 
 from xdsl.ir import Dialect

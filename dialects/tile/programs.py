@@ -1,4 +1,4 @@
-"""Programs over tiles, the place of a workgroup, and accesses to views of buffers."""
+"""Programs over tiles, the position of a workgroup, and accesses to views of buffers."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from xdsl_spirv.dialects.tile.types import (
 @irdl_op_definition
 class ProgramOp(IRDLOperation):
     """
-    One kernel: the program of a workgroup. Its arguments are views of the buffers, one each and in
-    the order of their bindings, and numbers.
+    A kernel: the program of a workgroup. The arguments are one view for each buffer, in the order
+    of bindings, and numbers.
     """
 
     name = "tile.program"
@@ -65,23 +65,27 @@ class ProgramOp(IRDLOperation):
     def verify_(self) -> None:
         for argument in self.body.block.args:
             ok = isinstance(argument.type, ViewType | IndexType | IntegerType | AnyFloat)
-            require(ok, f"argument {argument.index} is a {argument.type}: give a view or a number")
+            require(
+                ok,
+                f"argument {argument.index} must be a view or a number, not {argument.type}",
+            )
         places = [op for op in self.body.walk() if isinstance(op, PlaceOp)]
         if len(places) > 1:
             raise VerifyException(
-                "a program has at most one tile.place, which gives the sizes of the grid"
+                "a program must have at most one tile.place, which determines the grid"
             )
 
 
 @irdl_op_definition
 class PlaceOp(IRDLOperation):
     """
-    The first indices of the workgroup's tile of a view; the grid covers the view.
+    Returns the first indices of the workgroup's tile in a view. The grid covers the view.
 
         %i, %j = tile.place %c tile [128, 256] axes [0, 1] : !tile.view<?x?xf16>
 
-    `axes` are the axes that tiles are counted along, the slowest first: the last one is the grid's
-    X. With `group = 8`, eight tiles of the first axis are covered before the next of the last.
+    `axes` are the axes that the tiles divide, slowest first; the last one is the grid's X. With
+    `group = 8`, workgroups process eight tiles along the first axis before the next tile along the
+    last axis.
     """
 
     name = "tile.place"
@@ -109,7 +113,7 @@ class PlaceOp(IRDLOperation):
 
     @property
     def counted(self) -> list[tuple[int, int]]:
-        """Pairs of a view's axis and the tile's size along it, the slowest axis first."""
+        """Pairs of an axis of the view and the tile's size along it, slowest axis first."""
         return list(zip(numbers_of(self.axes), numbers_of(self.tile), strict=True))
 
     def verify_(self) -> None:
@@ -118,21 +122,21 @@ class PlaceOp(IRDLOperation):
         fits = len(tile) == len(axes) == len(self.firsts) == len(set(axes)) and len(axes) <= 3
         require(
             fits and all(0 <= a < rank for a in axes),
-            f"axes {axes} do not fit: give one to "
-            f"three different axes of the {rank}-D view, with a tile size for each",
+            f"axes {axes} must be one to three different axes of the {rank}-D view, with a tile "
+            "size for each",
         )
         require(min(tile) > 0, f"tile sizes {tile} must be above 0")
         if self.group is not None:
             group = self.group.value.data
             require(
                 len(axes) == 2 and group > 0,
-                f"group = {group} must be above 0, and is for two axes, not {len(axes)}",
+                f"group = {group} must be above 0, and needs two axes, not {len(axes)}",
             )
 
 
 @irdl_op_definition
 class ProgramIdOp(IRDLOperation):
-    """The workgroup's number along an axis of the grid: `tile.program_id 0`."""
+    """The workgroup's index along an axis of the grid: `tile.program_id 0`."""
 
     name = "tile.program_id"
     axis = prop_def(IntegerAttr.constr(i64))
@@ -163,17 +167,17 @@ class SizeOp(IRDLOperation):
 
     def verify_(self) -> None:
         rank = len(view_of(self.view).shape)
-        require(0 <= self.axis.value.data < rank, f"there is no axis {self.axis.value.data}")
+        require(0 <= self.axis.value.data < rank, f"the view has no axis {self.axis.value.data}")
 
 
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """
-    Another view of a view's buffer, starting `offset` elements after its start.
+    Makes another view of a view's buffer, which starts `offset` elements after the view's start.
 
         %v = tile.view %x[%offset] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
 
-    All elements of the new view must lie in the buffer.
+    All elements of the new view must be inside the buffer.
     """
 
     name = "tile.view_of"
@@ -205,29 +209,30 @@ class ViewOp(IRDLOperation):
         rank = len(view_of(self.result).shape)
         counts = len(self.sizes), len(self.strides)
         require(
-            counts == (rank, rank), f"a {rank}-D view takes {rank} sizes and strides, not {counts}"
+            counts == (rank, rank), f"a {rank}-D view needs {rank} sizes and strides, not {counts}"
         )
         require_same_elements(view_of(self.source).element, view_of(self.result).element)
 
 
 class _Box(IRDLOperation):
-    """An access to a box of a view: the tile's axes are the view's last ones."""
+    """An access to a box of a view. The tile's axes are the last axes of the view."""
 
     def check_box(self, view: SSAValue, indices: Sequence[SSAValue], tile: TileType) -> None:
         held = view_of(view)
         rank = len(held.shape)
-        require(len(indices) == rank, f"a {rank}-D view takes {rank} indices, not {len(indices)}")
-        require(len(tile.shape) <= rank, f"a {held} has fewer axes than {tile}")
-        require(held.element == tile.element, f"a {held} and {tile} have elements of two types")
+        require(len(indices) == rank, f"a {rank}-D view needs {rank} indices, not {len(indices)}")
+        require(len(tile.shape) <= rank, f"{held} has fewer axes than {tile}")
+        require(held.element == tile.element, f"{held} and {tile} have different element types")
 
 
 @irdl_op_definition
 class LoadOp(_Box):
     """
-    A box of a view, from these indices on: `tile.load %a[%i, %k] outside 0.0 : f16 : ...`.
+    Loads the box of a view that starts at these indices: `tile.load %a[%i, %k] outside 0.0 : f16 :
+    ...`.
 
-    Elements outside of the view are the number after `outside`. With `any` they are unspecified;
-    the interpreter takes a conspicuous number. Without either the box must lie inside.
+    Elements outside of the view have the value after `outside`. With `any` they are unspecified
+    (the interpreter uses a conspicuous number). Otherwise the whole box must be inside the view.
     """
 
     name = "tile.load"
@@ -259,15 +264,16 @@ class LoadOp(_Box):
         self.check_box(self.view, self.indices, tile_of(self.result))
         if self.outside is not None:
             require_same_elements(self.outside.type, tile_of(self.result).element)
-            require(self.any is None, "`outside` and `any` exclude each other")
+            require(self.any is None, "`outside` and `any` cannot be given together")
 
 
 @irdl_op_definition
 class StoreOp(_Box):
     """
-    Writes a tile to a box of a view: `tile.store %t, %c[%i, %j] clipped : ...`.
+    Stores a tile to a box of a view: `tile.store %t, %c[%i, %j] clipped : ...`.
 
-    With `clipped`, elements outside of the view are left out; without it the box must lie inside.
+    With `clipped`, elements outside of the view are skipped. Otherwise the whole box must be
+    inside the view.
     """
 
     name = "tile.store"
@@ -294,9 +300,10 @@ class StoreOp(_Box):
 @irdl_op_definition
 class GatherOp(IRDLOperation):
     """
-    Elements of a row by a tile of their numbers: `tile.gather %x[%numbers] mask %m : ...`.
+    Loads elements of a one-dimensional view by a tile of indices: `tile.gather %x[%numbers] mask
+    %m : ...`.
 
-    Where the mask is false nothing is read, and the element is 0.
+    If the mask is false, no element is read, and the result is 0.
     """
 
     name = "tile.gather"
@@ -320,7 +327,7 @@ class GatherOp(IRDLOperation):
 
 @irdl_op_definition
 class ScatterOp(IRDLOperation):
-    """Writes a tile's elements where a tile of numbers says, if the mask is true there."""
+    """Stores a tile's elements at a tile of indices, if the mask is true."""
 
     name = "tile.scatter"
     tile = operand_def(TileType)
@@ -343,15 +350,18 @@ class ScatterOp(IRDLOperation):
 
 
 def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile: TileType) -> None:
-    """Verifies an access by a tile of numbers."""
-    require(len(view_of(view).shape) == 1, f"{view.type} is not a row: flatten it by tile.view_of")
+    """Verifies an access by a tile of indices."""
+    require(
+        len(view_of(view).shape) == 1,
+        f"{view.type} has more than one dimension: flatten it by tile.view_of",
+    )
     require_same_elements(view_of(view).element, tile)
     require(
         tile_of(numbers) == tile_type(tile.shape, i32),
-        f"the element numbers of {tile} are a tile of i32 of its shape, not {numbers.type}",
+        f"the indices for {tile} must be a tile of i32 of its shape, not {numbers.type}",
     )
     if mask is not None:
         require(
             tile_of(mask) == tile_type(tile.shape, i1),
-            f"a mask of {tile} is a tile of i1 of its shape, not {mask.type}",
+            f"the mask for {tile} must be a tile of i1 of its shape, not {mask.type}",
         )

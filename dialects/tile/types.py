@@ -14,9 +14,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 
-@dataclass(frozen=True, init=False)  # makes types of other sizes differ: these are fields
+@dataclass(frozen=True, init=False)  # compares types by their fields
 class _Shaped(ParametrizedAttribute, TypeAttribute):
-    """A type of a shape and an element type: `<64x32xf16>`."""
+    """A type with a shape and an element type: `<64x32xf16>`."""
 
     sizes: ArrayAttr[IntAttr]
     element: Attribute
@@ -40,44 +40,46 @@ class _Shaped(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         if not isinstance(self.element, FixedBitwidthType) or not self.shape:
-            raise VerifyException(f"{self} needs at least one axis, and integers or floats in it")
+            raise VerifyException(
+                f"{self} must have at least one axis, and integers or floats as elements"
+            )
 
 
 @irdl_attr_definition
 class TileType(_Shaped):
-    """A value of a workgroup: `!tile.tile<64x32xf16>`. All its sizes are known."""
+    """A tile of a workgroup, with known sizes: `!tile.tile<64x32xf16>`."""
 
     name = "tile.tile"
 
     def verify(self) -> None:
         super().verify()
         if min(self.shape) < 1:
-            raise VerifyException(f"a tile's sizes are known and above 0, not {self.shape}")
+            raise VerifyException(f"a tile's sizes must be known and above 0, not {self.shape}")
 
 
 @irdl_attr_definition
 class ViewType(_Shaped):
-    """Elements of a buffer by indices: `!tile.view<?x64xf16>`."""
+    """Elements of a buffer that are accessed by indices: `!tile.view<?x64xf16>`."""
 
     name = "tile.view"
 
 
 def tile_of(value: SSAValue) -> TileType:
-    """The type of a tile."""
+    """Returns the type of a value that is a tile."""
     type = value.type
     assert isinstance(type, TileType)
     return type
 
 
 def view_of(value: SSAValue) -> ViewType:
-    """The type of a view."""
+    """Returns the type of a value that is a view."""
     type = value.type
     assert isinstance(type, ViewType)
     return type
 
 
 def scalar_of(type: Attribute) -> Attribute:
-    """The type that a map's function sees: a tile's element, or a number's own type."""
+    """Returns a tile's element type; other types unchanged."""
     return type.element if isinstance(type, TileType) else type
 
 
@@ -87,7 +89,7 @@ def require(condition: bool, text: str) -> None:
 
 
 def require_same_elements(a: Attribute, b: Attribute) -> None:
-    require(scalar_of(a) == scalar_of(b), f"{a} and {b} have elements of two types")
+    require(scalar_of(a) == scalar_of(b), f"{a} and {b} have different element types")
 
 
 def numbers_of(values: Any) -> tuple[int, ...]:
@@ -95,16 +97,16 @@ def numbers_of(values: Any) -> tuple[int, ...]:
 
 
 def reduce_type(tile: TileType, axis: int) -> Attribute:
-    """The type without an axis: a number if it was the only one."""
+    """Returns a tile's type without an axis; the element type if there is no other axis."""
     shape = [size for number, size in enumerate(tile.shape) if number != axis]
     return tile_type(shape, tile.element) if shape else tile.element
 
 
 def tile_type(shape: Sequence[int], element: Attribute) -> TileType:
-    """The type of tiles of a shape."""
+    """Makes a tile type."""
     return TileType.new([ArrayAttr([IntAttr(size) for size in shape]), element])
 
 
 def view_type(shape: Sequence[int], element: Attribute) -> ViewType:
-    """The type of views of a shape."""
+    """Makes a view type."""
     return ViewType.new([ArrayAttr([IntAttr(size) for size in shape]), element])

@@ -35,7 +35,7 @@ from xdsl_spirv.dialects.tile.types import (
 
 @irdl_op_definition
 class FullOp(IRDLOperation):
-    """A tile of one number: `tile.full %x : f32 -> !tile.tile<64x64xf32>`."""
+    """A tile whose elements are all the operand: `tile.full %x : f32 -> !tile.tile<64x64xf32>`."""
 
     name = "tile.full"
     value = operand_def()
@@ -47,7 +47,10 @@ class FullOp(IRDLOperation):
         super().__init__(operands=[value], result_types=[tile_type(shape, value.type)])
 
     def verify_(self) -> None:
-        require(tile_of(self.result).element == self.value.type, "the number is of another type")
+        require(
+            tile_of(self.result).element == self.value.type,
+            "the number must have the tile's element type",
+        )
 
 
 @irdl_op_definition
@@ -65,13 +68,14 @@ class RangeOp(IRDLOperation):
     def verify_(self) -> None:
         type = tile_of(self.result)
         require(
-            len(type.shape) == 1 and type.element == i32, f"a range is a row of i32, not {type}"
+            len(type.shape) == 1 and type.element == i32,
+            f"a range must have one axis of i32, not {type}",
         )
 
 
 @irdl_op_definition
 class YieldOp(IRDLOperation):
-    """The results of a function of elements."""
+    """Returns the results of a function of elements."""
 
     name = "tile.yield"
     values = var_operand_def()
@@ -99,7 +103,7 @@ def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribu
 @irdl_op_definition
 class MapOp(IRDLOperation):
     """
-    A function of the elements of one place, at every place of tiles of one shape.
+    Applies a function to the elements at each position of tiles of one shape.
 
         %r = tile.map(%x, %y) : (!tile.tile<8x8xf32>, !tile.tile<8x8xf32>) -> !tile.tile<8x8xf32> {
         ^bb0(%a: f32, %b: f32):
@@ -107,7 +111,7 @@ class MapOp(IRDLOperation):
           tile.yield %s : f32
         }
 
-    The function may use the workgroup's numbers from around it. It reads and writes no memory.
+    The function may use numbers of the surrounding program. It must not access memory.
     """
 
     name = "tile.map"
@@ -128,7 +132,7 @@ class MapOp(IRDLOperation):
         for type in types[1:]:
             require(
                 type.shape == types[0].shape,
-                f"{types[0]} and {type} differ in shape: a map takes tiles of one shape",
+                f"{types[0]} and {type} have different shapes: a map needs tiles of one shape",
             )
         _check_function(self, self.body, [tile_of(tile).element for tile in self.tiles])
 
@@ -136,9 +140,9 @@ class MapOp(IRDLOperation):
 @irdl_op_definition
 class MultiplyAddOp(IRDLOperation):
     """
-    a * b + c: `tile.mma %a, %b, %c : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>`.
+    Computes a * b + c: `tile.mma %a, %b, %c : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>`.
 
-    Products and sums are of c's type. Integers have a sign unless it says `unsigned`.
+    Products and sums have c's type. Integers are signed, unless `unsigned` is given.
     """
 
     name = "tile.mma"
@@ -165,7 +169,7 @@ class MultiplyAddOp(IRDLOperation):
         require(k == other, f"{m}x{k} and {other}x{n} cannot be multiplied: {k} and {other} differ")
         require(c.shape == (m, n), f"the sum of {m}x{k} by {k}x{n} must be {m}x{n}, not {c}")
         require(self.result.type == c, f"the result must be {c}, not {self.result.type}")
-        require(a.element == b.element, f"{a} and {b} have elements of two types")
+        require(a.element == b.element, f"{a} and {b} have different element types")
         floats = {isinstance(t.element, AnyFloat) for t in (a, b, c)}
         require(len(floats) == 1, f"{a}, {b}, {c} mix integers and floats")
 
@@ -173,7 +177,8 @@ class MultiplyAddOp(IRDLOperation):
 @irdl_op_definition
 class ReduceOp(IRDLOperation):
     """
-    Combines the elements along an axis; a row becomes a number that all invocations have.
+    Combines the elements along an axis. Reducing the only axis gives a number, uniform in the
+    workgroup.
 
         %m = tile.reduce(%x) axis 1 : (!tile.tile<64x32xf32>) -> !tile.tile<64xf32> {
         ^bb0(%a: f32, %b: f32):
@@ -181,7 +186,7 @@ class ReduceOp(IRDLOperation):
           tile.yield %c : f32
         }
 
-    The function is associative and commutative: the order is unspecified.
+    The function must be associative and commutative, since the order is unspecified.
     """
 
     name = "tile.reduce"
@@ -210,13 +215,13 @@ class ReduceOp(IRDLOperation):
         require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
         wanted = [reduce_type(type, axis) for type in types]
         require(list(self.result_types) == wanted, f"the results must be {list(map(str, wanted))}")
-        require(len({type.shape for type in types}) == 1, "the tiles must have one shape")
+        require(len({type.shape for type in types}) == 1, "all tiles must have the same shape")
         elements = [type.element for type in types]
         _check_function(self, self.body, elements + elements)
 
 
 class _Moved(IRDLOperation):
-    """An operation that moves or repeats a tile's elements."""
+    """An operation that rearranges or repeats a tile's elements."""
 
     tile = operand_def(TileType)
     result = result_def(TileType)
@@ -227,7 +232,7 @@ class _Moved(IRDLOperation):
 
     def check(self, fits: bool) -> None:
         before, after = tile_of(self.tile), tile_of(self.result)
-        require(fits and before.element == after.element, f"{before} does not become {after}")
+        require(fits and before.element == after.element, f"{before} cannot become {after}")
 
 
 @irdl_op_definition
@@ -247,7 +252,7 @@ class BroadcastOp(_Moved):
 
 @irdl_op_definition
 class ReshapeOp(_Moved):
-    """The elements in the same order in another shape."""
+    """Changes the shape of a tile without changing the order of elements."""
 
     name = "tile.reshape"
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
@@ -258,7 +263,7 @@ class ReshapeOp(_Moved):
 
 @irdl_op_definition
 class TransposeOp(_Moved):
-    """The axes in the opposite order."""
+    """Reverses the order of the axes."""
 
     name = "tile.transpose"
     assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"

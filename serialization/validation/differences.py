@@ -31,7 +31,7 @@ LAYOUT = "spirv-val 2026.4 checks explicit layouts in Vulkan's environments only
 
 REFUSED_HERE: tuple[Difference, ...] = (
     Difference("ATO-01", "there are no atomics of", NEVER),
-    Difference("BF-09", "no group operation", "spirv-val accepts vectors of bfloat16"),
+    Difference("BF-09", "group operations do not support", "spirv-val accepts vectors of bfloat16"),
     Difference(
         "CM-01", "needs the extension", "spirv-val requires no extension of implied capabilities"
     ),
@@ -43,7 +43,9 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("CM-17", "", "spirv-val accepts a type that breaks CM-05 or CM-06"),
     Difference("CM-19", "a bitcast of", NEVER),
     Difference("CM-20", "the use of the result", NEVER),
-    Difference("CM-20", "is a cooperative matrix, not", "spirv-val does not know the type's Use"),
+    Difference(
+        "CM-20", "must be a cooperative matrix, not", "spirv-val does not know the type's Use"
+    ),
     Difference("CM-21", "", NEVER),
     Difference("DOT-09", "", "spirv-val accepts a difference in signedness"),
     Difference("DOT-12", "", NEVER),

@@ -326,7 +326,7 @@ def reduction(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the result has type {result}", f"use {kind.lower()} scalars or vectors")
     elif result.is_bfloat16:
         yield Problem(
-            f"no group operation takes bfloat16, as in {result}",
+            f"group operations do not support bfloat16, as in {result}",
             "convert to f32 by OpFConvert and back",
             None,
             "BF-09",

@@ -110,7 +110,7 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
 
 
 def test_a_header_states_facts_of_its_families_only():
-    with pytest.raises(TypeError, match="WrongOp: no family of its classes has a NEUTRAL"):
+    with pytest.raises(TypeError, match="WrongOp: none of its base classes declares NEUTRAL"):
 
         class WrongOp(SPIRVOp, name="spirv.Wrong", neutral=0):  # pyright: ignore[reportUnusedClass]
             """Sets a fact that its families do not have."""

@@ -80,7 +80,7 @@ def test_matrix_stride_and_majorness_stand_on_the_member():
 def test_specialized_length():
     type = ArrayType("n", i32)
     assert size_in_bytes(type, lengths={"n": 5}) == 20
-    with pytest.raises(VerifyException, match="@n decides a length: give its value"):
+    with pytest.raises(VerifyException, match="@n is an array's length, but its value is not"):
         size_in_bytes(type)
 
 

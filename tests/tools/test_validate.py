@@ -170,7 +170,7 @@ def test_an_mlir_module_that_breaks_a_rule_of_the_dialect(capsys: pytest.Capture
     Path("x.mlir").write_text(text + MODE + "}\n")
     assert main(["validate", "x.mlir"]) == 1
     out = capsys.readouterr().out
-    assert "ROT-05: Delta is an integer scalar of Signedness 0, not si32" in out
+    assert "ROT-05: Delta must be an integer scalar of Signedness 0, not si32" in out
     assert "spirv.GroupNonUniformRotateKHR" in out
     assert out.count("ROT-05") == 1
 

@@ -76,5 +76,5 @@ builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, r
 
 // -----
 
-// CHECK: workgroup = 24 is not a number of whole rows of a 8 by 8 tile
+// CHECK: workgroup = 24 does not divide a 8 by 8 tile into whole rows
 builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, tile = 8>} {}

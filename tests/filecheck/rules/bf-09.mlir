@@ -30,76 +30,76 @@
 
 %x, %y = "test.op"() : () -> (bf16, bf16)
 %0 = spirv.FAdd %x, %y : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %x, %y = "test.op"() : () -> (bf16, bf16)
 %0 = spirv.FMul %x, %y : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %x, %y = "test.op"() : () -> (bf16, bf16)
 %0 = spirv.FDiv %x, %y : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %x, %y = "test.op"() : () -> (bf16, bf16)
 %0 = spirv.FOrdLessThan %x, %y : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %x, %y = "test.op"() : () -> (bf16, bf16)
 %0 = spirv.FUnordEqual %x, %y : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %x = "test.op"() : () -> (vector<2xbf16>)
 %0 = spirv.FNegate %x : vector<2xbf16>
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in vector<2xbf16>
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in vector<2xbf16>
 
 // -----
 
 %x, %d = "test.op"() : () -> (bf16, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %x, %d : bf16, i32 -> bf16
-// CHECK: BF-09: no group operation takes bfloat16, as in bf16; bitcast it to i16 and back
+// CHECK: BF-09: group operations do not support bfloat16, as in bf16; bitcast the value to i16 and back
 
 // -----
 
 %x, %d = "test.op"() : () -> (bf16, i32)
 %0 = spirv.GroupNonUniformShuffle <Subgroup> %x, %d : bf16, i32
-// CHECK: BF-09: no group operation takes bfloat16
+// CHECK: BF-09: group operations do not support bfloat16
 
 // -----
 
 %x = "test.op"() : () -> (vector<2xbf16>)
 %0 = spirv.GroupNonUniformFMax <Subgroup> <Reduce> %x : vector<2xbf16> -> vector<2xbf16>
-// CHECK: BF-09: no group operation takes bfloat16
+// CHECK: BF-09: group operations do not support bfloat16
 
 // -----
 
 %x = "test.op"() : () -> (bf16)
 %0 = spirv.GL.Exp %x : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16
 
 // -----
 
 %x, %y = "test.op"() : () -> (!spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>)
 %0 = spirv.FAdd %x, %y : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>
 
 // -----
 
 %x, %s = "test.op"() : () -> (!spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, bf16)
 %0 = spirv.MatrixTimesScalar %x, %s : !spirv.coopmatrix<16x16xbf16, Subgroup, MatrixA>, bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16
 
 // -----
 
 %x, %s = "test.op"() : () -> (vector<2xbf16>, bf16)
 %0 = spirv.VectorTimesScalar %x, %s : (vector<2xbf16>, bf16) -> vector<2xbf16>
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16

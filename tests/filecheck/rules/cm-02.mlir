@@ -101,7 +101,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, CooperativeMatrix
   spirv.EntryPoint "GLCompute" @main
   spirv.ExecutionMode @main "LocalSize", 32, 1, 1
 }
-// CHECK: CM-02: a shader declares CooperativeMatrixKHR without VulkanMemoryModel; declare VulkanMemoryModel, or leave the triple to the pass spirv-update-vce
+// CHECK: CM-02: a shader declares CooperativeMatrixKHR without VulkanMemoryModel; declare VulkanMemoryModel, or run the pass spirv-update-vce without a triple
 
 // -----
 
@@ -131,4 +131,4 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6, [Shader, VulkanMemoryMode
   spirv.EntryPoint "GLCompute" @main
   spirv.ExecutionMode @main "LocalSize", 32, 1, 1
 }
-// CHECK: CM-02: a shader with cooperative matrices has another memory model than Vulkan; write `spirv.module Logical Vulkan`
+// CHECK: CM-02: the memory model of a shader with cooperative matrices is not Vulkan; write `spirv.module Logical Vulkan`

@@ -24,12 +24,12 @@ spirv.module Logical Vulkan {
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<0x8xf16, Subgroup, MatrixA>} : () -> ()
-// CHECK: CM-05: a cooperative matrix's rows are a 32-bit integer of at least 1, not 0; state the number, or a specialization constant's @name
+// CHECK: CM-05: a cooperative matrix's rows must be a 32-bit integer of at least 1, not 0; give a number, or a specialization constant's @name
 
 // -----
 
 "test.op"() {type = !spirv.coopmatrix<8x4294967296xf16, Subgroup, MatrixA>} : () -> ()
-// CHECK: CM-05: a cooperative matrix's columns are a 32-bit integer of at least 1, not 4294967296
+// CHECK: CM-05: a cooperative matrix's columns must be a 32-bit integer of at least 1, not 4294967296
 
 // -----
 

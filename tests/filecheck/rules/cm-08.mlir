@@ -25,21 +25,21 @@ spirv.SpecConstantComposite @m (@x) : !spirv.coopmatrix<16x16xf16, Subgroup, Mat
 // -----
 
 %0 = spirv.Constant [1.0 : f16, 2.0 : f16] : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> is made from exactly one constituent, not 2; give the one value that all components take
+// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> must have exactly one constituent, not 2; give one value, which all components get
 
 // -----
 
 %x = "test.op"() : () -> (f16)
 %0 = spirv.CompositeConstruct %x, %x : (f16, f16) -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> is made from exactly one constituent, not 2
+// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> must have exactly one constituent, not 2
 
 // -----
 
 %0 = spirv.CompositeConstruct : () -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> is made from exactly one constituent, not 0
+// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> must have exactly one constituent, not 0
 
 // -----
 
 spirv.SpecConstant @x spec_id(0) = 1.0 : f16
 spirv.SpecConstantComposite @m (@x, @x) : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> is made from exactly one constituent, not 2
+// CHECK: CM-08: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> must have exactly one constituent, not 2

@@ -72,19 +72,19 @@ spirv.module Physical64 OpenCL requires #spirv.vce<v1.6, [Addresses, Kernel, Flo
 
 %p, %i = "test.op"() : () -> (!spirv.ptr<!spirv.array<4 x f16>, StorageBuffer>, i32)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<!spirv.array<4 x f16>, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-10: the pointee is a scalar or a vector, not !spirv.array<4 x f16>; point to the matrix's first element with spirv.AccessChain
+// CHECK: CM-10: the pointee must be a scalar or a vector, not !spirv.array<4 x f16>; point to the matrix's first element with spirv.AccessChain
 
 // -----
 
 %p, %a, %i = "test.op"() : () -> (!spirv.ptr<!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, Function>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32)
 spirv.KHR.CooperativeMatrixStore %p, %a, %i, <RowMajor> : !spirv.ptr<!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, Function>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
-// CHECK: CM-10: the pointee is a scalar or a vector, not !spirv.coopmatrix
+// CHECK: CM-10: the pointee must be a scalar or a vector, not !spirv.coopmatrix
 
 // -----
 
 %p, %i = "test.op"() : () -> (memref<4xf16>, i32)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : memref<4xf16>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-10: the matrix is addressed by a pointer, not memref<4xf16>
+// CHECK: CM-10: the matrix must be addressed by a pointer, not memref<4xf16>
 
 // -----
 
@@ -99,7 +99,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: CM-10: the pointer !spirv.ptr<f16, StorageBuffer> does not point into an array; form it with spirv.AccessChain from an array's pointer
+// CHECK: CM-10: the pointer !spirv.ptr<f16, StorageBuffer> does not point into an array; form the pointer with spirv.AccessChain from an array's pointer
 
 // -----
 

@@ -31,19 +31,19 @@ spirv.module Logical Vulkan {
 
 %p = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, <RowMajor> : !spirv.ptr<f16, StorageBuffer> -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-11: the layout RowMajor needs a Stride, and there is none; add the number of pointee elements from one row (column) to the next
+// CHECK: CM-11: the layout RowMajor needs a Stride, but no Stride is given; add the number of pointee elements from one row (column) to the next
 
 // -----
 
 %p, %a = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 spirv.KHR.CooperativeMatrixStore %p, %a, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-11: the layout ColumnMajor needs a Stride, and there is none
+// CHECK: CM-11: the layout ColumnMajor needs a Stride, but no Stride is given
 
 // -----
 
 %p, %i = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>, f32)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, f32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-11: the Stride is an integer scalar, not f32
+// CHECK: CM-11: the Stride must be an integer scalar, not f32
 
 // -----
 

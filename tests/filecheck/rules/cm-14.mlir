@@ -15,10 +15,10 @@
 
 %p = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, @layout, <Volatile> : !spirv.ptr<f16, StorageBuffer> -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-14: a Memory Operand is given without a Stride before it; add the Stride or remove the Memory Operand
+// CHECK: CM-14: a Memory Operand is given without a Stride; add the Stride or remove the Memory Operand
 
 // -----
 
 %p, %a = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 spirv.KHR.CooperativeMatrixStore %p, %a, @layout, <Aligned>, 4 : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: CM-14: a Memory Operand is given without a Stride before it
+// CHECK: CM-14: a Memory Operand is given without a Stride

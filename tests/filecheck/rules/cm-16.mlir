@@ -69,4 +69,4 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, StorageB
     spirv.Return
   }
 }
-// CHECK: CM-16: under logical addressing spirv.Select does not take a pointer, !spirv.ptr<f16, StorageBuffer>; load and store through it, or declare VariablePointers
+// CHECK: CM-16: spirv.Select cannot use the pointer !spirv.ptr<f16, StorageBuffer> under logical addressing; load and store through the pointer, or declare VariablePointers

@@ -77,43 +77,43 @@
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>
-// CHECK: CM-19: a conversion keeps the use, which !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> and !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> do not share; convert the components only; store and load to change the rest
+// CHECK: CM-19: a conversion cannot change the use: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>; convert the components only; store and load to change the rest
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xf32, Workgroup, MatrixA>
-// CHECK: CM-19: a conversion keeps the scope
+// CHECK: CM-19: a conversion cannot change the scope
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>)
 %0 = spirv.SConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<8x16xi32, Subgroup, MatrixA>
-// CHECK: CM-19: a conversion keeps the rows
+// CHECK: CM-19: a conversion cannot change the rows
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>)
 %0 = spirv.UConvert %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x8xi32, Subgroup, MatrixA>
-// CHECK: CM-19: a conversion keeps the columns
+// CHECK: CM-19: a conversion cannot change the columns
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 %0 = spirv.ConvertFToS %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
-// CHECK: CM-19: a cooperative matrix converts to another one only, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
+// CHECK: CM-19: a cooperative matrix only converts to another one, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 %0 = spirv.Bitcast %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi16, Subgroup, MatrixA>
-// CHECK: CM-19: a bitcast of a cooperative matrix is between integers of one width, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi16, Subgroup, MatrixA>
+// CHECK: CM-19: a bitcast of a cooperative matrix needs integers of equal width, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi16, Subgroup, MatrixA>
 
 // -----
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>)
 %0 = spirv.Bitcast %x : !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA> to !spirv.coopmatrix<16x16xi16, Subgroup, MatrixA>
-// CHECK: CM-19: a bitcast of a cooperative matrix is between integers of one width
+// CHECK: CM-19: a bitcast of a cooperative matrix needs integers of equal width
 
 // -----
 
@@ -134,4 +134,4 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, VulkanMe
     spirv.Return
   }
 }
-// CHECK: CM-19: a conversion keeps the use
+// CHECK: CM-19: a conversion cannot change the use

@@ -28,7 +28,7 @@
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<16x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: CM-20: K is 32 by A's columns and 16 by B's rows; A is MxK, B is KxN, C and the result are MxN
+// CHECK: CM-20: K is 32 by A's columns and 16 by B's rows; A must be MxK, B KxN, C and the result MxN
 
 // -----
 
@@ -58,31 +58,31 @@
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixB>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixB>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: CM-20: the use of A is MatrixA, not MatrixB; load it with the use MatrixA
+// CHECK: CM-20: the use of A must be MatrixA, not MatrixB; load the matrix with the use MatrixA
 
 // -----
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixAcc>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: CM-20: the use of B is MatrixB, not MatrixAcc
+// CHECK: CM-20: the use of B must be MatrixB, not MatrixAcc
 
 // -----
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixA>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixA>
-// CHECK: CM-20: the use of C is MatrixAcc, not MatrixA
+// CHECK: CM-20: the use of C must be MatrixAcc, not MatrixA
 
 // -----
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixB>
-// CHECK: CM-20: the use of the result is MatrixAcc, not MatrixB
+// CHECK: CM-20: the use of the result must be MatrixAcc, not MatrixB
 
 // -----
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Workgroup, MatrixB>, !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %c : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Workgroup, MatrixB> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: CM-20: A, B, C and the result have one scope, but B is !spirv.coopmatrix<32x8xf16, Workgroup, MatrixB>
+// CHECK: CM-20: A, B, C and the result must have one scope, but B is !spirv.coopmatrix<32x8xf16, Workgroup, MatrixB>
 
 // -----
 
@@ -94,4 +94,4 @@
 
 %a, %b, %v = "test.op"() : () -> (!spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB>, vector<4xf32>)
 %0 = spirv.KHR.CooperativeMatrixMulAdd %a, %b, %v : !spirv.coopmatrix<16x32xf16, Subgroup, MatrixA>, !spirv.coopmatrix<32x8xf16, Subgroup, MatrixB> -> vector<4xf32>
-// CHECK: CM-20: C is a cooperative matrix, not vector<4xf32>; load it with spirv.KHR.CooperativeMatrixLoad
+// CHECK: CM-20: C must be a cooperative matrix, not vector<4xf32>; load the matrix with spirv.KHR.CooperativeMatrixLoad

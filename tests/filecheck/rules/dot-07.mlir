@@ -37,13 +37,13 @@
 
 %v = "test.op"() : () -> (vector<4xi8>)
 %0 = spirv.UDot %v, %v : vector<4xi8> -> f32
-// CHECK: DOT-07: the result of an integer dot product is an integer scalar, not f32
+// CHECK: DOT-07: the result of an integer dot product must be an integer scalar, not f32
 
 // -----
 
 %v = "test.op"() : () -> (vector<4xi8>)
 %0 = spirv.SDot %v, %v : vector<4xi8> -> vector<4xi32>
-// CHECK: DOT-07: the result of an integer dot product is an integer scalar, not vector<4xi32>
+// CHECK: DOT-07: the result of an integer dot product must be an integer scalar, not vector<4xi32>
 
 // -----
 

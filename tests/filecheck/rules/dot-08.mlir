@@ -24,16 +24,16 @@
 
 %v = "test.op"() : () -> (vector<4xi8>)
 %0 = spirv.UDot %v, %v : vector<4xi8> -> si32
-// CHECK: DOT-08: the result of an unsigned dot product has Signedness 0, not si32
+// CHECK: DOT-08: the result of an unsigned dot product must have Signedness 0, not si32
 
 // -----
 
 %s = "test.op"() : () -> (vector<4xsi8>)
 %0 = spirv.UDot %s, %s : vector<4xsi8> -> i32
-// CHECK: DOT-08: the components of an unsigned dot product have Signedness 0, unlike vector<4xsi8>'s
+// CHECK: DOT-08: components of an unsigned dot product must have Signedness 0, unlike vector<4xsi8>
 
 // -----
 
 %s, %i = "test.op"() : () -> (vector<4xsi8>, i32)
 %0 = spirv.UDotAccSat %s, %s, %i : vector<4xsi8> -> i32
-// CHECK: DOT-08: the components of an unsigned dot product have Signedness 0
+// CHECK: DOT-08: components of an unsigned dot product must have Signedness 0

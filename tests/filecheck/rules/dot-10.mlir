@@ -24,28 +24,28 @@
 
 %v, %s = "test.op"() : () -> (vector<4xi8>, vector<4xsi8>)
 %0 = spirv.SUDot %v, %s : vector<4xi8>, vector<4xsi8> -> i32
-// CHECK: DOT-10: the components of Vector 2 have Signedness 0, not those of vector<4xsi8>; use signless or unsigned components there, or swap the operands
+// CHECK: DOT-10: the components of Vector 2 must have Signedness 0, unlike vector<4xsi8>; use signless or unsigned components, or swap the operands
 
 // -----
 
 %s = "test.op"() : () -> (vector<4xsi8>)
 %0 = spirv.SUDot %s, %s : vector<4xsi8> -> i32
-// CHECK: DOT-10: the components of Vector 2 have Signedness 0
+// CHECK: DOT-10: the components of Vector 2 must have Signedness 0
 
 // -----
 
 %v, %w = "test.op"() : () -> (vector<4xi8>, vector<4xi16>)
 %0 = spirv.SUDot %v, %w : vector<4xi8>, vector<4xi16> -> i32
-// CHECK: DOT-10: the vectors have equal length and component width, not vector<4xi8> and vector<4xi16>
+// CHECK: DOT-10: the vectors vector<4xi8> and vector<4xi16> must have equal length and component width
 
 // -----
 
 %v, %w, %i = "test.op"() : () -> (vector<4xi8>, vector<3xi8>, i32)
 %0 = spirv.SUDotAccSat %v, %w, %i : vector<4xi8>, vector<3xi8> -> i32
-// CHECK: DOT-10: the vectors have equal length and component width, not vector<4xi8> and vector<3xi8>
+// CHECK: DOT-10: the vectors vector<4xi8> and vector<3xi8> must have equal length and component width
 
 // -----
 
 %v, %i = "test.op"() : () -> (vector<4xi8>, i32)
 %0 = spirv.SUDot %v, %i : vector<4xi8>, i32 -> i32
-// CHECK: DOT-10: both operands are 32-bit scalars or both are vectors, not vector<4xi8> and i32
+// CHECK: DOT-10: operands must be two 32-bit scalars or two vectors, not vector<4xi8> and i32

@@ -13,25 +13,25 @@
 
 %i = "test.op"() : () -> (i32)
 %0 = spirv.SDot %i, %i : i32 -> i32
-// CHECK: DOT-11: scalar operands of type i32 do not say how they pack their components; add <PackedVectorFormat4x8Bit>
+// CHECK: DOT-11: scalar operands of type i32 need a Packed Vector Format; add <PackedVectorFormat4x8Bit>
 
 // -----
 
 %h = "test.op"() : () -> (i16)
 %0 = spirv.SDot %h, %h, <PackedVectorFormat4x8Bit> : i16 -> i32
-// CHECK: DOT-11: a scalar operand packs its components in a 32-bit integer, not i16
+// CHECK: DOT-11: a scalar operand must be a packed 32-bit integer, not i16
 
 // -----
 
 %l = "test.op"() : () -> (i64)
 %0 = spirv.UDot %l, %l, <PackedVectorFormat4x8Bit> : i64 -> i64
-// CHECK: DOT-11: a scalar operand packs its components in a 32-bit integer, not i64
+// CHECK: DOT-11: a scalar operand must be a packed 32-bit integer, not i64
 
 // -----
 
 %f = "test.op"() : () -> (vector<4xf32>)
 %0 = spirv.SDot %f, %f : vector<4xf32> -> i32
-// CHECK: DOT-11: an operand is a vector of integers or a packed 32-bit integer, not vector<4xf32>
+// CHECK: DOT-11: an operand must be a vector of integers or a packed 32-bit integer, not vector<4xf32>
 
 // -----
 

@@ -13,10 +13,10 @@
 
 %v, %i = "test.op"() : () -> (vector<4xi8>, i32)
 %0 = "spirv.SDotAccSat"(%v, %v, %i) : (vector<4xi8>, vector<4xi8>, i32) -> i64
-// CHECK: DOT-13: the accumulator has the type of the result i64, not i32; convert the accumulator
+// CHECK: DOT-13: the accumulator must have the type of the result i64, not i32; convert the accumulator
 
 // -----
 
 %v, %i = "test.op"() : () -> (vector<4xi8>, i32)
 %0 = "spirv.UDotAccSat"(%v, %v, %i) : (vector<4xi8>, vector<4xi8>, i32) -> ui32
-// CHECK: DOT-13: the accumulator has the type of the result ui32, not i32
+// CHECK: DOT-13: the accumulator must have the type of the result ui32, not i32

@@ -35,16 +35,16 @@
 
 %v, %d = "test.op"() : () -> (!spirv.array<4 x f32>, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : !spirv.array<4 x f32>, i32 -> !spirv.array<4 x f32>
-// CHECK: ROT-03: a scalar or vector of floats, integers or Booleans rotates, not !spirv.array<4 x f32>; rotate its components
+// CHECK: ROT-03: the value must be a scalar or vector of floats, integers or Booleans, not !spirv.array<4 x f32>; rotate its components
 
 // -----
 
 %v, %d = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: ROT-03: a scalar or vector of floats, integers or Booleans rotates, not !spirv.coopmatrix
+// CHECK: ROT-03: the value must be a scalar or vector of floats, integers or Booleans, not !spirv.coopmatrix
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i32 -> i32
-// CHECK: ROT-03: the result has the type of the value f32, not i32; convert the result afterwards
+// CHECK: ROT-03: the result must have the type of the value f32, not i32; convert the result afterwards

@@ -19,16 +19,16 @@
 
 %v, %d = "test.op"() : () -> (f32, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Device> %v, %d : f32, i32 -> f32
-// CHECK: ROT-04: the Execution scope is Workgroup or Subgroup, not Device; use <Subgroup>
+// CHECK: ROT-04: the Execution scope must be Workgroup or Subgroup, not Device; use <Subgroup>
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Invocation> %v, %d : f32, i32 -> f32
-// CHECK: ROT-04: the Execution scope is Workgroup or Subgroup, not Invocation; use <Subgroup>
+// CHECK: ROT-04: the Execution scope must be Workgroup or Subgroup, not Invocation; use <Subgroup>
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, i32)
 %0 = spirv.GroupNonUniformRotateKHR <CrossDevice> %v, %d : f32, i32 -> f32
-// CHECK: ROT-04: the Execution scope is Workgroup or Subgroup, not CrossDevice; use <Subgroup>
+// CHECK: ROT-04: the Execution scope must be Workgroup or Subgroup, not CrossDevice; use <Subgroup>

@@ -27,29 +27,29 @@
 
 %v, %d = "test.op"() : () -> (f32, si32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, si32 -> f32
-// CHECK: ROT-05: Delta is an integer scalar of Signedness 0, not si32; use a signless or unsigned integer
+// CHECK: ROT-05: Delta must be an integer scalar of Signedness 0, not si32; use a signless or unsigned integer
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, f32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, f32 -> f32
-// CHECK: ROT-05: Delta is an integer scalar of Signedness 0, not f32
+// CHECK: ROT-05: Delta must be an integer scalar of Signedness 0, not f32
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, vector<2xi32>)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, vector<2xi32> -> f32
-// CHECK: ROT-05: Delta is an integer scalar of Signedness 0, not vector<2xi32>
+// CHECK: ROT-05: Delta must be an integer scalar of Signedness 0, not vector<2xi32>
 
 // -----
 
 %v, %d = "test.op"() : () -> (f32, i1)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d : f32, i1 -> f32
-// CHECK: ROT-05: Delta is an integer scalar of Signedness 0, not i1
+// CHECK: ROT-05: Delta must be an integer scalar of Signedness 0, not i1
 
 // -----
 
 %n = spirv.Constant 4 : si32
 %v, %d = "test.op"() : () -> (f32, i32)
 %0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v, %d, cluster_size(%n) : f32, i32, si32 -> f32
-// CHECK: ROT-05: ClusterSize is an integer scalar of Signedness 0, not si32
+// CHECK: ROT-05: ClusterSize must be an integer scalar of Signedness 0, not si32

@@ -25,7 +25,7 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 // -----
 
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
-  // CHECK: maps are for q, k, v, the result, and mask and sink if any
+  // CHECK: maps must have one map for each operand and the result
   %0 = schedule.attention %q, %k, %k into %e loops = [16, 24, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
   func.return
 }

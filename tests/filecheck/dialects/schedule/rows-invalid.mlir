@@ -20,10 +20,10 @@
 
 // -----
 
-// CHECK: bytes is 32: a load has at most 16
+// CHECK: bytes is 32, must be at most 16
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, bytes = 32, subgroups = [1, 1]>} : () -> ()
 
 // -----
 
-// CHECK: digits is 1: 0, 2 or 3 are possible
+// CHECK: digits is 1, must be 0, 2 or 3
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, digits = 1, subgroups = [1, 1]>} : () -> ()

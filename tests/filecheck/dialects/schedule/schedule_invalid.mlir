@@ -63,7 +63,7 @@ func.func @view(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: a flat view of memref<4x6xf16> has one dimension, not memref<4x6xf16>
+// CHECK: a flat view must have one dimension, not memref<4x6xf16>
 func.func @view(%m: memref<4x6xf16>) {
   %v = schedule.flat_view %m : memref<4x6xf16> to memref<4x6xf16>
   return
@@ -79,7 +79,7 @@ func.func @padded(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: fill is a i16, but the elements of memref<4xi8> are not
+// CHECK: fill has type i16, but must have the element type of memref<4xi8>
 func.func @padded(%m: memref<4xi8>) {
   %v = schedule.padded_view %m low = [1] high = [0] fill = 3 : i16 : memref<4xi8> to memref<5xi8>
   return
@@ -87,7 +87,7 @@ func.func @padded(%m: memref<4xi8>) {
 
 // -----
 
-// CHECK: low and high need a number for each dimension of memref<4x6xf16>
+// CHECK: low and high must have a number for each dimension of memref<4x6xf16>
 func.func @padded(%m: memref<4x6xf16>) {
   %v = schedule.padded_view %m low = [1] high = [0, 2] : memref<4x6xf16> to memref<5x8xf16>
   return
@@ -103,7 +103,7 @@ func.func @padded(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: 1 indices for a memref of 2 dimensions
+// CHECK: 1 indices are given for the 2 dimensions
 func.func @indices(%m: memref<4x6xf16, #spirv.storage_class<Workgroup>>, %i: index) {
   %p = schedule.element_ptr %m[%i] : memref<4x6xf16, #spirv.storage_class<Workgroup>> -> !spirv.ptr<f16, Workgroup>
   return

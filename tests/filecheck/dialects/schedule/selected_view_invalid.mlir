@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: parts of tensor<8x64xi8> at tensor<5xi32> are not tensor<5x32xi8>
+// CHECK: the view of tensor<8x64xi8> at tensor<5xi32> cannot have type tensor<5x32xi8>
 func.func @sizes(%w: tensor<8x64xi8>, %n: tensor<5xi32>) {
   %s = schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xi32> to tensor<5x32xi8>
   func.return
@@ -8,7 +8,7 @@ func.func @sizes(%w: tensor<8x64xi8>, %n: tensor<5xi32>) {
 
 // -----
 
-// CHECK: numbers are a row of integers, not tensor<5x1xi32>
+// CHECK: the selected numbers must be one dimension of integers, not tensor<5x1xi32>
 func.func @numbers(%w: tensor<8x64xi8>, %n: tensor<5x1xi32>) {
   %s = schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5x1xi32> to tensor<5x64xi8>
   func.return

@@ -1,14 +1,14 @@
 // RUN: xdsl-opt %s --verify-diagnostics --split-input-file | filecheck %s
 
 spirv.func @f() "None" {
-  // CHECK: within one construct, branch to its block
+  // CHECK: use spirv.Branch inside a single construct
   spirv.mlir.break 0
 }
 
 // -----
 
 spirv.func @f() "None" {
-  // CHECK: spirv.mlir.break leaves more constructs than there are around it
+  // CHECK: spirv.mlir.break leaves more constructs than surround it
   spirv.mlir.break 1
 }
 

@@ -14,7 +14,7 @@ spirv.func @f() "None" {
   %0 = "spirv.Constant"() <{value = "text"}> : () -> f32
   spirv.Return
 }
-// CHECK: Operation does not verify: "text" cannot be a constant's value: write a number, a dense literal or an array
+// CHECK: Operation does not verify: "text" cannot be a constant: write a number, a dense literal or an array
 
 // -----
 
@@ -68,7 +68,7 @@ spirv.func @f() "None" {
   %0 = spirv.Constant dense<1> : i32
   spirv.Return
 }
-// CHECK: a dense value is for a vector, a tensor or a cooperative matrix, not for i32
+// CHECK: a dense value must have a vector, tensor or cooperative matrix type, not i32
 
 // -----
 
@@ -113,7 +113,7 @@ spirv.func @f() "None" {
   %0 = spirv.Constant dense<[1, 2]> : !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc>
   spirv.Return
 }
-// CHECK: CM-08: a constant cooperative matrix has one value for all its components; write dense<0.0>, say
+// CHECK: CM-08: a constant cooperative matrix must have a single value for all components; write dense<0.0>, say
 
 // -----
 
@@ -127,7 +127,7 @@ spirv.SpecConstant @c = "text"
 spirv.module Logical Vulkan {
   spirv.SpecConstantComposite @v (@x, @x) : vector<2xf32>
 }
-// CHECK: Operation does not verify: @x is not a specialization constant of the module: declare spirv.SpecConstant @x beside it
+@x is not a specialization constant of the module: declare spirv.SpecConstant @x
 
 // -----
 
@@ -154,7 +154,7 @@ spirv.module Logical Vulkan {
   spirv.SpecConstant @x = 1 : i32
   spirv.SpecConstantComposite @v (@x, @x) : !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc>
 }
-// CHECK: Operation does not verify: CM-08: !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc> is made from exactly one constituent, not 2
+// CHECK: Operation does not verify: CM-08: !spirv.coopmatrix<8x8xi32, Subgroup, MatrixAcc> must have exactly one constituent, not 2
 
 // -----
 
@@ -165,7 +165,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: Operation does not verify: @x is not a specialization constant of the module: declare spirv.SpecConstant @x beside it
+@x is not a specialization constant of the module: declare spirv.SpecConstant @x
 
 // -----
 

@@ -51,7 +51,7 @@ spirv.func @f(%c: i1) "None" {
 ^bb:
   spirv.Return
 }
-// CHECK: Operation does not verify: branch weights are two numbers, of which at least one is above 0, not [0, 0]
+// CHECK: Operation does not verify: branch weights must be two numbers that are not both 0, not [0, 0]
 
 // -----
 
@@ -61,7 +61,7 @@ spirv.func @f(%n: i32) "None" {
 ^bb:
   spirv.Return
 }
-// CHECK: Operation does not verify: a switch names a literal twice
+// CHECK: Operation does not verify: two cases of a switch have the same literal
 
 // -----
 
@@ -129,7 +129,7 @@ spirv.func @f(%c: i1) "None" {
   }
   spirv.Return
 }
-// CHECK: Operation does not verify: the merge block of a spirv.mlir.selection must hold spirv.mlir.merge only: put other operations behind the construct
+// CHECK: Operation does not verify: the merge block of a spirv.mlir.selection must only contain spirv.mlir.merge: move other operations after the construct
 
 // -----
 
@@ -157,7 +157,7 @@ spirv.func @f(%c: i1) "None" {
   }
   spirv.Return
 }
-// CHECK: Operation does not verify: spirv.mlir.selection has results (i32), but its spirv.mlir.merge gives (i1)
+// CHECK: Operation does not verify: spirv.mlir.selection has results (i32), but its spirv.mlir.merge has operands (i1)
 
 // -----
 
@@ -232,7 +232,7 @@ spirv.func @f(%c: i1) "None" {
   }
   spirv.Return
 }
-// CHECK: Operation does not verify: the last block but one is the continue target: it must branch to the header
+// CHECK: Operation does not verify: the next to last block is the continue target and must branch to the header
 
 // -----
 
@@ -269,7 +269,7 @@ spirv.func @f(%c: i1) "None" {
 spirv.func @f() -> i32 "None" {
   spirv.Return
 }
-// CHECK: Operation does not verify: the function gives i32: return it with spirv.ReturnValue
+// CHECK: Operation does not verify: the function returns i32: use spirv.ReturnValue
 
 // -----
 
@@ -277,7 +277,7 @@ spirv.func @f() -> i32 "None" {
 spirv.func @f(%x: f32) -> i32 "None" {
   spirv.ReturnValue %x : f32
 }
-// CHECK: Operation does not verify: the function gives i32, not f32
+// CHECK: Operation does not verify: the function returns i32, not f32
 
 // -----
 
@@ -285,7 +285,7 @@ spirv.func @f(%x: f32) -> i32 "None" {
 spirv.func @f(%x: f32) "None" {
   spirv.ReturnValue %x : f32
 }
-// CHECK: Operation does not verify: the function gives nothing, not f32
+// CHECK: Operation does not verify: the function returns no value, not f32
 
 // -----
 

@@ -9,7 +9,7 @@
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, !spirv.ptr<f32, StorageBuffer>)
 %0 = spirv.PtrEqual %a, %b : !spirv.ptr<i32, StorageBuffer>, !spirv.ptr<f32, StorageBuffer>
-// CHECK: spirv.PtrEqual takes pointers of one type, not !spirv.ptr<i32, StorageBuffer> and !spirv.ptr<f32, StorageBuffer>
+// CHECK: spirv.PtrEqual takes pointers of equal types, not !spirv.ptr<i32, StorageBuffer> and !spirv.ptr<f32, StorageBuffer>
 
 // -----
 
@@ -27,25 +27,25 @@
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer>)
 %0 = spirv.PtrDiff %a, %b : !spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer> -> f32
-// CHECK: spirv.PtrDiff gives an integer scalar, not f32
+// CHECK: spirv.PtrDiff returns an integer scalar, not f32
 
 // -----
 
 %a, %b, %c = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer>, f32)
 spirv.CopyMemorySized %a, %b, %c : !spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer>, f32
-// CHECK: spirv.CopyMemorySized: the size is an integer, not f32
+// CHECK: spirv.CopyMemorySized: the size must be an integer, not f32
 
 // -----
 
 %a, %b, %c, %d = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, i32, i64, i32)
 %0 = spirv.NV.RawAccessChain %a[%b, %c, %d] : !spirv.ptr<i32, StorageBuffer>, i32, i64, i32 -> !spirv.ptr<i32, StorageBuffer>
-// CHECK: spirv.NV.RawAccessChain counts in 32-bit integers, not i64
+// CHECK: spirv.NV.RawAccessChain takes 32-bit integers, not i64
 
 // -----
 
 %a, %b, %c, %d = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, i32, i32, i32)
 %0 = spirv.NV.RawAccessChain %a[%b, %c, %d] : !spirv.ptr<i32, StorageBuffer>, i32, i32, i32 -> !spirv.ptr<i32, Workgroup>
-// CHECK: spirv.NV.RawAccessChain stays in one storage class, not !spirv.ptr<i32, StorageBuffer> to !spirv.ptr<i32, Workgroup>
+// CHECK: spirv.NV.RawAccessChain cannot change the storage class: !spirv.ptr<i32, StorageBuffer> to !spirv.ptr<i32, Workgroup>
 
 // -----
 
@@ -63,36 +63,36 @@ spirv.CopyMemory %a, %b : !spirv.untyped_ptr<StorageBuffer>, !spirv.untyped_ptr<
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<StorageBuffer>, i32)
 %0 = spirv.KHR.UntypedAccessChain f32, %a[%b] : !spirv.untyped_ptr<StorageBuffer>, i32 -> !spirv.untyped_ptr<StorageBuffer>
-// CHECK: f32 is not a composite: there are more indexes than it has levels
+// CHECK: f32 is not a composite, so no index can follow
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<StorageBuffer>, i32)
 %0 = spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %a[%b] : !spirv.untyped_ptr<StorageBuffer>, i32 -> !spirv.untyped_ptr<Workgroup>
-// CHECK: spirv.KHR.UntypedAccessChain stays in one storage class, not !spirv.untyped_ptr<StorageBuffer> to !spirv.untyped_ptr<Workgroup>
+// CHECK: spirv.KHR.UntypedAccessChain cannot change the storage class: !spirv.untyped_ptr<StorageBuffer> to !spirv.untyped_ptr<Workgroup>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.untyped_ptr<StorageBuffer>)
 %0 = spirv.KHR.UntypedArrayLength !spirv.struct<(f32)>, %a[0] : !spirv.untyped_ptr<StorageBuffer> -> i32
-// CHECK: member 0 of !spirv.struct<(f32)> is not a runtime array at the struct's end
+// CHECK: member 0 of !spirv.struct<(f32)> is not a runtime array that ends the struct
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<StorageBuffer>, i32)
 spirv.KHR.UntypedPrefetch %a, %b : !spirv.untyped_ptr<StorageBuffer>, i32
-// CHECK: spirv.KHR.UntypedPrefetch is for CrossWorkgroup memory, not !spirv.untyped_ptr<StorageBuffer>
+// CHECK: spirv.KHR.UntypedPrefetch requires a pointer to CrossWorkgroup memory, not !spirv.untyped_ptr<StorageBuffer>
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<CrossWorkgroup>, i32)
 spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup>, i32
-// CHECK: spirv.KHR.UntypedPrefetch: hints are given in order: locality needs rw, cache_type needs both
+// CHECK: spirv.KHR.UntypedPrefetch: locality requires the hint rw, cache_type both hints
 
 // -----
 
 %0 = spirv.KHR.UntypedVariable i32 : !spirv.untyped_ptr<Workgroup>
-// CHECK: spirv.KHR.UntypedVariable is for the storage class Function: declare a spirv.KHR.UntypedGlobalVariable for Workgroup
+// CHECK: spirv.KHR.UntypedVariable requires the storage class Function: use a spirv.KHR.UntypedGlobalVariable for Workgroup
 
 // -----
 
@@ -102,23 +102,23 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 // -----
 
 %0 = spirv.EXT.ConstantCompositeReplicate [1 : i32] : !spirv.struct<(i32, f32)>
-// CHECK: spirv.EXT.ConstantCompositeReplicate repeats one value, so the constituents of !spirv.struct<(i32, f32)> must be of one type
+// CHECK: spirv.EXT.ConstantCompositeReplicate repeats one value, so the constituents of !spirv.struct<(i32, f32)> must have equal types
 
 // -----
 
 %a = "test.op"() : () -> (i32)
 %0 = spirv.EXT.CompositeConstructReplicate %a : i32 -> vector<2xf32>
-// CHECK: vector<2xf32> is made of f32, not i32
+the constituents of // CHECK: vector<2xf32> must be f32, not i32
 
 // -----
 
 %0 = spirv.KHR.ConstantData [1, 2] : !spirv.array<3 x i32>
-// CHECK: !spirv.array<3 x i32> is 3 words, but 2 are given
+// CHECK: !spirv.array<3 x i32> needs 3 words, but 2 are given
 
 // -----
 
 %0 = spirv.KHR.ConstantData [1, 2] : !spirv.array<2 x f32>
-// CHECK: spirv.KHR.ConstantData gives an array of integers, not !spirv.array<2 x f32>
+// CHECK: spirv.KHR.ConstantData returns an array of integers, not !spirv.array<2 x f32>
 
 // -----
 
@@ -136,13 +136,13 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 
 %a = "test.op"() : () -> (bf16)
 %0 = spirv.KHR.Fma %a, %a, %a : bf16
-// CHECK: BF-09: there is no elementwise arithmetic on bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
+// CHECK: BF-09: elementwise arithmetic does not support bfloat16, as in bf16; convert to f32 with spirv.FConvert, compute, and convert back
 
 // -----
 
 %a, %b = "test.op"() : () -> (vector<4xi8>, i32)
 %0 = spirv.EXT.BitcastExtract %a[%b] : vector<4xi8>, i32 -> vector<2xf4E2M1FN>
-// CHECK: spirv.EXT.BitcastExtract keeps the number of components, not vector<4xi8> to vector<2xf4E2M1FN>
+// CHECK: spirv.EXT.BitcastExtract cannot change the number of components: vector<4xi8> to vector<2xf4E2M1FN>
 
 // -----
 
@@ -153,12 +153,12 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 // -----
 
 %0 = spirv.KHR.ReadClock <Subgroup> : i32
-// CHECK: spirv.KHR.ReadClock gives an unsigned i64 or vector<2xi32>, not i32
+// CHECK: spirv.KHR.ReadClock returns an unsigned i64 or vector<2xi32>, not i32
 
 // -----
 
 %0 = spirv.KHR.ReadClock <Workgroup> : i64
-// CHECK: spirv.KHR.ReadClock: the scope is Device or Subgroup, not Workgroup
+// CHECK: spirv.KHR.ReadClock: the scope must be Device or Subgroup, not Workgroup
 
 // -----
 
@@ -170,43 +170,43 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 
 %a = "test.op"() : () -> (i32)
 %0 = spirv.GroupIAdd <Workgroup> <ClusteredReduce> %a : i32
-// CHECK: spirv.GroupIAdd takes Reduce, InclusiveScan or ExclusiveScan, not ClusteredReduce
+// CHECK: spirv.GroupIAdd only allows Reduce, InclusiveScan and ExclusiveScan, not ClusteredReduce
 
 // -----
 
 %a = "test.op"() : () -> (i32)
 %0 = spirv.GroupIAdd <Device> <Reduce> %a : i32
-// CHECK: spirv.GroupIAdd: the execution scope is Workgroup or Subgroup, not Device
+// CHECK: spirv.GroupIAdd: the execution scope must be Workgroup or Subgroup, not Device
 
 // -----
 
 %a = "test.op"() : () -> (bf16)
 %0 = spirv.GroupFAdd <Workgroup> <Reduce> %a : bf16
-// CHECK: BF-09: no group operation takes bfloat16, as in bf16; bitcast it to i16 and back
+// CHECK: BF-09: group operations do not support bfloat16, as in bf16; bitcast the value to i16 and back
 
 // -----
 
 %a, %b = "test.op"() : () -> (f32, f32)
 %0 = spirv.GroupBroadcast <Workgroup> %a, %b : f32, f32
-// CHECK: spirv.GroupBroadcast: a local id is an integer, or two or three of them, not f32
+// CHECK: spirv.GroupBroadcast: a local id must have one to three integers, not f32
 
 // -----
 
 %a = "test.op"() : () -> (f32)
 %0 = spirv.NV.GroupNonUniformPartition %a : f32 -> vector<4xf32>
-// CHECK: spirv.NV.GroupNonUniformPartition: a ballot is vector<4xi32>, not vector<4xf32>
+// CHECK: spirv.NV.GroupNonUniformPartition: a ballot must be vector<4xi32>, not vector<4xf32>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.NV.CooperativeMatrixConvert %a : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>
-// CHECK: spirv.NV.CooperativeMatrixConvert keeps the component type, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>
+// CHECK: spirv.NV.CooperativeMatrixConvert cannot change the component type: !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixA>)
 %0 = spirv.NV.CooperativeMatrixConvert %a : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixA> to !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: spirv.NV.CooperativeMatrixConvert changes the use of an accumulator only, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixA> to !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
+// CHECK: spirv.NV.CooperativeMatrixConvert can only change the use of an accumulator, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixA> to !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
 
 // -----
 
@@ -218,37 +218,37 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.NV.CooperativeMatrixTranspose %a : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
-// CHECK: spirv.NV.CooperativeMatrixTranspose makes a MatrixB of an accumulator, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
+// CHECK: spirv.NV.CooperativeMatrixTranspose converts an accumulator to a MatrixB, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.NV.CooperativeMatrixReduce <Row> %a, @f : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
-// CHECK: spirv.NV.CooperativeMatrixReduce keeps the rows, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK: spirv.NV.CooperativeMatrixReduce cannot change the rows: !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.NV.CooperativeMatrixReduce <Row|2x2> %a, @f : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>
-// CHECK: spirv.NV.CooperativeMatrixReduce takes Row, Column, Row|Column or 2x2
+// CHECK: spirv.NV.CooperativeMatrixReduce needs the mask Row, Column, Row|Column or 2x2
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>, i32)
 %0 = spirv.EXT.CooperativeMatrixGetCoordinate %a, %b : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>, i32 -> vector<3xi32>
-// CHECK: spirv.EXT.CooperativeMatrixGetCoordinate gives two integers, not vector<3xi32>
+// CHECK: spirv.EXT.CooperativeMatrixGetCoordinate returns two integers, not vector<3xi32>
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.NV.tensor_layout<2, Undefined>, i32)
 %0 = spirv.NV.TensorLayoutSetDimension %a[%b] : !spirv.NV.tensor_layout<2, Undefined>, i32
-// CHECK: spirv.NV.TensorLayoutSetDimension takes 2 numbers here, not 1
+// CHECK: spirv.NV.TensorLayoutSetDimension takes 2 numbers, not 1
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.NV.tensor_layout<2, Undefined>, i32)
 %0 = spirv.NV.TensorLayoutSlice %a[%b, %b] : !spirv.NV.tensor_layout<2, Undefined>, i32, i32
-// CHECK: spirv.NV.TensorLayoutSlice takes 4 numbers here, not 2
+// CHECK: spirv.NV.TensorLayoutSlice takes 4 numbers, not 2
 
 // -----
 
@@ -260,18 +260,18 @@ spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup
 
 %a, %b = "test.op"() : () -> (!spirv.NV.tensor_layout<2, Undefined>, i32)
 %0 = spirv.NV.TensorLayoutSetClampValue %a, %b : !spirv.NV.tensor_layout<2, Undefined>, i32
-// CHECK: spirv.NV.TensorLayoutSetClampValue is for the clamp mode Constant, not for Undefined
+// CHECK: spirv.NV.TensorLayoutSetClampValue requires the clamp mode Constant, not Undefined
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.NV.tensor_view<2, false, 1, 0>, i32)
 %0 = spirv.NV.TensorViewSetDimension %a[%b, %b] : !spirv.NV.tensor_view<2, false, 1, 0>, i32, i32
-// CHECK: spirv.NV.TensorViewSetDimension is for a view that has dimensions, not !spirv.NV.tensor_view<2, false, 1, 0>
+// CHECK: spirv.NV.TensorViewSetDimension requires a view that has dimensions, not !spirv.NV.tensor_view<2, false, 1, 0>
 
 // -----
 
 %0 = spirv.NV.CreateTensorLayout : !spirv.NV.tensor_layout<6, Undefined>
-// CHECK: a tensor layout or view has 1 to 5 dimensions, not 6
+// CHECK: a tensor layout or view needs 1 to 5 dimensions, not 6
 
 // -----
 
@@ -300,19 +300,19 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopvec<16 x f16>, !spirv.ptr<i32, StorageBuffer>, i32)
 %0 = spirv.NV.CooperativeVectorMatrixMul %a, %b[%c] (input_interpretation = Float16NV, matrix_interpretation = Float16NV, m = 16, k = 16, memory_layout = RowMajorNV, transpose = false) stride %c : !spirv.coopvec<16 x f16>, !spirv.ptr<i32, StorageBuffer>, i32, i32 -> !spirv.coopvec<8 x f16>
-// CHECK: spirv.NV.CooperativeVectorMatrixMul gives one component for each of 16 rows, not !spirv.coopvec<8 x f16>
+// CHECK: spirv.NV.CooperativeVectorMatrixMul returns one component for each of 16 rows, not !spirv.coopvec<8 x f16>
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, i64)
 %0 = spirv.NV.CooperativeVectorLoad %a[%b] : !spirv.ptr<i32, StorageBuffer>, i64 -> !spirv.coopvec<16 x f16>
-// CHECK: spirv.NV.CooperativeVectorLoad: an offset is a 32-bit integer, not i64
+// CHECK: spirv.NV.CooperativeVectorLoad: an offset must be a 32-bit integer, not i64
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.NV.coopmatrix<16x8xf16, Subgroup>)
 %0 = spirv.NV.CooperativeMatrixMulAdd %a, %a, %a : !spirv.NV.coopmatrix<16x8xf16, Subgroup>, !spirv.NV.coopmatrix<16x8xf16, Subgroup> -> !spirv.NV.coopmatrix<16x8xf16, Subgroup>
-// CHECK: spirv.NV.CooperativeMatrixMulAdd multiplies MxK by KxN and adds MxN, of one scope, not !spirv.NV.coopmatrix<16x8xf16, Subgroup>, !spirv.NV.coopmatrix<16x8xf16, Subgroup>, !spirv.NV.coopmatrix<16x8xf16, Subgroup>
+// CHECK: spirv.NV.CooperativeMatrixMulAdd needs matrices MxK, KxN and MxN of one scope, not !spirv.NV.coopmatrix<16x8xf16, Subgroup>, !spirv.NV.coopmatrix<16x8xf16, Subgroup>, !spirv.NV.coopmatrix<16x8xf16, Subgroup>
 
 // -----
 
@@ -342,36 +342,36 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32>)
 %0 = spirv.ARM.TensorRead %a[%b], <OutOfBoundsValueARM> : !spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32> -> f32
-// CHECK: spirv.ARM.TensorRead: outside, available and visible each need their bit of the tensor operands: give both or neither
+// CHECK: spirv.ARM.TensorRead: each of outside, available and visible needs its bit of the tensor operands, and each bit needs its operand
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, i32)
 %0 = spirv.ARM.TensorQuerySize %a[%b] : !spirv.arm.tensor<?x?xf32>, i32 -> i32
-// CHECK: spirv.ARM.TensorQuerySize: the dimension comes from a constant instruction
+// CHECK: spirv.ARM.TensorQuerySize: the dimension must come from a constant instruction
 
 // -----
 
 %0 = spirv.Undef : !spirv.arm.tensor<?x4xf32>
-// CHECK: a tensor states all of its extents or none: write ? for each
+// CHECK: either all extents of a tensor must be known, or none: write ? for each
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.ptr<f32, Generic>)
 %0 = spirv.GenericCastToPtrExplicit %a : !spirv.ptr<f32, Generic> to !spirv.ptr<i32, CrossWorkgroup>
-// CHECK: spirv.GenericCastToPtrExplicit keeps the pointee: !spirv.ptr<f32, Generic> cannot be !spirv.ptr<i32, CrossWorkgroup>
+// CHECK: spirv.GenericCastToPtrExplicit cannot change the pointee type: !spirv.ptr<f32, Generic> to !spirv.ptr<i32, CrossWorkgroup>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>)
 spirv.LifetimeStart %a, 0 : !spirv.ptr<i32, StorageBuffer>
-// CHECK: spirv.LifetimeStart is for Function memory, not !spirv.ptr<i32, StorageBuffer>
+// CHECK: spirv.LifetimeStart requires a pointer to Function memory, not !spirv.ptr<i32, StorageBuffer>
 
 // -----
 
 %a = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>)
 spirv.AtomicFlagClear <Device> <Acquire> %a : !spirv.ptr<i32, StorageBuffer>
-// CHECK: spirv.AtomicFlagClear only releases, so it cannot acquire
+// CHECK: spirv.AtomicFlagClear cannot have the semantics Acquire or AcquireRelease
 
 // -----
 

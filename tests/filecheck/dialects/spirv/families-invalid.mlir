@@ -33,7 +33,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @conversion_of_shape(%a: vector<4xf32>) "None" {
-    // CHECK: spirv.ConvertFToS keeps the number of components, not vector<4xf32> to vector<3xi32>
+    // CHECK: spirv.ConvertFToS cannot change the number of components: vector<4xf32> to vector<3xi32>
     %0 = spirv.ConvertFToS %a : vector<4xf32> to vector<3xi32>
     spirv.Return
   }
@@ -43,7 +43,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @conversion_to_itself(%a: i32) "None" {
-    // CHECK: spirv.SConvert changes the component's width, i32 to i32 does not
+    // CHECK: spirv.SConvert must change the component's width, not i32 to i32
     %0 = spirv.SConvert %a : i32 to i32
     spirv.Return
   }
@@ -53,7 +53,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @bitcast_of_size(%a: i64) "None" {
-    // CHECK: spirv.Bitcast keeps the bits: i64 has 64, f32 has 32
+    // CHECK: spirv.Bitcast: i64 has 64 bits, but f32 has 32
     %0 = spirv.Bitcast %a : i64 to f32
     spirv.Return
   }
@@ -103,7 +103,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @shuffle_outside(%a: vector<2xf32>) "None" {
-    // CHECK: component 4 of 4
+    // CHECK: component 4 is not below 4
     %0 = spirv.VectorShuffle [0 : i32, 4 : i32] %a, %a : vector<2xf32>, vector<2xf32> -> vector<2xf32>
     spirv.Return
   }
@@ -113,7 +113,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @clustered_without_size(%a: f32) "None" {
-    // CHECK: ClusteredReduce needs a cluster_size and the others take none
+    // CHECK: ClusteredReduce needs a cluster_size, and no other operation has one
     %0 = spirv.GroupNonUniformFAdd <Subgroup> <ClusteredReduce> %a : f32 -> f32
     spirv.Return
   }
@@ -123,7 +123,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @vote_of_the_device(%a: i1) "None" {
-    // CHECK: the execution scope is Workgroup or Subgroup, not Device
+    // CHECK: the execution scope must be Workgroup or Subgroup, not Device
     %0 = spirv.GroupNonUniformAll <Device> %a : i1
     spirv.Return
   }
@@ -133,7 +133,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @atomic_of_floats(%p: !spirv.ptr<f32, StorageBuffer>, %v: f32) "None" {
-    // CHECK: spirv.AtomicIAdd works on integer scalars, not through !spirv.ptr<f32, StorageBuffer>
+    // CHECK: spirv.AtomicIAdd needs a pointer to integer scalars, not !spirv.ptr<f32, StorageBuffer>
     %0 = spirv.AtomicIAdd <Device> <None> %p, %v : !spirv.ptr<f32, StorageBuffer>
     spirv.Return
   }

@@ -6,4 +6,4 @@ spirv.GlobalVariable @f : !spirv.ptr<!spirv.image<f32, 4D, NoDepth, NonArrayed, 
 // -----
 
 spirv.GlobalVariable @f : !spirv.ptr<!spirv.sampled_image<f32>, UniformConstant>
-// CHECK: a sampled image has an image type, not f32
+// CHECK: a sampled image must have an image type, not f32

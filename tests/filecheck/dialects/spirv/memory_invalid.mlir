@@ -5,7 +5,7 @@ spirv.func @f() "None" {
   %0 = spirv.Variable : !spirv.ptr<f32, Private>
   spirv.Return
 }
-// CHECK: Operation does not verify: spirv.Variable is for the storage class Function: declare a spirv.GlobalVariable for Private
+// CHECK: Operation does not verify: spirv.Variable requires the storage class Function: use a spirv.GlobalVariable for Private
 
 // -----
 
@@ -33,7 +33,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = "spirv.Load"(%p) : (!spirv.ptr<f32, StorageBuffer>) -> i32
   spirv.Return
 }
-// CHECK: Operation does not verify: a load through a pointer to f32 cannot give i32
+// CHECK: Operation does not verify: a load through a pointer to f32 cannot return i32
 
 // -----
 
@@ -105,7 +105,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = spirv.Load "StorageBuffer" %p ["MakePointerAvailable|NonPrivatePointer", scope(<Workgroup>)] : f32
   spirv.Return
 }
-// CHECK: Operation does not verify: MakePointerAvailable is not for a load: remove it
+// CHECK: Operation does not verify: MakePointerAvailable is not allowed for a load: remove MakePointerAvailable
 
 // -----
 
@@ -114,7 +114,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>, %x: f32) "None" {
   spirv.Store "StorageBuffer" %p, %x ["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)] : f32
   spirv.Return
 }
-// CHECK: Operation does not verify: MakePointerVisible is not for a store: remove it
+// CHECK: Operation does not verify: MakePointerVisible is not allowed for a store: remove MakePointerVisible
 
 // -----
 
@@ -177,7 +177,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
   %0 = spirv.AccessChain %p[%i, %i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32, i32 -> !spirv.ptr<f32, StorageBuffer>
   spirv.Return
 }
-// CHECK: Operation does not verify: f32 is not a composite: there are more indexes than it has levels
+// CHECK: Operation does not verify: f32 is not a composite, so no index can follow
 
 // -----
 
@@ -215,4 +215,4 @@ spirv.func @f(%p: !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer>) "None" {
   %0 = spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer> -> i32
   spirv.Return
 }
-// CHECK: Operation does not verify: member 1 of !spirv.struct<(i32, f32)> is not a runtime array at the struct's end
+// CHECK: Operation does not verify: member 1 of !spirv.struct<(i32, f32)> is not a runtime array that ends the struct

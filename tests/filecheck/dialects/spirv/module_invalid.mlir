@@ -64,7 +64,7 @@ spirv.module Logical Vulkan {
 spirv.func @f() -> (f32, f32) "None" {
   spirv.Unreachable
 }
-// CHECK: Operation does not verify: a SPIR-V function gives at most one value: give several as a spirv.struct
+// CHECK: Operation does not verify: a SPIR-V function returns at most one value: return several as a spirv.struct
 
 // -----
 
@@ -72,7 +72,7 @@ spirv.func @f() -> (f32, f32) "None" {
 spirv.module Logical Vulkan {
   spirv.func @f(i32) "None"
 }
-// CHECK: Operation does not verify: a function without a body comes from another module: name it in linkage_attributes, or give it a body
+// CHECK: Operation does not verify: a function without a body must be imported: add linkage_attributes, or a body
 
 // -----
 
@@ -88,7 +88,7 @@ spirv.func @f() "Quick" {
 spirv.func @f(%a: i32, f32) "None" {
   spirv.Return
 }
-// CHECK: name all arguments of a function, or none
+// CHECK: either all arguments of a function must have names, or none
 
 // -----
 
@@ -119,7 +119,7 @@ spirv.module Logical Vulkan {
   }
   spirv.EntryPoint "GLCompute" @main
 }
-// CHECK: Operation does not verify: the entry point @main must take and give nothing: use global variables for its inputs and outputs
+// CHECK: Operation does not verify: the entry point @main must have no arguments and results: use global variables
 
 // -----
 
@@ -150,7 +150,7 @@ spirv.module Logical Vulkan {
   }
   spirv.ExecutionMode @main "LocalSize", 8
 }
-// CHECK: Operation does not verify: LocalSize has 3 numbers (x, y, z), not 1: write 1 for an unused dimension
+// CHECK: Operation does not verify: LocalSize needs 3 numbers (x, y, z), not 1: write 1 for an unused dimension
 
 // -----
 
@@ -176,7 +176,7 @@ spirv.GlobalVariable @v built_in("LocalWeather") : !spirv.ptr<f32, Input>
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @v initializer(@c) : !spirv.ptr<f32, Private>
 }
-// CHECK: Operation does not verify: the initializer @c must be a specialization constant or another global variable of the module
+// CHECK: Operation does not verify: the initializer @c must be a specialization constant or global variable
 
 // -----
 

@@ -2,7 +2,7 @@
 
 // Offsets of some members.
 func.func private @f(!spirv.struct<(f32 [0], i32 [NonWritable])>)
-// CHECK: give an offset for every member of the struct, or for none
+// CHECK: either all members of a struct must have an offset, or none
 
 // -----
 
@@ -32,7 +32,7 @@ func.func private @f(!spirv.array<0 x f32>)
 
 // A matrix of one column.
 func.func private @f(!spirv.matrix<1 x vector<4xf32>>)
-// CHECK: a matrix has 2 to 4 columns, not 1
+// CHECK: a matrix must have 2 to 4 columns, not 1
 
 // -----
 
@@ -40,7 +40,7 @@ func.func private @f(!spirv.matrix<1 x vector<4xf32>>)
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @v : !spirv.ptr<!spirv.array<@n x f32>, Workgroup>
 }
-// CHECK: Operation does not verify: @n is not a specialization constant of the module: declare spirv.SpecConstant @n beside it
+@n is not a specialization constant of the module: declare spirv.SpecConstant @n
 
 // -----
 
@@ -49,7 +49,7 @@ spirv.module Logical Vulkan {
   spirv.SpecConstant @n = 1.0 : f32
   spirv.GlobalVariable @v : !spirv.ptr<!spirv.array<@n x f32>, Workgroup>
 }
-// CHECK: Operation does not verify: @n decides an array's length: it must be an integer, not f32
+// CHECK: Operation does not verify: @n is an array's length and must be an integer, not f32
 
 // -----
 
@@ -61,7 +61,7 @@ spirv.module Logical Vulkan {
 
 // An extension that is none.
 "test.op"() {a = #spirv.ext<GL_EXT_bfloat16>} : () -> ()
-// CHECK: 'GL_EXT_bfloat16' is not an extension's name: those begin with SPV_
+// CHECK: 'GL_EXT_bfloat16' is not an extension's name, which must begin with SPV_
 
 // -----
 

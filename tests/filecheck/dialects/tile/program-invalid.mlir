@@ -1,13 +1,13 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: argument 0 is a tensor<4xf32>: give a view or a number
+// CHECK: argument 0 must be a view or a number, not tensor<4xf32>
 tile.program @f {
 ^bb0(%x: tensor<4xf32>):
 }
 
 // -----
 
-// CHECK: a program has at most one tile.place, which gives the sizes of the grid
+// CHECK: a program must have at most one tile.place, which determines the grid
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [0] : !tile.view<?xf32> -> index
@@ -16,7 +16,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: axes (2,) do not fit: give one to three different axes of the 1-D view, with a tile size for each
+// CHECK: axes (2,) must be one to three different axes of the 1-D view, with a tile size for each
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [2] : !tile.view<?xf32> -> index
@@ -32,7 +32,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: group = 0 must be above 0, and is for two axes, not 2
+// CHECK: group = 0 must be above 0, and needs two axes, not 2
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>):
   %i, %j = tile.place %x tile [4, 4] axes [0, 1] group 0 : !tile.view<?x?xf32> -> index, index
@@ -40,7 +40,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: group = 2 must be above 0, and is for two axes, not 1
+// CHECK: group = 2 must be above 0, and needs two axes, not 1
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [0] group 2 : !tile.view<?xf32> -> index
@@ -48,7 +48,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: there is no axis 1
+// CHECK: the view has no axis 1
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %n = tile.size %x 1 : !tile.view<?xf32>
@@ -56,7 +56,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a 2-D view takes 2 sizes and strides, not (1, 2)
+// CHECK: a 2-D view needs 2 sizes and strides, not (1, 2)
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %n: index):
   %v = tile.view_of %x[%n] sizes [%n] strides [%n, %n] : !tile.view<?xf32> -> !tile.view<?x?xf32>
@@ -64,7 +64,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: f32 and f16 have elements of two types
+// CHECK: f32 and f16 have different element types
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %n: index):
   %v = tile.view_of %x[%n] sizes [%n] strides [%n] : !tile.view<?xf32> -> !tile.view<?xf16>
@@ -72,7 +72,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a 2-D view takes 2 indices, not 1
+// CHECK: a 2-D view needs 2 indices, not 1
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?x?xf32> -> !tile.tile<4xf32>
@@ -80,7 +80,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a !tile.view<?xf32> has fewer axes than !tile.tile<4x4xf32>
+// CHECK: !tile.view<?xf32> has fewer axes than !tile.tile<4x4xf32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4x4xf32>
@@ -88,7 +88,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a !tile.view<?xf32> and !tile.tile<4xf16> have elements of two types
+// CHECK: !tile.view<?xf32> and !tile.tile<4xf16> have different element types
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4xf16>
@@ -96,7 +96,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: f16 and f32 have elements of two types
+// CHECK: f16 and f32 have different element types
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] outside 0.0 : f16 : !tile.view<?xf32> -> !tile.tile<4xf32>
@@ -104,7 +104,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: `outside` and `any` exclude each other
+// CHECK: `outside` and `any` cannot be given together
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] outside 0.0 : f32 any : !tile.view<?xf32> -> !tile.tile<4xf32>
@@ -112,7 +112,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.view<?x?xf32> is not a row: flatten it by tile.view_of
+// CHECK: !tile.view<?x?xf32> has more than one dimension: flatten it by tile.view_of
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>):
   %r = tile.range : !tile.tile<4xi32>
@@ -121,7 +121,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: the element numbers of !tile.tile<4xf32> are a tile of i32 of its shape, not !tile.tile<8xi32>
+// CHECK: the indices for !tile.tile<4xf32> must be a tile of i32 of its shape, not !tile.tile<8xi32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<8xi32>
@@ -130,7 +130,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a mask of !tile.tile<4xf32> is a tile of i1 of its shape, not !tile.tile<4xi32>
+// CHECK: the mask for !tile.tile<4xf32> must be a tile of i1 of its shape, not !tile.tile<4xi32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<4xi32>
@@ -139,7 +139,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: the number is of another type
+// CHECK: the number must have the tile's element type
 tile.program @f {
 ^bb0(%x: f32):
   %t = tile.full %x : f32 -> !tile.tile<4xf16>
@@ -147,14 +147,14 @@ tile.program @f {
 
 // -----
 
-// CHECK: a range is a row of i32, not !tile.tile<4xi16>
+// CHECK: a range must have one axis of i32, not !tile.tile<4xi16>
 tile.program @f {
   %t = tile.range : !tile.tile<4xi16>
 }
 
 // -----
 
-// CHECK: !tile.tile<4xi32> and !tile.tile<8xi32> differ in shape: a map takes tiles of one shape
+// CHECK: !tile.tile<4xi32> and !tile.tile<8xi32> have different shapes: a map needs tiles of one shape
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<8xi32> {
@@ -223,7 +223,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4x4xf32> and !tile.tile<4x4xf16> have elements of two types
+// CHECK: !tile.tile<4x4xf32> and !tile.tile<4x4xf16> have different element types
 tile.program @f {
 ^bb0(%x: f32, %y: f16):
   %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
@@ -265,7 +265,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32> does not become !tile.tile<8xi32>
+// CHECK: !tile.tile<4xi32> cannot become !tile.tile<8xi32>
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.broadcast %a : !tile.tile<4xi32> -> !tile.tile<8xi32>
@@ -273,7 +273,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32> does not become !tile.tile<8x1xi32>
+// CHECK: !tile.tile<4xi32> cannot become !tile.tile<8x1xi32>
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.reshape %a : !tile.tile<4xi32> -> !tile.tile<8x1xi32>
@@ -281,7 +281,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4x8xf32> does not become !tile.tile<4x8xf32>
+// CHECK: !tile.tile<4x8xf32> cannot become !tile.tile<4x8xf32>
 tile.program @f {
 ^bb0(%x: f32):
   %a = tile.full %x : f32 -> !tile.tile<4x8xf32>
@@ -290,7 +290,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a tile's sizes are known and above 0
+// CHECK: a tile's sizes must be known and above 0
 tile.program @f {
   %t = tile.range : !tile.tile<?xi32>
 }
