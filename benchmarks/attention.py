@@ -128,7 +128,7 @@ def _numpy(value: Any) -> Any:
 
 
 def within(case: AttentionWorkload, result: Any, inputs: dict[str, Any]) -> tuple[bool, float]:
-    """Returns whether all elements are within the bound, and the largest error / bound."""
+    """Returns True if all elements are within the bound, and the largest error / bound."""
     exact, absolute, off = reference(case, inputs)
     relative = np.expm1(2 * off) + U[case.type] + 2 * (case.n + 16) * U["f32"]
     if CUDA:

@@ -63,7 +63,7 @@ class Product:
     count: int = 1
     is_weight: bool = True
     apart: str = ""
-    """Suffix of the name that tells the case from others with equal sizes and types."""
+    """Suffix of the name that distinguishes cases with equal sizes and types."""
 
     def __str__(self) -> str:
         stored = f" as {self.stored}" if self.stored != self.case.types[2] else ""

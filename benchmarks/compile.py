@@ -74,7 +74,7 @@ def main() -> int:
     arguments = parser.parse_args()
     iree = shutil.which(arguments.iree)
     if iree is None:
-        sys.exit(f"error: there is no {arguments.iree}; run `make bench`")
+        sys.exit(f"error: {arguments.iree} does not exist; run `make bench`")
     ours = Path(sys.executable).parent / "xdsl-spirv"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

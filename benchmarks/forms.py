@@ -298,7 +298,7 @@ def main() -> int:
     if not arguments.no_device and DRIVER not in os.environ:
         run = ROOT / ".lavapipe" / "run"
         if not run.exists():
-            sys.exit(f"error: there is no {run}; run `make lavapipe`")
+            sys.exit(f"error: {run} does not exist; run `make lavapipe`")
         os.environ[DRIVER] = "1"
         return subprocess.run([run, sys.executable, *sys.argv], check=False).returncode
     result: dict[str, Any] = {

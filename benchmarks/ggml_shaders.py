@@ -75,7 +75,7 @@ def chosen(modules: Modules, only: str, *, every: bool) -> dict[str, list[Case]]
     taken: dict[tuple[str, ...], str] = {}
     for case in cases():
         if case.module not in modules:
-            raise SystemExit(f"ggml does not build {case.module}: another version of it?")
+            raise SystemExit(f"ggml does not build {case.module}: use the version that docs/ggml.md names")
         first = taken.setdefault(kind(modules[case.module]), case.module)
         if (every or first == case.module) and re.search(only, case.module):
             wanted.setdefault(case.module, []).append(case)
@@ -171,7 +171,7 @@ def racing(modules: Modules, name: str) -> bytes:
 
 
 def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Counts launches and modules, and those with findings."""
+    """Counts launches and modules, and launches and modules with findings."""
     table = list(facts)
     names = {row["module"] for row in table}
     bad = {row["module"] for row in table if not row["executed"] or not row["equal"]}

@@ -134,7 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args(arguments)
     if options.converter and not (find_spec("torch_mlir") and find_spec("model_converter")):
-        parser.error("--converter: pip install --no-deps torch-mlir ai-ml-sdk-model-converter")
+        parser.error(
+            "--converter needs packages: pip install --no-deps torch-mlir ai-ml-sdk-model-converter"
+        )
     rows: list[dict[str, Any]] = []
     for model in MODELS[:6]:
         if options.only and model.name not in options.only.split(","):

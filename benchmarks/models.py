@@ -260,7 +260,7 @@ def one_case(case: str, options: Any) -> int:
 
 
 def cases(options: Any) -> list[str]:
-    """Returns the requested cases that can run. Prints the others with the reason."""
+    """Returns the requested cases that can run. Prints the reason for each other case."""
     wanted = set(options.only.split(",")) if options.only else None
     names: list[str] = []
     for model in MODELS:

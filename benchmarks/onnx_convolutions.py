@@ -38,7 +38,7 @@ Shape = tuple[int, ...]
 
 
 class Weights:
-    """Random weights that keep activations alive, the same in every process."""
+    """Random weights that keep activations finite and nonzero. They are equal in every process."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(7)
@@ -154,7 +154,7 @@ def convolve_between(
 
 
 def row(b: Any, x: Any) -> Any:
-    """20 convolutions of 3 x 3, one after the other."""
+    """Applies 20 convolutions of 3 x 3 in sequence."""
     for _ in range(20):
         x = b.relu(b.conv(x, 256, 256, 3, 1, 1, 1, 1, False))
     return x

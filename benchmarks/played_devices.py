@@ -84,7 +84,7 @@ def workers(count: int, cores: int) -> Generator[Cluster]:
 
 
 def search(engine: Cluster, number: int, candidates: int) -> list[tuple[str, list[float]]]:
-    """Compiles and measures the default, then the others. Returns device and times of each."""
+    """Compiles and measures the default, then further candidates. Returns device and times."""
     generator = random.Random(number)
     near = f"contraction {number}"
 

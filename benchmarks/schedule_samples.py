@@ -35,7 +35,7 @@ from xdsl_spirv.runtime.vulkan.programs import bytes_of, work_of
 from xdsl_spirv.targets import load
 
 LIKELY, OTHERS = 12, 6
-"""Number of schedules with the least estimates, and of random others, for each contraction."""
+"""Number of schedules with the least estimates, and of random ones, for each contraction."""
 FAR = 3.0
 """Schedules with estimates above this multiple of the least one are not sampled."""
 WARM_UP = 0.01

@@ -94,7 +94,7 @@ def _jobs(arguments: argparse.Namespace, on_device: str, needs: str) -> Iterator
 
 
 def _digest(workloads: str) -> str:
-    """Returns a hash of the modules that make the cases, because a change makes other cases."""
+    """Returns a hash of the modules that make the cases. A change invalidates stored cases."""
     name = workloads.partition(":")[0] + ".py"
     files = [*sorted(HERE.glob("sweep_*.py")), Path(name)]
     data = b"".join(file.read_bytes() for file in files if file.is_file())

@@ -72,7 +72,9 @@ def binary_of(shader: amber.Shader) -> bytes:
             environment = (shader.target_env or "vulkan1.1").replace("spv", "spirv")
             return compile_source(path, Compile(target_env=environment))
         except CompileError as error:
-            raise Refused(f"glslang refuses it: {str(error).splitlines()[-1][:80]}") from error
+            raise Refused(
+                f"glslang refuses the shader: {str(error).splitlines()[-1][:80]}"
+            ) from error
 
 
 def read(path: Path) -> amber.Script:

@@ -238,7 +238,7 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[by
     """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
-        sys.exit("no chromium: install it (Debian: chromium)")
+        sys.exit("Chromium is not installed (Debian: chromium)")
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name, "page")
         copy_parts(folder)

@@ -82,7 +82,7 @@ def main() -> None:
     arguments = parser.parse_args()
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
-        sys.exit("no chromium: install it (Debian: chromium)")
+        sys.exit("Chromium is not installed (Debian: chromium)")
     server = serve(BUILT)
     here = f"http://127.0.0.1:{server.server_port}/"
 

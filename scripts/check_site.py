@@ -122,7 +122,11 @@ def main() -> int:
     folder = parser.parse_args().screenshots
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None or not (SITE / "index.html").exists():
-        sys.exit("no chromium (Debian: chromium)" if program is None else "no site: make site")
+        sys.exit(
+            "Chromium is not installed (Debian: chromium)"
+            if program is None
+            else "build/site does not exist: run `make site`"
+        )
     places = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
     places = [place for place in places if not place.startswith(LEFT_OUT)]
     wrong = asyncio.run(visit_all(places, program, folder))

@@ -94,7 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare a Vulkan device with the interpreter.")
     arguments = arguments_of(parser)
     if arguments.kernels < 1 or arguments.jobs < 1:
-        parser.error("a run has at least one kernel and one process")
+        parser.error("kernels and --jobs must be at least 1")
     try:
         machine(arguments.target)
     except TargetError as error:

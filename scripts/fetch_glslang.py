@@ -28,7 +28,7 @@ def lay_out(unpacked: Path, prefix: Path) -> None:
     programs = {name: unpacked / "usr" / "bin" / name for name in PROGRAMS}
     missing = [name for name, path in programs.items() if not path.exists()]
     if loader not in libraries or missing:
-        raise debian.Unavailable(f"{' and '.join(PACKAGES)} of {SUITE} hold no {PROGRAMS}")
+        raise debian.Unavailable(f"{' and '.join(PACKAGES)} of {SUITE} do not contain {PROGRAMS}")
     names = debian.closure(PROGRAMS, {**libraries, **programs}, libraries[loader])
     for folder in ("bin", "lib"):
         (prefix / folder).mkdir(parents=True)

@@ -6,11 +6,11 @@ Fits a target's register limits to a driver's compiler: the largest kernels with
 
 `registers` belong to a subgroup. Candidates for products with cooperative matrices are compiled
 for each type. `kept` is the difference between all registers and the largest fragments without
-spills, in bytes. Fragments above the smallest ones with spills do not count. Two other limits are
-tried from the largest value downwards: `scalar_results` (elements of a product that an invocation
-computes without cooperative matrices) and `held_registers` (32-bit registers of an invocation for
-an attention's queries and results). The script prints the largest values with which the driver
-spills in no program, and the spills of the other values.
+spills, in bytes. Two other limits are tried from the largest value downwards: `scalar_results`
+(elements of a product that an invocation computes without cooperative matrices) and
+`held_registers` (32-bit registers of an invocation for an attention's queries and results). The
+script prints the largest values with which the driver spills in no program, and the spills of the
+other values.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def headers() -> Path:
     for file in files:
         if file.name == "spirv.core.grammar.json" and "unified1" in file.parts:
             return Path(str(file.locate())).parent
-    raise SystemExit(f"{PACKAGE} is installed but holds no unified1 grammar")
+    raise SystemExit(f"{PACKAGE} is installed but does not contain the unified1 grammar")
 
 
 def requirements(entry: dict[str, Any]) -> dict[str, Any]:

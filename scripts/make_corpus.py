@@ -64,7 +64,7 @@ def find_glslang() -> list[str]:
         return [str(prefix / "run"), str(prefix / "bin" / "glslang")]
     if compiler := shutil.which("glslang") or shutil.which("glslangValidator"):
         return [compiler]
-    raise Missing("no glslang: run `make glslang`")
+    raise Missing("glslang is not installed: run `make glslang`")
 
 
 def glslang(folder: Path, small: bool) -> Made:
@@ -81,7 +81,7 @@ def glslang(folder: Path, small: bool) -> Made:
 def glslc(folder: Path, small: bool) -> Made:
     command = shlex.split(os.environ.get("GLSLC", "")) or [shutil.which("glslc") or ""]
     if not command[0]:
-        raise Missing("no glslc: install the Debian package, or set GLSLC")
+        raise Missing("glslc is not installed: install the Debian package, or set GLSLC")
     options = ["-O"] if small else ["-O0", "-O", "-Os", "-g"]
     targets = ["vulkan1.2"] if small else ["vulkan1.1", "vulkan1.2", "vulkan1.3"]
     for source, option, target in itertools.product(shaders(), options, targets):
@@ -151,7 +151,7 @@ def peer(peers: Path, program: str) -> Path:
     """Returns a program of the peers' environment, which is made on first use."""
     path = peers / "bin" / program
     if not path.exists():
-        raise Missing(f"no {program}: give --install")
+        raise Missing(f"{program} is not installed: use --install")
     return path
 
 
@@ -167,7 +167,7 @@ def slang(folder: Path, small: bool, peers: Path) -> Made:
         iter(peers.glob("lib/python*/site-packages/slangpy/libslang-compiler.so*")), None
     )
     if library is None:
-        raise Missing("no slangpy: give --install")
+        raise Missing("slangpy is not installed: use --install")
     compiler = Slang(ctypes.CDLL(str(library)))
     for source in sorted((TESTS / "slang").glob("*.slang")):
         text = source.read_text()
@@ -270,7 +270,9 @@ TRIPLE = (
 def mlir(folder: Path, small: bool) -> Made:
     command = shutil.which("mlir-translate-22")
     if command is None:
-        raise Missing("no mlir-translate-22: install the Debian package mlir-22-tools")
+        raise Missing(
+            "mlir-translate-22 is not installed: install the Debian package mlir-22-tools"
+        )
     step = 8 if small else 1
     for name, text in itertools.islice(texts(), 0, None, step):
         stated = re.sub(r"(spirv\.module (?:@\w+ )?\w+ \w+) \{", rf"\1 {TRIPLE}", text)

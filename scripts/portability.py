@@ -118,7 +118,7 @@ def main() -> int:
     arguments = parser.parse_args()
     judges = tools()
     if not judges:
-        parser.error("there is neither spirv-cross nor naga (npm ci --prefix examples/runner-js)")
+        parser.error("spirv-cross and naga are not installed (npm ci --prefix examples/runner-js)")
     with tempfile.TemporaryDirectory() as folder:
         figures = judged(judges, arguments.target or TARGETS, Path(folder))
     for target, entry in figures.items():

@@ -115,7 +115,7 @@ STATEMENTS = (
 
 
 def small_kernel(seed: Seed) -> str:
-    """Returns the small kernel with the same failure."""
+    """Returns the complete small kernel of a planted failure."""
     return HEAD.format(size=seed.size) + seed.small + "\n"
 
 

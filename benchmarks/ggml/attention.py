@@ -98,7 +98,7 @@ def launch(module: str, kind: str, shape: tuple[int, int], flags: int, split: in
 
 
 def _weaker(blocks: Array, kind: str) -> Array:
-    """Returns blocks of the same format whose values are a quarter of the given ones."""
+    """Returns blocks of `kind` whose values are a quarter of the given blocks' values."""
     rows = blocks.reshape(-1, FORMATS[kind].bytes).copy()
     scale = np.ascontiguousarray(rows[:, :2]).view("<f2") / np.float16(4)
     rows[:, :2] = scale.view(np.uint8)

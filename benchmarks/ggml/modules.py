@@ -90,7 +90,7 @@ def find_glslang() -> list[str]:
         return [str(prefix / "run"), str(prefix / "bin" / "glslang")]
     if program := shutil.which("glslang") or shutil.which("glslangValidator"):
         return [program]
-    raise BuildError("no glslang: run `make glslang`, or set GLSLANG")
+    raise BuildError("glslang is not installed: run `make glslang`, or set GLSLANG")
 
 
 def find_optimizer() -> list[str]:
@@ -100,7 +100,7 @@ def find_optimizer() -> list[str]:
     own = Path(sys.executable).parent / "spirv-opt"
     if program := str(own) if own.exists() else shutil.which("spirv-opt"):
         return [program]
-    raise BuildError("no spirv-opt: install SPIRV-Tools, or set SPIRV_OPT")
+    raise BuildError("spirv-opt is not installed: install SPIRV-Tools, or set SPIRV_OPT")
 
 
 class Checkout:

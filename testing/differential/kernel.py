@@ -206,7 +206,7 @@ class Kernel:
     # Reading
 
     def without(self, dropped: Collection[int]) -> Kernel:
-        """Returns the kernel without the statements `dropped` and those that become unused."""
+        """Returns the kernel without the statements `dropped` and statements that become unused."""
         kept = [s for i, s in enumerate(self.body) if i not in dropped]
         needed: set[str] = set()
         left: list[Statement] = []

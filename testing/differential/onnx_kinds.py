@@ -129,7 +129,7 @@ def open_sizes(g: RandomGraph) -> None:
     else:
         several(g)
     if not any(set(a.shape) & {11, 13, 17} for a in g.inputs.values()):
-        raise NotComputed("nothing is open")
+        raise NotComputed("the graph has no dynamic size")
 
 
 def control(g: RandomGraph) -> None:

@@ -20,7 +20,7 @@ BYTES = (np.uint8, np.int8)
 
 
 def given(array: Any) -> Operand:
-    """Returns an operand whose values are the same for every shape."""
+    """Returns an operand that has these values for every shape."""
     return Operand(np.asarray(array), lambda _: np.asarray(array))
 
 

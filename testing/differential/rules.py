@@ -84,7 +84,7 @@ def _signed_division(name: str) -> Emit:
 
 
 def _signed_remainder(name: str) -> Emit:
-    """Emits a remainder of nonnegative operands: Vulkan leaves others undefined."""
+    """Emits a remainder of nonnegative operands. Vulkan leaves negative operands undefined."""
     anyhow = _signed_division(name)
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:

@@ -328,7 +328,7 @@ def _read_expression(data: bytes) -> str:
     values: dict[str, int] = dict(zip(NAMES, (3, 5, 64), strict=True))
     number = evaluate(text, values, "the size")
     if function_of([text], NAMES)(*values.values()) != (number,):
-        raise AssertionError("the expression has two different values")
+        raise AssertionError("parsing and compiling the expression give different values")
     return "evaluated"
 
 

@@ -110,10 +110,10 @@ def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.nda
 
 def test_rdna3_as_gpuopen_writes_it() -> None:
     """
-    The map equals that of GPUOpen's article.
+    The map equals the one in GPUOpen's article on RDNA 3.
 
-    There, `a_frag[e] = a[16 * (lane % 16) + e]` and `b_frag[e] = b[16 * e + lane % 16]`. The
-    result has row 2 * e + lane / 16 and column lane % 16 for 32 invocations.
+    The article has `a_frag[e] = a[16 * (lane % 16) + e]` and `b_frag[e] = b[16 * e + lane % 16]`.
+    The result has row 2 * e + lane / 16 and column lane % 16 for 32 invocations.
     """
     lane, element = np.ogrid[:32, :16]
     a, b, c = (one("amd-rdna3", use, 16, 32) for use in ("A", "B", "Acc"))

@@ -85,7 +85,7 @@ def _buffers() -> dict[tuple[int, int], Array]:
 
 @pytest.fixture(scope="module", params=[0, pytest.param(1, marks=pytest.mark.long)])
 def turn(request: pytest.FixtureRequest) -> int:
-    """Returns the setting for each shader: quick tests alternate, long tests take the other one."""
+    """Returns the index of the setting. Quick and long tests use different settings."""
     return request.param
 
 

@@ -263,7 +263,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(changes: dict[str, object], c
 
 
 def test_pieces_without_scores_are_refused():
-    """Without scores the merge order is unknown, and other tokens make answers worse."""
+    """Without scores, the order of merges is unknown."""
     metadata = sentence_piece_metadata()
     del metadata["tokenizer.ggml.scores"]
     with pytest.raises(FrontendError, match="no scores of tokens"):

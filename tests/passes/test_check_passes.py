@@ -127,7 +127,7 @@ def every_pass() -> list[Any]:
     """
     Returns (pipeline, module) for each registered pass. Passes on `spirv` follow the lowering.
 
-    Each pass gets one of the lowered modules in turn. `make test-long` runs the others.
+    Each pass gets one of the lowered modules in turn. `make test-long` runs all modules.
     """
     found: list[Any] = []
     for turn, name in enumerate(PASSES):

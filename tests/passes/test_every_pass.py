@@ -223,7 +223,7 @@ def with_epilogue(name: str, path: str) -> tuple[str, str, str]:
 
 
 def with_prologue(name: str, path: str) -> tuple[str, str, str]:
-    """Returns the same for a matrix A that is computed from another one."""
+    """Returns program, target and operation for a matrix A that is computed from another matrix."""
     element, result, target, shown = PATHS[path]
     source, body = element, f"%s = arith.constant 3 : {element}\n    %y = arith.addi %x, %s : i8"
     text = matmul(element, result)

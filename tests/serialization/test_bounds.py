@@ -83,9 +83,9 @@ MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
 """
 Peak memory divided by the input's size.
 
-An xDSL operation takes at least 400 bytes, a validator's instruction 170, and the shortest
-instructions
-4. With 20 bytes per instruction, as in kernels, the quotient is about 50.
+An xDSL operation takes at least 400 bytes, a validator's instruction 170. The shortest
+instructions take 4 bytes in the input. With 20 bytes per instruction, as in kernels, the quotient
+is about 50.
 """
 
 # Inputs that once took quadratic time or more, or that have the most objects for their size.

@@ -245,7 +245,7 @@ REFUSED = (
 
 
 VALIDATED = [f for f in FILES if f.parent.name != "families"]
-"""Files validated here. test_families.py validates the others with suitable validators."""
+"""Files validated in this test. test_families.py validates all other files."""
 
 
 @pytest.mark.parametrize("file", VALIDATED, ids=[str(f.relative_to(TESTS)) for f in VALIDATED])

@@ -48,7 +48,7 @@ def modules(text: str) -> list[ModuleOp]:
 
 @cache
 def validators() -> dict[tuple[int, ...], list[str]]:
-    """Returns the command of every spirv-val by version: PyPI's, and that of `make glslang`."""
+    """Returns the command of each installed spirv-val by version: PyPI's and `make glslang`'s."""
     found: list[list[str]] = []
     if (installed := khronos.find("spirv-val")) is not None:
         found.append([str(installed)])

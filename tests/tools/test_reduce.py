@@ -185,7 +185,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_model(tmp_path: Path, quick: None) -> None:
-    """A faulty node deep in a model remains, and all other nodes are removed."""
+    """Only the node that crashes a tool remains of a large model."""
     path = tmp_path / "m.onnx"
     onnx.save(large_model("Erf", 8), str(path))
     wrapped = script(tmp_path / "crashes.sh", "! grep -q Erf $1")

@@ -34,7 +34,7 @@ def tidy() -> None:
 
 
 def _overwrite() -> None:
-    """Allocates zeroed small blocks between others, then large blocks in the remaining memory."""
+    """Overwrites free memory by allocating zeroed blocks, first small and then large ones."""
     for sizes in (SMALL, LARGE):
         held: list[list[bytes | None]] = []
         for size in sizes:

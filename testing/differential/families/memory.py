@@ -174,7 +174,7 @@ CELLS = 4
 
 
 def atomics(k: Kernel) -> None:
-    """Updates some cells by several invocations in any order, and others by one each."""
+    """Updates some cells by several invocations in any order, and others by one invocation."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64"])))
         name = str(k.rng.choice(COMMUTATIVE))

@@ -22,7 +22,7 @@ COLUMNS = AffineMap.from_callable(lambda m, n, b, h, j: (n, b, h, j))
 
 
 def unpacking(op: GenericOp) -> Unpacking | None:
-    """Returns the unpacking of B with columns n, and with K as blocks, halves and elements."""
+    """Returns the unpacking of operand B. K consists of block, half and element loops."""
     return unpacking_of(op, COLUMNS, SIZES, GROUPS)
 
 

@@ -1,4 +1,4 @@
-"""Arguments have the module's offsets, as a kernel that copies its blocks shows."""
+"""Arguments are placed at the offsets that the module declares."""
 
 from __future__ import annotations
 
