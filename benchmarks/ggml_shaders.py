@@ -75,7 +75,7 @@ def chosen(modules: Modules, only: str, *, every: bool) -> dict[str, list[Case]]
     taken: dict[tuple[str, ...], str] = {}
     for case in cases():
         if case.module not in modules:
-            raise SystemExit(f"ggml does not build {case.module}: use the version that docs/ggml.md names")
+            raise SystemExit(f"ggml does not build {case.module}: docs/ggml.md names the version")
         first = taken.setdefault(kind(modules[case.module]), case.module)
         if (every or first == case.module) and re.search(only, case.module):
             wanted.setdefault(case.module, []).append(case)

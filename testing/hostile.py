@@ -162,7 +162,7 @@ def few_structs_of_two(size: int) -> Rows:
 
 
 def shared_structs_of_two(size: int) -> Rows:
-    """Declares a nested struct in Workgroup memory, whose size a validator computes."""
+    """Declares a nested struct in Workgroup memory, so that a validator must compute its size."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(28)]
     entry = of("OpEntryPoint", 5, MAIN, *string_words("main"))
     head = [*DECLARED[:2], entry, *DECLARED[2:], of("OpTypeStruct", 100, UINT), *structs]

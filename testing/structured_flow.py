@@ -24,7 +24,7 @@ TABLE = (9, 4, 7, 1, 8, 2, 6, 5)
 """Contents of the buffer `table`, which expressions read."""
 
 Assigned: TypeAlias = "frozenset[str] | None"
-"""Variables that every path to a statement has assigned, or None if it is unreachable."""
+"""Variables assigned on every path to a statement, or None for unreachable statements."""
 
 OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
     "O": ("-O",),

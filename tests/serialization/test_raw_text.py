@@ -66,7 +66,7 @@ def sampler(seed: int) -> Sampler:
 
 
 def body(data: bytes) -> bytes:
-    """Returns all words after the header, which each assembler writes differently."""
+    """Returns all words after the header, because headers of assemblers differ."""
     return data[4 * HEADER_WORDS :]
 
 
