@@ -1,4 +1,4 @@
-"""Runs jobs in processes of this machine, which are reused, ended at a limit and replaced."""
+"""Runs jobs in processes of this machine. Processes are reused, and replaced when they end."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ CORES = "cores"
 INTERPRETER = "interpreter"
 LAVAPIPE = "lavapipe"
 GPU = "vulkan:"
-"""Prefix of resources of which a job may use the whole device."""
+"""Prefix of the names of GPU resources."""
 SHARE = 1 / 64
 """Share of a GPU that a shared job uses."""
 BESIDE = 1 / 8

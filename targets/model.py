@@ -118,7 +118,7 @@ class AttentionModel:
     turned_by_one: float
     """`turned` if a subgroup has only one strip of rows."""
     key_parts: tuple[int, ...]
-    """Numbers of subgroups that share rows if sizes are dynamic."""
+    """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
     merging: float
     """Time factor if parts of keys are merged although there are enough workgroups."""
     merging_values_ahead: float
@@ -219,7 +219,7 @@ class RowsModel:
     under_way: int
     """Number of loads of an invocation in flight."""
     most_spread: int
-    """Maximum elements of a load if lanes take adjacent loads, so that reads of rows stay close."""
+    """Maximum elements of a load if adjacent lanes take adjacent loads along K."""
     most_beside: int
     """Maximum elements of the rows that an invocation holds for one load."""
     subgroups: int
@@ -229,17 +229,17 @@ class RowsModel:
     most_bits: int
     """Maximum bits of packed weights for which arithmetic limits a kernel, not memory."""
     most_of_digits: int
-    """Maximum rows for which splitting row elements into 8-bit digits is faster than floats."""
+    """Maximum rows for which multiplying 8-bit digits of row elements is faster than floats."""
     sharing: tuple[int, ...]
-    """Numbers of subgroups of a workgroup that compute digits together."""
+    """Numbers of subgroups of a workgroup that compute 8-bit digits of row elements together."""
     least_sharing: int
-    """Minimum subgroups along K for which computing digits together is faster."""
+    """Minimum subgroups along K for sharing the 8-bit digits of row elements."""
     shared_width: int
-    """Columns in a group if subgroups share digits."""
+    """Columns in a group if subgroups share the 8-bit digits of row elements."""
     few_groups: int
     """Maximum groups of columns for which registers have room for two prefetched groups."""
     least_in_groups: int
-    """Minimum columns of an invocation for which computing digits is faster."""
+    """Minimum columns of an invocation for which 8-bit digits of row elements are faster."""
     least_in_narrow_groups: int
     """`least_in_groups` for one row, in groups of half as many columns with shorter code."""
     most_folded: int

@@ -1,5 +1,6 @@
 """
-Corrects xDSL's parser of dense literals. `install` replaces methods, as the pull request would.
+Corrects xDSL's parser of dense literals. `install` replaces methods, as a pull request to xDSL
+would.
 
 A hexadecimal element of a float literal is a bit pattern: xDSL 0.74 reads `dense<0xFF800000>`,
 MLIR's spelling of minus infinity, as the number 4286578688. Raw bytes (`dense<"0x0D">`), which

@@ -1,7 +1,7 @@
 """
 Compares two pieces of IR, including the types of values.
 
-xDSL's `is_structurally_equivalent` does not compare types. The pull request would add this.
+xDSL's `is_structurally_equivalent` does not compare types. A pull request to xDSL would add this.
 """
 
 from __future__ import annotations

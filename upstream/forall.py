@@ -1,6 +1,5 @@
 """
-Adds `scf.forall` and `tensor.parallel_insert_slice`, as MLIR 22 writes them, as a pull request
-would.
+Adds `scf.forall` and `tensor.parallel_insert_slice` as in MLIR 22, for a pull request to xDSL.
 
 It also lets `scf.for` have a single result type without parentheses.
 """

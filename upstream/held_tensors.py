@@ -2,8 +2,8 @@
 Stores the elements of a tensor attribute as an array, which is printed as a resource.
 
 xDSL 0.74 stores the elements of a `dense_resource` as hexadecimal text: four copies of a large
-weight between a file and a program, until the process ends. The pull request would store resources
-as bytes, and convert them to text only for printing.
+weight between a file and a program, until the process ends. A pull request to xDSL would store
+resources as bytes, and convert them to text only for printing.
 """
 
 from __future__ import annotations

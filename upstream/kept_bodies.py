@@ -5,7 +5,7 @@ Dead code elimination erases the blocks that no branch reaches, and common subex
 elimination replaces operations by equal operations outside of their region. A structured construct
 of SPIR-V needs its merge block and its continue target even if no branch reaches them, and a
 specialization constant's operation must stay in its region. `install` makes both passes check the
-traits of this module, as the pull request would.
+traits of this module, as a pull request to xDSL would.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Reads `linalg.generic`, `linalg.reduce` and `linalg.fill_rng_2d` as MLIR writes them.
 
 MLIR writes an alias for the dictionary of attributes, several results, and a body of one operation
-by the operation's name. The pull request would extend xDSL's `parse`.
+by the operation's name. A pull request to xDSL would extend xDSL's `parse`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adds `linalg.softmax`, `pack` and `unpack`, as MLIR 22 writes them, as a pull request would."""
+"""Adds `linalg.softmax`, `pack` and `unpack` as in MLIR 22, as a pull request to xDSL would."""
 
 from __future__ import annotations
 

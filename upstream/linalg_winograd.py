@@ -1,4 +1,4 @@
-"""Adds `linalg.winograd_*`, as MLIR 22 writes them, and their matrices, as a pull request would."""
+"""Adds `linalg.winograd_*` as in MLIR 22, and their matrices, as a pull request to xDSL would."""
 
 from __future__ import annotations
 

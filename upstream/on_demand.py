@@ -2,9 +2,9 @@
 Defines dialects that import their operations and attributes when their names are first used.
 
 xDSL's `Context` loads a dialect as a whole: the `spirv` dialect has 440 operations in 33 modules,
-of which a kernel uses 30 in ten modules. The pull request would add `Dialect.declaring(name)`,
-which `Context` calls to look up a name, and `Dialect.of_modules(name, modules, interfaces)`, which
-lists the declarations of modules.
+of which a kernel uses 30 in ten modules. A pull request to xDSL would add
+`Dialect.declaring(name)`, which `Context` calls to look up a name, and `Dialect.of_modules(name,
+modules, interfaces)`, which lists the declarations of modules.
 """
 
 from __future__ import annotations

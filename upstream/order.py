@@ -4,8 +4,8 @@ Verifies rules that xDSL 0.74 does not check: order of definitions, and existing
 In xDSL a module verifies even if an operation reads its own result, a later result, or a result
 inside of another operation; passes that follow values may then not terminate. The same holds for a
 `linalg.index` of a missing loop, a `tensor.dim` of a missing dimension, and a permutation that
-repeats a dimension. The pull request would add MLIR's dominance verification, and verifiers of
-these operations.
+repeats a dimension. A pull request to xDSL would add MLIR's dominance verification, and verifiers
+of these operations.
 """
 
 from __future__ import annotations

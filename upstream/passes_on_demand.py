@@ -2,8 +2,8 @@
 Imports a pass only if a module has contents that the pass changes.
 
 An xDSL pipeline contains pass classes, so a lowering of thirty passes imports all of them,
-although a module may need half. The pull request would let a `Universe` list the contents that a
-pass needs, and a `PassPipeline` take names of passes.
+although a module may need half. A pull request to xDSL would let a `Universe` list the contents
+that a pass needs, and a `PassPipeline` take names of passes.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Builds an operation from an earlier line that differs only in the names of value
 xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token,
 infers the types and checks the constraints. Lines of a module repeat, and the result depends only
 on the line's text and operands. So the parser stores the types, properties and attributes of each
-line by its text without names, and the position of each operand. The pull request would store this
-table in the parser's state, in `FormatProgram.parse`.
+line by its text without names, and the position of each operand. A pull request to xDSL would
+store this table in the parser's state, in `FormatProgram.parse`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Adds operations of `arith` and `math` that models contain and xDSL 0.74 lacks.
 
 Conversions, comparisons and selections of xDSL 0.74 take only scalars, although its sums and
-products also take tensors and vectors, and MLIR's operations all do. The pull requests would add
-each class, and change the constraints in `arith`.
+products also take tensors and vectors, and MLIR's operations all do. Pull requests to xDSL would
+add each class, and change the constraints in `arith`.
 """
 
 from __future__ import annotations

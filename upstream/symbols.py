@@ -2,8 +2,8 @@
 Looks up symbols in a table, for callers that look up many symbols.
 
 xDSL's lookup searches a module's operations, which is quadratic with many functions and calls. A
-verifier or decoder builds a table of a module that does not change meanwhile. The pull request
-would add MLIR's `SymbolTable` class, which a verifier builds once.
+verifier or decoder builds a table of a module that does not change meanwhile. A pull request to
+xDSL would add MLIR's `SymbolTable` class, which a verifier builds once.
 """
 
 from __future__ import annotations

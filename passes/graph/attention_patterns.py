@@ -109,7 +109,9 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """Splits `reduction . x`, for an operation of `kinds`, into the reduction and x (or None)."""
+    """
+    Matches `reduction . x`, for an operation of `kinds`; returns the reduction, and x or None.
+    """
     node = uncast(node)
     if node.kind not in kinds:
         return node, None
@@ -118,9 +120,7 @@ def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | No
 
 
 def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:
-    """
-    Returns the children of a node of this kind, under casts. Else raises `NotTraced(missing)`.
-    """
+    """Strips casts from a node and returns its children. Raises `NotTraced` for any other kind."""
     node = uncast(node)
     if node.kind != kind:
         raise NotTraced(missing)
@@ -147,7 +147,7 @@ KEYS = "n"
 @dataclass(frozen=True)
 class Band:
     """
-    The keys n that a query row m may see: m + `first` <= n <= m + `last`, or unlimited if None.
+    The keys n that a query row m may see: m + `first` <= n <= m + `last`. None means no limit.
     """
 
     rows: str | None = None

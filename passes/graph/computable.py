@@ -41,11 +41,7 @@ def values_of(op: Operation) -> Iterator[SSAValue]:
 def change_notes(
     function: FuncOp, change: Callable[[Attribute, dict[str, Attribute]], None]
 ) -> None:
-    """
-    Calls `change(type, attributes)` for each argument and result of a function.
-
-    `change` edits the attributes, and the function then gets the edited ones.
-    """
+    """Calls `change(type, attributes)`, which edits attributes, for each argument and result."""
     kinds = function.function_type
     for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
         known = function.properties.get(key)

@@ -89,7 +89,7 @@ class Dequantized:
 
 def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | None:
     """
-    Rewrites a contraction of dequantized numbers as one of the stored integers.
+    Rewrites a contraction of dequantized numbers as a contraction of the stored integers.
 
     Returns None, without a change, if this is not possible.
     """
@@ -191,7 +191,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """Returns the loop that indexes each dimension (None for size 1), or None for another map."""
+    """Returns the loop that indexes each dimension (None for size 1); None for a sum of loops."""
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []
@@ -262,9 +262,7 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
-    """
-    Applies a padding with zeros to the integers, as a padding with a scalar zero point; else None.
-    """
+    """Applies a padding with zeros to the integers; None if the zero point is not one integer."""
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
@@ -316,7 +314,9 @@ def _retype_result(op: Operation, like: SSAValue) -> Operation:
 def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
-    """Applies a reshape to the integers; None if it changes a dimension of scale or zero point."""
+    """
+    Applies a reshape to the integers; None if scale or zero point vary along a reshaped dimension.
+    """
     groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
     sizes = tensor_type(op.src if collapses else op.result).get_shape()
     places: list[tuple[int | None, ...]] = []
@@ -444,7 +444,7 @@ class _Rewrite:
         return body.add(kind(value, body.extend(zero, i32, signed)))
 
     def _scaled(self, sums: SSAValue) -> SSAValue:
-        """Writes the initial output plus the scales times the sums."""
+        """Writes the initial output plus the product of the scales and the sums."""
         element = tensor_type(self.op.results[0]).element_type
         identity = AffineMap.identity(tensor_type(self.op.results[0]).get_num_dims())
         body = BodyCode()

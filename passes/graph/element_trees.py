@@ -50,7 +50,9 @@ class NotTraced(ValueError):
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a loop's index: (`loop` // `divisor`) % `size`. The whole index has divisor 1."""
+    """
+    A part of a loop's index: (`loop` // `divisor`) % `size`. The divisor of a whole index is 1.
+    """
 
     loop: str
     divisor: int
@@ -65,7 +67,7 @@ Place: TypeAlias = tuple[Index, ...]
 
 
 def index_of_loop(loop: str, size: Size) -> Index:
-    """Returns the index of a whole loop."""
+    """Returns the index that runs over a whole loop."""
     return join_pieces([Piece(loop, 1, size)])
 
 
@@ -152,19 +154,21 @@ def _groups(op: Reshape) -> list[list[int]]:
 
 
 def before_reshape(op: Reshape, place: Place) -> Place:
-    """Returns the position in the operand of an element of the result."""
+    """Maps the position of an element in the result to its position in the operand."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
     return _regroup_place(place, _groups(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
-    """Returns the position in the result of an element of the operand."""
+    """Maps the position of an element in the operand to its position in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
     return _regroup_place(place, _groups(op), extents(op.results[0]) if expands else None)
 
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
-    """Maps a position through a reshape: splits indices if `shape` is given, else joins them."""
+    """
+    Maps a position through a reshape: splits indices into `shape`, or joins them if it is None.
+    """
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
     indices: list[Index] = []
@@ -174,7 +178,7 @@ def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] 
 
 
 def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
-    """Returns the position that an index map reads at these loop indices."""
+    """Returns the position of the element that an index map selects at these loop indices."""
     indices: list[Index] = []
     for expression in map.results:
         match expression:
@@ -190,7 +194,7 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """Returns the index of each loop for which a map gives this position; None for unused loops."""
+    """Returns the loop indices at which a map selects this position; None for an unused loop."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -200,7 +204,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
     """
-    Yields the tensor and the position, then the source of each operation that only moves elements.
+    Yields the tensor and position, and then the sources of operations that only move elements.
     """
     yield value, place
     while isinstance(owner := value.owner, Operation):
@@ -216,7 +220,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
 
 def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
     """
-    Follows operations that only move elements back to their source tensor and the position in it.
+    Follows operations that only move elements to the first tensor; returns it and the position.
     """
     *_, last = origins(value, place)
     return last
@@ -376,7 +380,7 @@ class Trees:
         return self._scalar(value)
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
-        """Traces `out = out . f(inputs)` along one loop as a reduction of f."""
+        """Traces a loop that computes `out = out . f(inputs)` as a reduction of f."""
         kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
         combined = yields_of(block)[0].owner

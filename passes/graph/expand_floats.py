@@ -45,7 +45,7 @@ MOVES = (arith.ConstantOp, arith.SelectOp, arith.BitcastOp)
 
 
 def narrow_element(type: Attribute) -> ReducedPrecisionFloatType | None:
-    """Returns the 8-bit float that a type is, or that its elements are; else None."""
+    """Returns the 8-bit float type of a scalar or of a tensor's elements, else None."""
     element = type.element_type if isinstance(type, TensorType) else type
     known = NARROW_FLOATS.get(getattr(element, "name", ""))
     return known if known is not None and known.bitwidth == 8 else None
@@ -119,7 +119,7 @@ def _constant(value: Attribute) -> Attribute:
 
 
 def _extend_before(op: linalg.ops.GenericOp) -> None:
-    """Converts each input that the body only extends, before the operation."""
+    """Inserts a conversion before the operation for each input that the body only extends."""
     code = Code(op)
     for place, value in enumerate(op.inputs):
         argument = op.body.block.args[place]

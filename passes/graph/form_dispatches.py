@@ -52,15 +52,17 @@ from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, typical_size, users_of
 
 MOST_RESULTS = 2
-"""Maximum results of a contraction's dispatch: each needs another pass over the fragments."""
+"""
+Maximum results of a contraction's dispatch. Each result needs another pass over the fragments.
+"""
 
 PROLOGUE_OPS = {False: 10, True: 4}
-"""Maximum instructions per element of a fused producer, by whether windows read it repeatedly."""
+"""Maximum instructions per element of a fused producer; True is for operands with windows."""
 
 EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
 TENSOR_OPS = (tensor.PadOp, tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp)
-"""Operations of `tensor` that move elements. Reshapes do not, and stay on the host."""
+"""Operations of `tensor` that need a kernel. Reshapes need none, and stay on the host."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,9 @@ def _computes(op: Operation) -> bool:
 
 def form_contraction(contraction: Contraction, alone: bool = False) -> None:
     """
-    Makes a contraction the root of a dispatch. Fuses neighbours into it; if `alone`, only the
-    addition of its initial value.
+    Makes a contraction the root of a dispatch, and fuses its neighbours into the dispatch.
+
+    With `alone`, fuses only the addition of the initial value.
     """
     contraction, addition = _init_as_epilogue(contraction)
     group = Group(contraction.op, lambda value: _is_read_through(value, contraction))
@@ -166,7 +169,7 @@ def form_contraction(contraction: Contraction, alone: bool = False) -> None:
 
 
 def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
-    """True if a contraction's kernel computes the value itself, such as a constant padding."""
+    """True if a contraction's kernel computes the value, such as a constant padding."""
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
         return padding_of(owner) is not None and value in (contraction.a, contraction.b)
@@ -262,9 +265,7 @@ def _rounds(op: linalg.ops.GenericOp) -> bool:
 
 
 def _has_kernel(value: SSAValue, block: Block) -> bool:
-    """
-    True if a separate kernel computes the value: elementwise from several inputs, with one user.
-    """
+    """True if the value needs a separate kernel: an elementwise result of several inputs."""
     owner = value.owner
     if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
         return False
@@ -273,7 +274,7 @@ def _has_kernel(value: SSAValue, block: Block) -> bool:
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:
-    """Returns the instructions per element. A division or a function exceeds every budget."""
+    """Returns the instructions per element, or more than any budget for divisions and functions."""
     ops = body_ops(op.body.block)
     dear = any(
         isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops
@@ -298,7 +299,7 @@ class _Chain:
 
     def accept(self, op: Operation) -> bool:
         """
-        Adds an operation and returns True, if one element of the chain gives each of its elements.
+        Adds an operation that computes each element from one element of the chain; True if added.
         """
         if SCHEDULE in op.attributes or not _is_inlined(op):
             return False
@@ -325,7 +326,9 @@ class _Chain:
 
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
-    """Adds broadcasts and conversions that only the epilogue reads, and no member of `others`."""
+    """
+    Adds broadcasts and conversions that the epilogue reads and that no member of `others` reads.
+    """
     waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()

@@ -24,7 +24,7 @@ from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
 def views_of(value: SSAValue) -> list[Operation]:
-    """Returns the reshapes from a value back to the tensor behind them, the last reshape first."""
+    """Returns the reshapes between a value and its source tensor, the last reshape first."""
     views: list[Operation] = []
     while isinstance(value.owner, VIEWS):
         views.append(value.owner)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 PASS = "join-dispatches"
 
 SMALL = 1 << 14
-"""Maximum number of elements for which a dispatch costs less than its launch."""
+"""Maximum number of elements for which running a dispatch is faster than launching it."""
 
 OF_ONE_RESULT = 1 << 22
 """Maximum number of elements of two joined dispatches that read parts of one result."""
@@ -53,7 +53,7 @@ Maximum number of elements of two dispatches that are joined although their vect
 """
 
 MOST_NUMBERS = 16
-"""Maximum number of sizes that a joined kernel takes: all push constants have room for 32."""
+"""Maximum number of dynamic sizes of a joined kernel: push constants have room for 32."""
 
 MOST_RESULTS = 4
 """Maximum number of buffers that a joined kernel writes."""
@@ -113,7 +113,9 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
 
 @dataclass(frozen=True)
 class _Work:
-    """Number of elements, length of contiguous runs, and length of reduced rows (0 for none)."""
+    """
+    Work of a dispatch: elements, length of contiguous runs, length of reduced rows (0 for none).
+    """
 
     elements: int
     run: int

@@ -64,7 +64,7 @@ LISTS = (
     ("static_sizes", "sizes"),
     ("static_strides", "strides"),
 )
-"""Attributes with a static number for each dimension, and the operands with the dynamic numbers."""
+"""Names of attributes with static numbers per dimension, and of operands with dynamic numbers."""
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
@@ -87,8 +87,7 @@ def _rank(value: SSAValue) -> int:
 
 def is_remade(value: SSAValue) -> bool:
     """
-    True if an operation can create the tensor in any order, because all elements are equal or
-    unset.
+    True if a tensor can be created in any order, because its elements are all equal or undefined.
     """
     return isinstance(value.owner, MAKERS)
 
@@ -132,7 +131,7 @@ def _moves_all(op: Operation) -> bool:
 
 
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
-    """Yields the order of merged dimensions, if each group is stored contiguously."""
+    """Yields the order of the merged dimensions, if the order stores each group contiguously."""
     merged: list[int] = []
     at = 0
     while at < len(order):
@@ -243,7 +242,7 @@ class Rearrangement:
         return self.value(value, tuple(range(_rank(value))), before)
 
     def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        """Returns the tensor in an order; inserts a transposition at the first call."""
+        """Returns a tensor in the given order; inserts a transposition at the first call."""
         if is_identity(order) and value not in self.replaced:
             return value
         known = self.stored.get((value, order))
@@ -361,7 +360,7 @@ def _generic(
     outputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
 ) -> linalg.ops.GenericOp:
-    """Clones an operation with new operands and maps, and its loops in the order of the result."""
+    """Clones an operation with new operands and maps, and with loops in the order of the result."""
     count = maps[0].num_dims
     written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
     loops = [*written, *(loop for loop in range(count) if loop not in written)]

@@ -54,7 +54,7 @@ LARGEST = 32
 """Maximum number of operations of a group."""
 
 MOST_INPUTS = 12
-"""Maximum number of buffers that a kernel reads: devices limit the bindings."""
+"""Maximum number of buffers that a kernel reads, because devices limit bindings."""
 
 CHEAP = 8
 """Maximum number of instructions of a result that each of its readers may recompute."""
@@ -70,12 +70,12 @@ FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
 
 LEAST_ROWS = 32
 """
-Minimum number of rows for fusing a sum with the norm that reads it. A norm of fewer rows is fused
-into a product instead.
+Minimum number of rows for fusing a sum with the norm that reads the sum. With fewer rows, the norm
+is fused into a product.
 """
 
 LEAST_ROUNDED_ROWS = 8
-"""`LEAST_ROWS` if the norm is rounded to 16 bits: matrix products cannot compute such a norm."""
+"""`LEAST_ROWS` for a norm that is rounded to 16 bits, which matrix products cannot compute."""
 
 MOST_REPEATED = 4
 """Maximum number of times that a kernel recomputes a row's reduction."""
@@ -85,10 +85,7 @@ FEW_ROWS, LONG_ROW = 16, 1 << 16
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
-    """
-    Makes an operation a dispatch, with the producers that nothing else reads and that are cheap
-    enough.
-    """
+    """Makes an operation a dispatch, together with cheap producers that nothing else reads."""
     group = Group(root)
     _grow(group, operands_of(root), computes)
     _add_kept(group, computes)
@@ -161,7 +158,7 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:
-    """True if the group depends on an outside operation that depends on this one."""
+    """True if the group depends on an operation outside of the group that depends on this one."""
     direct, tainted = set(op.results), set[SSAValue]()
     last = group.ordered()[-1]
     following = op.next_op
@@ -335,9 +332,7 @@ def _agrees(nest: Nest) -> bool:
 
 
 def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
-    """
-    True if a kernel would reduce a row many times, because a reshape hides that elements share it.
-    """
+    """True if a kernel would reduce a row more than once, because a reshape hides shared rows."""
     steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
     if INNER in rows or typical(steps) <= CHEAP:
         return False

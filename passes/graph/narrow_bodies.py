@@ -198,8 +198,8 @@ class BodyNarrower:
 
     def value(self, value: SSAValue) -> SSAValue:
         """
-        Returns the new block's 64-bit form of a value. A value from outside of the body is
-        returned.
+        Returns the 64-bit form of a value in the new block, or the value if the body does not
+        define it.
         """
         if value in self._same:
             return self._same[value]

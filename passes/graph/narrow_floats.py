@@ -108,7 +108,10 @@ class Floats:
                 return False
 
     def _may_be_meant(self, op: Operation) -> bool:
-        """True if the operation has no f64, or if f32 is as accurate as the model without f64."""
+        """
+        True if the operation has no f64, or loses no more accuracy in f32 than the model without
+        f64.
+        """
         if not any(v.type == f64 for v in (*op.operands, *op.results)):
             return True
         if isinstance(op, TO_FLOAT):

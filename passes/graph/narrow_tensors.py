@@ -166,7 +166,7 @@ class _Classes:
         self._kept.add(value)
 
     def free(self) -> Iterable[list[SSAValue]]:
-        """Returns the classes without a tensor of a fixed type."""
+        """Returns the classes in which no tensor has a fixed type."""
         members: dict[SSAValue, list[SSAValue]] = {}
         for value in self._known:
             members.setdefault(self._tensors.find(value), []).append(value)

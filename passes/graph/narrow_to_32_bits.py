@@ -31,19 +31,21 @@ from xdsl_spirv.passes.graph.narrow_tensors import narrow
 from xdsl_spirv.targets import Target, load
 
 FLOAT_FEATURE = "float64"
-"""The feature of a target that computes in f64."""
+"""Name of the target feature for computing in f64."""
 
 
 @dataclass(frozen=True)
 class NarrowTo32BitsPass(ModulePass):
-    """Computes values that provably fit in 32 bits, and refuses f64 if the target lacks f64."""
+    """
+    Rewrites 64-bit values that provably fit in 32 bits, and refuses f64 if the target lacks f64.
+    """
 
     name = "narrow-to-32-bits"
 
     target: str = ""
     """
-    A device name or a target file. If the target lacks f64, the pass refuses f64 that remains. If
-    empty, the pass refuses nothing.
+    A device name or a target file. The pass refuses remaining f64 if the target lacks f64. Without
+    a target it refuses nothing.
     """
 
     addresses: bool = True

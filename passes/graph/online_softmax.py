@@ -107,7 +107,7 @@ class OnlineSoftmax:
         return tops[0], totals[0], results[0]
 
     def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
-        """Returns the child that `chosen` accepts; sets `_rest` to the remaining child."""
+        """Returns the child that `chosen` accepts, and sets `_rest` to the remaining child."""
         a, b = node.children
         if not chosen(a):
             a, b = b, a
@@ -128,7 +128,7 @@ class OnlineSoftmax:
         return exponent.children[0]
 
     def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
-        """Checks that new = max(top, max of scores), where one constant factor may scale both."""
+        """Checks that new = max(top, max of scores), up to a constant factor of both sides."""
         greatest = self._other(new, lambda n: n.kind != "carried")
         _require(self._rest.detail == (self.loop, top), "another maximum")
         if greatest.kind == scores.kind == "arith.mulf":

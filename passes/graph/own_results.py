@@ -73,7 +73,10 @@ def _own(function: FuncOp) -> None:
 
 
 def _own_initial(loop: scf.ForOp) -> None:
-    """Copies the initial tensors of a loop to separate memory, because each step overwrites it."""
+    """
+    Copies the initial tensors of a loop to separate memory, because each step overwrites the
+    memory.
+    """
     for number, value in enumerate(loop.iter_args):
         root = source(value)
         if isinstance(root.owner, tensor.EmptyOp):
@@ -88,7 +91,7 @@ def _own_initial(loop: scf.ForOp) -> None:
 
 
 def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
-    """Records the values of weights that a loop uses on the arguments of its step function."""
+    """Records weights that a loop uses as values of the arguments of the loop's step function."""
     entries = list(step.arg_attrs or ())
     for number, value in enumerate(call.arguments):
         if isinstance(value, BlockArgument) and value.owner is function.body.block:
@@ -99,16 +102,14 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """Returns the tensor that a value is a view of, through any number of views."""
+    """Returns the tensor of which a value is a view, or the value if it is not a view."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """
-    Inserts a copy of a tensor before `last` and returns the copy. An empty tensor is recreated.
-    """
+    """Inserts a copy of a tensor before `last`, or a new tensor if it is empty, and returns it."""
     empty = empty_like(value, last).tensor
     if 0 in empty.type.get_shape():
         return empty

@@ -40,9 +40,10 @@ INDEX = IndexType()
 @dataclass(frozen=True)
 class Axis:
     """
-    An axis of a buffer, with `extent` elements.
+    An axis of a buffer with `extent` elements.
 
-    `number` is the corresponding axis of a box, and `tile` the size of a box along this axis.
+    A load or store covers `tile` elements of the axis, and is numbered `number` in the loaded
+    tile.
     """
 
     stride: int
@@ -54,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of a box of elements: the box's first element, sizes and strides."""
+    """A load or store of a rectangular box of elements: its first element, sizes and strides."""
 
     op: tile.LoadOp | tile.StoreOp
     buffer: BlockArgument
@@ -140,7 +141,7 @@ class _Placed:
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
         self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
-        """Number of elements that a step of each digit or loop index advances."""
+        """Number of elements by which each digit of the workgroup id, or loop index, advances."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
         self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}
@@ -184,7 +185,8 @@ class _Placed:
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """
-        Returns the buffer axis of a box's axis; removes the axis's digit or loop from `walks`.
+        Returns the buffer axis for axis `number` of an access; removes its digit or loop from
+        `walks`.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
@@ -306,7 +308,7 @@ class _Placed:
         return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
 
     def _loop(self, old: scf.ForOp, op: Operation) -> None:
-        """Makes a loop count the elements of the axis along which its boxes move."""
+        """Makes a loop count the elements along which its loads and stores move."""
         index = old.body.block.args[0]
         if (trips := self.numbers.trips.get(index)) is None:
             raise NotRaised("a loop's first index, step or end is not known")
@@ -333,7 +335,9 @@ class _Placed:
         return self._add(arith.MinSIOp(a, b))
 
     def _inline(self, old: Operation, op: Operation) -> None:
-        """Inlines loops of one iteration, and branches with the same condition everywhere."""
+        """
+        Inlines loops of one iteration, and branches on a condition that is the same everywhere.
+        """
         region, values = None, list[SSAValue]()
         if isinstance(old, scf.ForOp):
             if (self.numbers.trips[old.body.block.args[0]] == 1).all():
@@ -358,7 +362,9 @@ class _Placed:
     # Boxes
 
     def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
-        """Returns a box's first indices and sizes, and True if it may reach beyond the buffer."""
+        """
+        Returns first indices and sizes of a load or store; True if it may reach beyond the buffer.
+        """
         axes = self.axes[op]
         indices = [
             self._constant(0, INDEX) if a.source is None else self.firsts[a.source] for a in axes

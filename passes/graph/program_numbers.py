@@ -30,7 +30,7 @@ MOST = 1 << 24
 """Maximum number of workgroups times iterations that are evaluated."""
 
 Source: TypeAlias = int | SSAValue | None
-"""A digit of the workgroup id, or the loop index, of a term; None for the constant term."""
+"""The factor of a term: a digit of the workgroup id or a loop index; None for the constant term."""
 
 
 def constant(number: Array | None) -> Any:
@@ -53,7 +53,7 @@ class Numbers:
         self._rank = 1 + sum(isinstance(op, scf.ForOp) for op in program.walk())
         self.known: dict[SSAValue, Array] = {}
         self.trips: dict[SSAValue, Array] = {}
-        """Number of iterations in each workgroup, by the index variable of the loop."""
+        """Number of iterations in each workgroup, by the loop's index variable."""
         self.axes: dict[SSAValue, int] = {}
         self._host = Host(ModuleOp([]), Options())
         for argument in program.body.block.args:
@@ -122,7 +122,7 @@ class Numbers:
 
 class Digits:
     """
-    Sorts the workgroups by `pivot` and writes their positions in mixed-radix digits, lowest first.
+    Sorts the workgroups by `pivot`, and writes their ranks as mixed-radix digits, lowest first.
 
     Raises `NotRaised` if two workgroups have equal pivots, or values do not split into digits.
     """
@@ -178,7 +178,7 @@ class Digits:
 
 
 def _cuts(number: Array) -> set[int]:
-    """Returns the periods at which the difference between successive values changes."""
+    """Returns the periods after which the difference between successive values changes."""
     cuts, size = set[int](), 1
     while len(number) > 1:
         steps = np.diff(number)

@@ -41,8 +41,8 @@ class QuantizedContractionsPass(ModulePass):
 
     target: str = ""
     """
-    A device name or a target file. If the device multiplies only bytes of equal signedness, the
-    pass makes the signedness equal, unless that needs an additional sum of an operand.
+    A device name or a target file. For a device that multiplies only bytes of equal signedness,
+    the pass makes the signedness equal, if that needs no additional sum of an operand.
     """
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

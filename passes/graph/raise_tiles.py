@@ -255,7 +255,9 @@ class _Body:
         self.function, self.b, self.axes, self.known = function, b, axes, known
 
     def element(self, node: Node, raw: bool = False) -> SSAValue:
-        """Returns the value of an element. With `raw`, a sum of indices stays of type `index`."""
+        """
+        Returns the value of an element. With `raw`, a sum of indices is not cast from `index`.
+        """
         if node.kind == "linear" and (raw or isinstance(node.type, IndexType)):
             return self._index(node)
         if node not in self.known:

@@ -56,7 +56,7 @@ from xdsl_spirv.passes.graph.grouping import is_computed
 
 @dataclass(frozen=True)
 class ScalarsIntoLoopsPass(ModulePass):
-    """Moves scalar computations of host functions into the loops that read them."""
+    """Moves scalar computations of host functions into the loops that read the scalars."""
 
     name = "scalars-into-loops"
 
@@ -229,7 +229,7 @@ class _Body:
         return copy.results[owner.results.index(scalar)]
 
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
-        """Returns the source of an extraction as a tensor of rank 0, if it has one element."""
+        """Returns the source of an extraction as a tensor of rank 0; None for several elements."""
         source, type = op.tensor, tensor_type(op.tensor)
         if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
             return None

@@ -38,7 +38,7 @@ def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
 
 
 def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """Returns the tensor and the indices of the parts that a value gathers, else None."""
+    """Returns the tensor and the part indices from which a value is gathered, else None."""
     op = value.owner
     if not isinstance(op, linalg.ops.GenericOp) or len(op.inputs) != 1 or len(op.outputs) != 1:
         return None

@@ -39,7 +39,7 @@ class OtherSigns:
     """
     Converts tensors of bytes to the other signedness, each tensor once.
 
-    With `always`, any operand may be converted; otherwise only if `pay` is true for the `target`.
+    With `always`, converts any operand; otherwise only if `pay` is true.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:
@@ -49,9 +49,9 @@ class OtherSigns:
 
     def pay(self, sizes: Sequence[Size], changed: SSAValue, summed: SSAValue) -> bool:
         """
-        True if matrix instructions are faster in spite of two more dispatches.
+        True if matrix instructions on the target save more than two additional dispatches cost.
 
-        One dispatch converts `changed`, the other one sums `summed`.
+        These dispatches convert `changed` and sum up `summed`.
         """
         target = self.target
         if target is None or target.measured_copy is None or "dot" not in target.rates:
@@ -67,7 +67,7 @@ class OtherSigns:
         return saved > 2 * DISPATCH_SECONDS + (2 * shifted + read) / target.measured_copy
 
     def of(self, value: SSAValue) -> SSAValue:
-        """Returns the tensor `value xor 128`."""
+        """Returns the tensor `value xor 128`, created at the first call."""
         if value not in self._known:
             owner = value.owner
             if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:

@@ -54,7 +54,9 @@ def sink_reshapes(block: Block) -> None:
 
 
 def _after_contraction(value: SSAValue) -> bool:
-    """True if a contraction, or elementwise operations on its result, compute a tensor."""
+    """
+    True if a tensor is the result of a contraction, or of elementwise operations on such a result.
+    """
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -169,7 +171,7 @@ def _is_static(type: object) -> bool:
 
 
 Place: TypeAlias = tuple[list[int], list[Reshape]]
-"""The loops that index an operand after the move, and the reshapes that the operand needs first."""
+"""The loops that index a reshaped operand, and the reshapes to apply to the operand."""
 
 
 def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
@@ -197,7 +199,7 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
-    """Merges the dimensions `named` of an operand; None unless they are whole groups in order."""
+    """Merges the dimensions `named` of an operand; None if they are not whole groups in order."""
     shape = tensor_type(value).get_shape()
     dims: list[int] = []
     own: list[range] = []

@@ -35,7 +35,7 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class _Renamed(Exception):
-    """Raised if two names turn out to mean one dimension. The program is then read again."""
+    """Raised if two names refer to one dimension. The program is then read again."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,9 @@ class Elements(Nodes):
         return name
 
     def same(self, a: str | None, b: str | None) -> str | None:
-        """Unifies two dimensions that one operation indexes together; returns the name."""
+        """
+        Unifies two dimensions that one operation indexes together, and returns the joint name.
+        """
         if a == b or b is None or a is None:
             return a or b
         x, y = self.dimensions[a], self.dimensions[b]
@@ -127,7 +129,7 @@ class Elements(Nodes):
         raise _Renamed
 
     def _axis(self, index: Node, size: int, extent: int) -> str | None:
-        """Returns the dimension along which `size` elements of a view's axis are accessed."""
+        """Returns the dimension along which a load or store covers `size` elements of an axis."""
         terms = terms_of(index)
         if not set(terms) - {ONE}:
             if terms.get(ONE, 0) != 0 or size < extent:

@@ -48,8 +48,10 @@ class Dimension:
 
 Terms = dict[tuple[str, Any], int]
 """
-Factors of `("index", dimension)`, `("first", dimension)`, `("argument", n)`, `("", 0)`. The last
-is the constant term.
+Factors of the terms of a linear sum of integers.
+
+Keys are `("index", dimension)`, `("first", dimension)`, `("argument", n)`, and `("", 0)` for the
+constant.
 """
 
 ONE = ("", 0)
@@ -68,7 +70,7 @@ class Nodes:
     def node(
         self, kind: str, detail: Any, children: Sequence[Node], type: Attribute, op: Any = None
     ) -> Node:
-        """Returns the unique node with this content."""
+        """Returns the unique node with this kind, detail and children."""
         key = kind, detail, tuple(map(id, children)), type
         if key not in self._nodes:
             self._nodes[key] = Node(kind, detail, tuple(children), type)
@@ -94,7 +96,7 @@ class Nodes:
         return self.node("constant", value, (), type)
 
     def make(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
-        """Returns the node of an operation. Its type defaults to that of the first operand."""
+        """Returns the node of an operation. `type` defaults to the type of the first operand."""
         type = type or children[0].type
         return self.operation(kind.create(result_types=[type]), children, type)
 

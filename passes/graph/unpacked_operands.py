@@ -35,7 +35,7 @@ class _Source:
     """
     The operation that unpacks an operand, and the loops that index each dimension of its result.
 
-    `walks` has a pair for each loop of the operation: a loop of the contraction, and a part of it.
+    `walks` has (loop of the contraction, part of that loop) for each loop of the operation.
     `parts` has the sizes of the parts of each loop that is split.
     """
 
@@ -88,7 +88,7 @@ def _walk_operand(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """Returns the `walks` of the operand of an operation that moves elements; adds to `parts`."""
+    """Returns the loops for the operand of an operation that moves elements; adds to `parts`."""
     if isinstance(op, tensor.CollapseShapeOp):
         shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []

@@ -117,10 +117,10 @@ def unroll(loop: scf.ForOp, limit: int) -> None:
 
 def unroll_forall(loop: ForallOp, limit: int) -> None:
     """
-    Replaces a parallel loop of constant bounds by its iterations, one after another.
+    Replaces a parallel loop of constant bounds by its iterations, if `limit` allows that.
 
     Each iteration reads the shared tensors as they were before the loop, and inserts its tiles
-    into the result of the previous iteration. Does nothing beyond `limit` operations.
+    into the result of the previous iteration.
     """
     numbers = [[n if isinstance(n, int) else number_of(n) for n in b] for b in loop.bounds()]
     if any(None in bound for bound in numbers) or 0 in numbers[2]:

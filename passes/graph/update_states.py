@@ -45,7 +45,7 @@ Update = tuple[DispatchOp, int, int]
 
 @dataclass(frozen=True)
 class UpdateStatesPass(ModulePass):
-    """Marks the dispatches that update a state's memory in place; copies all other new values."""
+    """Marks the dispatches that update a state's memory in place, and copies other new values."""
 
     name = PASS
 
@@ -120,7 +120,9 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """Returns the operand that a result is an insertion into, if it has no other use; else None."""
+    """
+    Returns the operand into which a result is inserted, if the dispatch reads it nowhere else.
+    """
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)

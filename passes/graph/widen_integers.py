@@ -46,7 +46,7 @@ KEEPS_SIGN = (
     *(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp, arith.RemSIOp, arith.ShRSIOp),
     *(arith.SIToFPOp, arith.ExtSIOp),
 )
-"""Operations whose results are sign-extended if their operands are."""
+"""Operations that give sign-extended results for sign-extended operands."""
 WRAPS = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, arith.DivSIOp, arith.FloorDivSIOp),
     *(arith.CeilDivSIOp, arith.FPToSIOp, arith.FPToUIOp, arith.TruncIOp, arith.IndexCastOp),
@@ -73,7 +73,7 @@ def wider_type(type: Attribute) -> Attribute | None:
 
 
 def widen(function: FuncOp) -> None:
-    """Widens the integers of a function that kernels lack."""
+    """Rewrites a function's integers of types that kernels lack in wider types."""
     if any(wider_type(value.type) is not None for op in function.walk() for value in values_of(op)):
         _Widener(function).write()
 

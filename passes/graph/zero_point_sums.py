@@ -45,7 +45,7 @@ def rewrite(
     candidate: LinalgStructuredOperation, dequantized: bool, signs: OtherSigns | None
 ) -> None:
     """
-    Rewrites a contraction of quantized numbers, and with `dequantized` also of dequantized floats.
+    Rewrites a contraction of quantized numbers; with `dequantized`, also of dequantized floats.
     """
     integers = with_integers(candidate) if dequantized else None
     contraction = candidate if integers is None else integers
@@ -110,10 +110,10 @@ class _Quantized:
 
     def unify(self, signs: OtherSigns) -> None:
         """
-        Converts one operand to the other operand's signedness; an unsigned operand at equal cost.
+        Converts one operand to the other operand's signedness, and prefers the unsigned operand.
 
-        The conversion adds a term with the sums of the other operand. These sums are free if they
-        are constant or needed anyway; otherwise `OtherSigns.pay` decides.
+        The conversion adds a term with the sums of the other operand. These sums cost nothing if
+        they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
         """
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
@@ -297,7 +297,7 @@ class _Correction(BodyCode):
     _has_both = False
 
     def add_both(self) -> None:
-        """Adds K times the product of the zero points, which was subtracted twice."""
+        """Adds K * za * zb, because subtracting both zero points subtracted this product twice."""
         if self._has_both:
             return
         q = self.quantized

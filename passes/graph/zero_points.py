@@ -112,10 +112,7 @@ def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) 
 
 
 def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> int | None:
-    """
-    Returns the constant that a body's value equals, also through extensions of an operand; else
-    None.
-    """
+    """Returns the constant value of a body's value, also through extensions, else None."""
     known = known_integer(value)
     if known is not None:
         return known

@@ -51,7 +51,9 @@ Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
 """Writes the instructions for an operation and returns its result."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
-"""Like `Compute`, but returns None if there is no result or `values` already has it."""
+"""
+Writes the instructions for an operation; returns None without a result, or if `values` has it.
+"""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class KernelCode(SpirvEmitter):
         super().insert(op, depth)
 
     def _name(self, value: SSAValue, name: str) -> None:
-        """Names a value, unless spirv-val would count the name as a use of a small type."""
+        """Names a value, except where spirv-val counts a name as a use of an 8- or 16-bit type."""
         owner, type = value.owner, value.type
         element = type.element_type if isinstance(type, VectorType) else type
         small = isinstance(element, FixedBitwidthType) and element.bitwidth < 32

@@ -174,7 +174,7 @@ def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def resize(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Truncates or extends an integer; selects from, or tests for, a Boolean."""
+    """Truncates or extends an integer. Converts a Boolean to 0 and 1, or -1 if `sign`."""
     if x.type == v.type:
         return x
     if _is_bool(x.type):
@@ -238,11 +238,11 @@ NO_CONTRACTION = "no_contraction"
 
 def keep_uncontracted(compute: Sequence) -> Compute:
     """
-    Returns the conversion of a sum or product, without contraction if it is later rounded.
+    Returns the conversion of a sum or product; forbids contraction if the result is later rounded.
 
     Vulkan allows a product and a sum to be contracted and rounded once. If quantization then
-    rounds the result to an integer, it may lie midway between two integers, and its last bit
-    matters.
+    rounds the result to an integer, the result may lie midway between two integers, and its last
+    bit matters.
     """
     plain = on_floats(compute)
 
@@ -272,7 +272,7 @@ def is_quantized(value: SSAValue) -> bool:
 
 def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     """
-    Writes a quotient, correctly rounded if it is later rounded to an integer.
+    Writes a quotient. Rounds the quotient correctly if it is later rounded to an integer.
 
     Vulkan allows an error of 2.5 units in the last place. Quantized values often lie midway
     between two integers, where such an error changes the integer. So a fused multiply-add computes

@@ -52,7 +52,7 @@ FIXED = ("spirv.Variable",)
 
 @dataclass(frozen=True)
 class Hole:
-    """A constant operand that may differ: operation, operand index and the constant's scalar."""
+    """A constant operand that may differ between kernels, and the scalar of the constant."""
 
     op: Operation
     index: int
@@ -61,7 +61,7 @@ class Hole:
 
 @dataclass
 class KernelTemplate:
-    """A kernel's text without its name and holes, and the holes."""
+    """A kernel's text without its name and without the constants of its holes."""
 
     key: tuple[object, ...]
     holes: list[Hole] = field(default_factory=list[Hole])

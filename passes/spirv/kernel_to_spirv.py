@@ -245,7 +245,7 @@ def element_pointer(
 
 
 def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
-    """Returns NonPrivatePointer for Workgroup memory, which invocations share, else None."""
+    """Returns NonPrivatePointer for memory that invocations share (Workgroup), else None."""
     if pointer_type(pointer).storage_class.data != spv.StorageClass.Workgroup:
         return None
     return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)

@@ -132,7 +132,7 @@ LAYOUTS = ("base_type", "data_type", "structure")
 """Properties with the type of the data that an untyped pointer points to."""
 
 PASSES_SPEAK = ("abi", "target_env", "resource_limits")
-"""Parts of the names of attributes that only passes read and that the binary does not contain."""
+"""Parts of names of attributes that only passes read. The binary does not contain them."""
 
 
 class Requirement:
@@ -232,8 +232,8 @@ class Requirement:
 
     def finish(self) -> None:
         """
-        Adds arithmetic capabilities for types that are only moved, if no storage capability covers
-        them.
+        Adds arithmetic capabilities for types of values that never are in a memory with such
+        types.
 
         A value that is rounded to binary16 and extended again is an example.
         """
@@ -330,7 +330,7 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
 
 
 NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
-"""Debug instructions: the types that they name add no needs."""
+"""Debug instructions. The types that these instructions name add no needs."""
 
 
 def _operation(op: Operation, requirement: Requirement) -> None:
@@ -396,8 +396,8 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
     """
     Returns the capabilities of an instruction that fit the operation's types.
 
-    The value's width selects `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... The storage class
-    selects variable or physical pointers.
+    The value's width selects one of `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... The
+    pointer's storage class selects one of the capabilities for variable and physical pointers.
     """
     if len(capabilities) < 2 or not op.results:
         return capabilities

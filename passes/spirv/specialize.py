@@ -297,7 +297,9 @@ class Specialization:
     # Remaining specialization constants
 
     def _drop(self) -> None:
-        """Removes unused constants; others become ordinary constants with the same symbol."""
+        """
+        Removes unused constants; turns constants that a symbol refers to into ordinary constants.
+        """
         used = _symbols_in(self.module)
         for op in list(self.module.body.block.ops):
             if not isinstance(op, spv.SpecConstantOp | spv.RawGlobalOp) or op.sym_name is None:

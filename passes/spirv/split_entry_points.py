@@ -37,8 +37,8 @@ class SplitEntryPointsPass(ModulePass):
     """
     Moves each entry point of a spirv.module to a separate module with the name of the entry point.
 
-    Launches are updated. A module without entry points does not change, nor does a module without
-    a name that has one entry point.
+    Updates launches. Does not change a module without entry points, or a module without a name and
+    with one entry point.
     """
 
     name = NAME
@@ -129,8 +129,8 @@ class _Contents:
         """
         Returns the operations that an entry point needs, in the module's order.
 
-        They include its execution modes, and operations without a symbol that refer to nothing
-        else.
+        They include its execution modes, and operations without a symbol whose references are all
+        needed.
         """
         modes = [op for op in self.others if isinstance(op, ExecutionModeOp) and op.fn == entry.fn]
         kept: set[Operation] = {entry, *modes}

@@ -128,7 +128,9 @@ class Solution:
 
     @property
     def capabilities(self) -> list[Capability]:
-        """The chosen capabilities that no other chosen capability implies, by enumerant value."""
+        """
+        The chosen capabilities that no other chosen capability implies, sorted by enumerant value.
+        """
         implied = set[str]().union(*(grammar().implied(c) for c in self._chosen))
         names = self._chosen - implied
         return sorted(Capability[n] for n in names)
@@ -161,7 +163,7 @@ class Solution:
             )
 
     def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Drops the other environment's capability (Kernel or Shader), unless no other is left."""
+        """Drops Kernel in shaders and Shader in kernels from the alternatives, if others remain."""
         return tuple(n for n in names if n != self._other) or names
 
     def _take(self, name: str) -> None:
@@ -203,7 +205,9 @@ class Solution:
 
 
 def missing(module: ModuleOp) -> str | None:
-    """Returns the first need that the module's triple lacks; None if nothing lacks."""
+    """
+    Returns the first need that the module's triple does not satisfy; None if all are satisfied.
+    """
     triple = module.vce_triple
     if triple is None:
         return None

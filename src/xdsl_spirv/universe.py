@@ -164,7 +164,7 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "int16": ("i16", "si16", "ui16"),
     },
 }
-"""By pass and target feature, contents of `NEEDS` that the pass does not change then."""
+"""By pass and target feature, the `NEEDS` that do not apply to targets with the feature."""
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",

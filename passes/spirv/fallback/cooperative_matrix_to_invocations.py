@@ -49,7 +49,9 @@ from xdsl_spirv.targets import TargetError, load
 NAME = "spirv-cooperative-matrix-to-invocations"
 SUBGROUPS = ("virtual", "device")
 DEFAULT_MEMORY = 32768
-"""Default bytes of Workgroup memory. Nearly every device has them; Vulkan guarantees half."""
+"""
+Default bytes of Workgroup memory. Nearly every device has them, but Vulkan guarantees only half.
+"""
 
 COMPONENT_WISE = (
     spv.FAddOp,
@@ -209,7 +211,9 @@ class Lowering:
     # Preparation
 
     def prepare(self) -> bool:
-        """Checks all operations and batches the MulAdds; False if the module has no matrices."""
+        """
+        Checks all operations and batches the MulAdds. Returns False for a module without matrices.
+        """
         for op in self.module.walk():
             self._place = op
             if op is not self.module and self.retype.touches(op):

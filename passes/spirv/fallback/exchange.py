@@ -29,10 +29,10 @@ ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
 
 @dataclass
 class Batch:
-    """Operations whose factors are in Workgroup memory at the same time."""
+    """Operations whose factors are in the exchange memory at the same time."""
 
     type: Attribute
-    """Type of the memory's elements."""
+    """Element type of the exchange memory."""
     group: Group
     members: list[ExchangingOp] = field(default_factory=list[ExchangingOp])
     places: dict[object, int] = field(default_factory=dict[object, int])
@@ -51,7 +51,7 @@ class Batch:
         return self.members[-1]
 
     def more(self, factors: Iterable[tuple[object, int]]) -> int:
-        """Returns the batch's size after these factors are added."""
+        """Returns the size of the batch after adding these factors."""
         return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
 
     def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
@@ -154,7 +154,9 @@ class Exchange:
             self._check_other_memory()
 
     def _check_other_memory(self) -> None:
-        """Refuses Workgroup memory with an explicit layout, which excludes others (SPIR-V 2.16)."""
+        """
+        Refuses Workgroup memory with an explicit layout: no other may be declared (SPIR-V 2.16).
+        """
         for op in self.module.body.block.ops:
             if (
                 isinstance(op, spv.GlobalVariableOp)

@@ -57,7 +57,7 @@ def _is_wide(type_: Attribute) -> bool:
 
 
 def _unlaid(attribute: Attribute) -> Attribute | None:
-    """Returns the words that replace a 64-bit type in memory without explicit layout, else None."""
+    """Returns the word type for a 64-bit type in memory without explicit layout, else None."""
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
@@ -114,7 +114,7 @@ def _concerns(op: Operation, retype: Retyping) -> bool:
 
 
 def _erase_unused(module: spv.ModuleOp) -> None:
-    """Erases unused composites and the constants and extracts that only they used."""
+    """Erases unused composites, and the extracts and constants that only these composites used."""
     kinds = (spv.CompositeConstructOp, spv.CompositeExtractOp, spv.ConstantOp)
     for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
         if not op.results[0].first_use:
@@ -226,7 +226,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """Returns the scalars of a value of original type `type_`; a scalar is repeated."""
+        """Returns the scalars of a value that had type `type_`; repeats a scalar `count` times."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]

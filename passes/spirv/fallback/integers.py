@@ -27,7 +27,7 @@ def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) 
 
 def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
     """
-    Returns a + b clamped to a's range. a is signed and b unsigned if `sign`, else the reverse.
+    Returns a + b clamped to a's range. If `sign`, a is signed and b is unsigned; else the reverse.
     """
     total = code.add(arithmetic.IAddOp(a, b))
     if sign:

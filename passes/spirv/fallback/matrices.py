@@ -22,7 +22,9 @@ from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 @dataclass(frozen=True)
 class Group:
-    """The invocations that share a matrix: `lanes` of them, with `count` groups in a workgroup."""
+    """
+    The invocations that share a matrix: `lanes` invocations, and `count` groups in a workgroup.
+    """
 
     lanes: int
     count: int
@@ -49,7 +51,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Place:
-    """Row and column of a component, inside the matrix even if the component does not exist."""
+    """Row and column of a component, clamped to the matrix if the component does not `exist`."""
 
     row: Index
     column: Index
@@ -101,7 +103,7 @@ class Form:
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
         """
-        Returns the place of a component; the matrix's last place if the component does not exist.
+        Returns the place of a component, or of the last component if the component does not exist.
         """
         position = self.position(code, number)
         exists = code.below(position, self.total)

@@ -247,7 +247,7 @@ class MatrixMemory:
 
 
 def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
-    """Refuses a store if a line's length is not a multiple of the components in a scalar."""
+    """Refuses a store if the components of a line do not fill whole scalars."""
     if memory.shared_words and memory.length % memory.per_number:
         refuse(
             pass_name,

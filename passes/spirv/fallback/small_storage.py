@@ -37,15 +37,15 @@ KEPT_ACCESS = (
     | spv.MAKE_VISIBLE
     | spv.MemoryAccess.NonPrivatePointer
 )
-"""Memory operands that an access to words takes over from the access that it replaces."""
+"""Bits of memory operands that an access to words takes from the access that it replaces."""
 
 
 @dataclass(frozen=True)
 class Place:
     """
-    A byte offset in a variable: `base` + `known`.
+    A byte offset `base` + `known` in a variable.
 
-    `known` is constant. `base` is dynamic and a multiple of `divisor`; without `base`, both are 0.
+    `known` is a constant. `base` is computed at run time, and is a multiple of `divisor`.
     """
 
     variable: spv.GlobalVariableOp
@@ -66,8 +66,8 @@ class Place:
 
 def lower_small_storage(module: spv.ModuleOp, widths: frozenset[int]) -> None:
     """
-    Rewrites the buffers of scalars of these widths. Raises `PassFailedException` for other
-    accesses than loads and stores.
+    Rewrites the buffers of scalars of these widths. Raises `PassFailedException` for accesses
+    other than loads and stores.
     """
     variables = {
         op.sym_name.data: op

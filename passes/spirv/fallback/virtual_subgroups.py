@@ -104,7 +104,7 @@ class ComputedBuiltIn(RewritePattern):
 
     codes: ModuleEmitter
     names: Mapping[str, str]
-    """Maps the symbols of variables to the subgroup built-ins that they are."""
+    """Maps the symbols of variables to the names of their subgroup built-ins."""
     lanes: int
     size: int | str
     """Number of invocations of the workgroup, or a text with the reason why it is not known."""

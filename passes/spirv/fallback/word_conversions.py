@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
 BEYOND_HALF = 1 << 16
-"""An integer that f16 rounds to infinity, like all larger ones."""
+"""An integer that f16 rounds to infinity. All larger integers round to infinity, too."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def _clamp(sign: bool) -> Compute:
 
 
 def _together(words: Words, op: Operation, parts: Parts) -> Part:
-    """Applies an operation to a vector of both words, for operations that treat words alike."""
+    """Applies an operation once to the vector of both words, as the words are independent."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
     grouped = type(op).create(
@@ -156,7 +156,7 @@ COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair]
     spv.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
     spv.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
 }
-"""The function that combines two values in each operation, and the neutral element."""
+"""For each group operation, the function that combines two values, and the neutral element."""
 
 
 def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
@@ -271,4 +271,4 @@ COMPUTES: Mapping[type[Operation], Compute] = {
     ),
     **dict.fromkeys(COMBINATIONS, _in_turns),
 }
-"""The function that writes the code of each operation."""
+"""For each operation, the function that writes its code on words."""

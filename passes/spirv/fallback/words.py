@@ -121,7 +121,7 @@ class Words:
         return self._op(kind, word, self.code.number(count)) if count else word
 
     def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """Returns the shift modulo 32, and 31 minus that."""
+        """Returns the shift within a word (modulo 32), and 31 minus this shift."""
         small = self._op(spv.BitwiseAndOp, shift, self.code.number(BITS - 1))
         return small, self._op(spv.BitwiseXorOp, small, self.code.number(BITS - 1))
 
