@@ -1,9 +1,9 @@
 """
 Chooses a schedule for every contraction, from the shape and the target file's data.
 
-The target file lists tiles that are fast on the device. The fitting tile with the least estimated
-time is taken (see `cost`). A large result therefore gets large tiles; a small one gets enough
-workgroups for all compute units.
+The target file lists tiles that are fast on the device. The pass takes the fitting tile with the
+least estimated time (see `cost`). Large results therefore get large tiles, and small results get
+enough workgroups for all compute units.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Choices:
 
     def _find_like(self, contraction: Contraction) -> Operation | None:
         """
-        Returns the first operation in an equal dispatch. Records the operation if there is none.
+        Returns the first operation in an equal dispatch; records `contraction`'s if there is none.
         """
         op, dispatch = contraction.op, contraction.op.parent_op()
         # Limits match names: dispatches that differ only in names may take different paths.
@@ -165,7 +165,9 @@ def _needs_none(op: Operation) -> bool:
 
 
 def _nearest(contraction: Contraction, target: Target) -> str:
-    """Returns the end of a refusal: the fitting schedule that is most like the refused one."""
+    """
+    Returns text for an error message: the fitting schedule that is most similar to the given one.
+    """
     given = schedule_of(contraction.op)
     if given is None or given.kind not in KINDS or not KINDS[given.kind].candidates:
         return ""

@@ -49,7 +49,7 @@ WORDS = 4
 M, N, D, E = range(len(LOOPS))
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N), "result": (M, E)}
-"""The two loops that index each operand after the batch; of q, k and v: M or N, then K."""
+"""The two loops that index each operand after the batch loops."""
 
 
 class OfAttention(KernelPlan):
@@ -58,7 +58,7 @@ class OfAttention(KernelPlan):
     op: AttentionOp
     schedule: Any
     LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
-    """The two loops that index each operand after the batch."""
+    """The two loops that index each operand after the batch loops."""
 
     @property
     def invocations(self) -> int:
@@ -105,7 +105,7 @@ class OfAttention(KernelPlan):
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """Returns an operand's layout, with walks along the batch and along its two own loops."""
+        """Returns an operand's layout, with walks along the batch and its two loops."""
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)
@@ -145,7 +145,9 @@ class AttentionPlan(OfAttention):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups: query tiles and batch, in the schedule's order."""
+        """
+        Number of workgroups along each axis: tiles of queries and batch, in the schedule's order.
+        """
         if self.schedule.order.data == "batch":
             return self.sizes.batch, self.tiles, 1
         return self.tiles, self.sizes.batch, 1
@@ -157,7 +159,7 @@ class AttentionPlan(OfAttention):
 
     @property
     def components(self) -> int:
-        """Number of an accumulator's components in each invocation."""
+        """Number of components of an accumulator in each invocation."""
         m, n, _ = self.schedule.instruction.sizes
         return m * n // self.target.subgroup_size
 
@@ -230,8 +232,7 @@ class AttentionPlan(OfAttention):
     @property
     def shared_places(self) -> Fragment | None:
         """
-        Component positions that accumulators and left operands (A) share; None if they differ or
-        are unknown.
+        Component positions, if they are equal in accumulators and left operands (A), else None.
         """
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
@@ -290,7 +291,6 @@ class AttentionPlan(OfAttention):
 
     @property
     def _has_pairs(self) -> bool:
-        """True if an invocation holds pairs of neighbouring rows of a fragment of values."""
         _, n, k = self.schedule.instruction.sizes
         right = self.target.fragment("B", (k, n), bit_width(self.element))
         return right is not None and 1 in right.component.values(0)
@@ -315,7 +315,7 @@ class AttentionPlan(OfAttention):
 
     @property
     def hides(self) -> bool:
-        """True if some row may not see all keys of a tile."""
+        """True if a tile may contain keys that are hidden from a row."""
         return self.ragged or self.causal is not None or self.sizes.window is not None
 
     @property
@@ -337,7 +337,7 @@ class AttentionPlan(OfAttention):
         return all(is_multiple(step, alignment) for step in steps)
 
     def by_inner(self, name: str) -> bool:
-        """True if an operand is contiguous along the second of its two loops."""
+        """True if an operand is contiguous along the second loop of `LOOPS_OF`."""
         return self.layout(name).is_contiguous(2)
 
     def count_aligned(self, columns: int, element: Attribute) -> int:

@@ -38,7 +38,8 @@ from xdsl_spirv.targets.model import Structure
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses matrices if the target has them and there are enough rows, else multiply-adds.
+    Chooses a schedule of matrices if the target has matrices and there are many rows, else of
+    multiply-adds.
 
     With few rows, multiply-adds are as fast as memory. Raises `ScheduleDoesNotFit` if nothing
     fits.
@@ -54,7 +55,7 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """True if two tiled products are faster than one fused kernel, because there are many rows."""
+    """True if two tiled products are faster than one fused kernel, which holds for many rows."""
     name = type_name(element_type(op.query), True)
     have_one_type = all(
         element_type(value) == element_type(op.query) for value in (op.key, op.value)
@@ -71,8 +72,8 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
     """
     Returns the schedule of cooperative matrices with the least estimated time.
 
-    Takes the first instruction that has a fitting schedule. Raises `ScheduleDoesNotFit` if none
-    has.
+    Tries the target's instructions in order, until a schedule fits. Raises `ScheduleDoesNotFit` if
+    no schedule fits.
     """
     reasons: list[str] = []
     for shape in list(shapes_of(element_type(op.query), target)) or [(16, 16, 16)]:
@@ -127,7 +128,7 @@ def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
     """
-    Yields schedules that convert probabilities by an instruction, for unknown component positions.
+    Yields schedules that convert probabilities by an instruction and need no component positions.
     """
     known = {"probabilities": "converted"}
     if not least.target.even_fragments:
@@ -136,9 +137,7 @@ def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 
 def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """
-    Yields every structure of the target's model with staged, vector-loaded and packed operands.
-    """
+    """Yields schedules with probabilities in registers, for each structure of the model."""
     op, target = least.op, least.target
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]

@@ -20,8 +20,8 @@ class Deal:
     """
     The element order of rows of `size` elements for loads of `vector` elements.
 
-    `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. With `paired`, a
-    word holds an element of each of two neighbouring rows; such a pair counts as one row, and
+    `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. If `paired`, a
+    word holds one element of each of two neighbouring rows; the two rows count as one row, and
     `vector` counts words.
     """
 
@@ -58,7 +58,7 @@ class Deal:
 
     @property
     def apart(self) -> int:
-        """Number of fragment rows that form one row of the order: 2 if `paired`, else 1."""
+        """Number of fragment rows that count as one row: 2 if `paired`, else 1."""
         return 2 if self.paired else 1
 
     @property
@@ -68,7 +68,7 @@ class Deal:
         return [row // self.apart for row in offsets if row % self.apart == 0]
 
     def halves(self, number: int) -> list[tuple[int, int, int]]:
-        """Returns the source of each component of a fragment: index in `rows`, word, half."""
+        """Returns the source of each component: index in `rows`, word, half of the word."""
         rows, halves = self.rows, list[tuple[int, int, int]]()
         for at in self.fragment.component.then(self.axis, self.weights).places:
             row, element = at[1 - self.axis], number * self.share + at[self.axis]
@@ -106,7 +106,7 @@ class Deal:
 
     @property
     def tile_rows(self) -> TileRows:
-        """Row stride and swizzle in Workgroup memory with the fewest bank conflicts."""
+        """Rows in Workgroup memory, with the stride and swizzle of fewest bank conflicts."""
         together = 128 // (self.vector * (4 if self.paired else 2))
         bits = self.lane_row_bits, self.lane_vector_bits
         lanes = [(_spread(lane, bits[0]), _spread(lane, bits[1])) for lane in range(together)]

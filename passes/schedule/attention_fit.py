@@ -1,4 +1,4 @@
-"""Checks that an attention's schedule of matrices fits a target; each problem names a remedy."""
+"""Checks that an attention's schedule of matrices fits a target; each error text names a remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
 
 def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, int]]:
     """
-    Yields the matrix shapes with f32 accumulators for which f16 accumulators exist too.
+    Yields the matrix shapes that have both f32 and f16 accumulators.
 
     f16 accumulators carry 16-bit probabilities to Workgroup memory.
     """
@@ -58,12 +58,14 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 
 
 def side_by_side(target: Target) -> int:
-    """Returns the number of a workgroup's subgroups that run at full speed concurrently."""
+    """Returns the number of subgroups of a workgroup that run concurrently at full speed."""
     return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
-    """Yields the reasons why the schedule does not fit, each with the value and a fitting one."""
+    """
+    Yields the reasons why the schedule does not fit, each with the wrong value and a fitting one.
+    """
     op, schedule, target = plan.op, plan.schedule, plan.target
     if op.parts is not None:
         yield "matrices do not support parts of the keys: use #schedule.attention_lanes"
@@ -107,7 +109,6 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _unreadable(plan: AttentionPlan) -> Iterator[str]:
-    """Yields a problem for each operand whose layout does not allow the schedule's path."""
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
@@ -121,7 +122,6 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
-    """True if the kernel works for any distribution of components over invocations."""
     whole = schedule.are_converted and schedule.rescale.data == "always"
     return whole and set(schedule.paths) == {"rows"}
 
@@ -240,7 +240,7 @@ def count_registers(plan: AttentionPlan) -> int:
 
 
 def count_words_ahead(plan: AttentionPlan) -> int:
-    """Returns the number of registers for values read ahead. A driver may delay these loads."""
+    """Returns the number of registers for values that are read ahead."""
     if plan.schedule.staged:
         tiles = [plan.schedule.key_tile.data * size for size in plan.op.extents[-2:]]
         waiting = sum(tiles) if plan.schedule.buffers.data > 1 else max(tiles)

@@ -39,7 +39,9 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
 OUTER, SHARED, FIRST, SECOND = range(4)
-"""Walks of a layout: batch, heads that share keys, the operand's first and second loop."""
+"""
+Walks of a layout: outer batch, heads that share keys, and the operand's two loops of `LOOPS_OF`.
+"""
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
@@ -50,7 +52,7 @@ class Scores:
     Assigns the scores of a step to slots of the lanes in a group.
 
     Score i belongs to row `i % pitch` and key `i // pitch`. It is in slot `i // width` of lane `i
-    % width`; lanes from `width` on hold copies.
+    % width`. The lanes from index `width` on hold copies.
     """
 
     rows: int
@@ -69,7 +71,7 @@ class Scores:
 
     @property
     def row_slots(self) -> int:
-        """Number of a lane's slots that belong to different rows."""
+        """Number of slots of a lane that belong to different rows."""
         return max(1, self.pitch // self.width)
 
     @property
@@ -137,7 +139,7 @@ class LanesPlan(OfAttention):
         return shape[1:] if name == "result" and self.parts > 1 else shape
 
     def unpacking(self, name: str) -> Unpacking | None:
-        """Returns how keys or values are dequantized by vectors; None if they are only loaded."""
+        """Returns the dequantization of keys or values; None if they are stored unpacked."""
         value = self.value(name)
         op = None if value is None else definition(value)
         if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
@@ -152,9 +154,7 @@ class LanesPlan(OfAttention):
         return replace(found, planes=tuple(planes))
 
     def stored_bits(self, name: str) -> int:
-        """
-        Returns the bits of an operand's stored element; of the narrowest plane if dequantized.
-        """
+        """Returns the bits of a stored element of an operand, or of its narrowest plane."""
         value = self.value(name)
         op = None if value is None else definition(value)
         if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
@@ -174,7 +174,9 @@ class LanesPlan(OfAttention):
         return run
 
     def vector(self, name: str) -> int:
-        """Returns the vector width of an operand; operands in one buffer, and q and k, agree."""
+        """
+        Returns the vector width of an operand; equal for q and k, and for operands in one buffer.
+        """
         if name == "result":
             return self.width(name)
         value = self.value(name)
@@ -195,7 +197,7 @@ class LanesPlan(OfAttention):
 
     @property
     def exchanged_at_a_time(self) -> int:
-        """Vector width of the results that subgroups exchange, in elements."""
+        """Number of elements in one vector of the results that subgroups exchange."""
         return gcd(self.vector("v"), MOST_BITS // 32)
 
     @property
@@ -229,7 +231,7 @@ class LanesPlan(OfAttention):
         return self.vectors(name) * max(1, bits // self.model.least_bits)
 
     def share(self, name: str) -> int:
-        """Returns the largest number of a key's or value's vectors in one lane."""
+        """Returns the largest number of vectors of a key or value that one lane holds."""
         return ceil_div(self.vectors(name), self.schedule.lanes.data)
 
     @property
@@ -266,7 +268,7 @@ class LanesPlan(OfAttention):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups: tiles of rows, batch, parts."""
+        """Number of workgroups along each axis: tiles of rows, batch, and parts of the keys."""
         return ceil_div(self.row_count, self.tile), self.batch, self.parts
 
     @property
@@ -317,7 +319,7 @@ def least_lanes(op: AttentionOp, target: Target) -> LanesPlan:
 
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     """
-    Chooses a schedule with as few lanes as registers allow, so that lanes exchange little.
+    Chooses the schedule with the fewest lanes per row that the registers allow.
 
     Raises `ScheduleDoesNotFit` if no schedule fits.
     """
@@ -367,10 +369,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
 
 def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
     """
-    True if twice the subgroups halve the number of parts, and the target merges these faster.
+    True if twice the subgroups halve the number of parts, and the target then merges faster.
 
-    On an H200, merging 16 parts instead of 32 (4 rows of 128 elements) takes 3.8 us instead of 4.8
-    us (benchmarks/results/h200-decode-attention-schedules.json).
+    On an H200, merging 16 parts takes 3.8 us and 32 parts 4.8 us, for 4 rows of 128 elements
+    (benchmarks/results/h200-decode-attention-schedules.json).
     """
     known = plan.target.merged_parts
     if not known or plan.across_rows or any(twice.problems()):

@@ -72,7 +72,7 @@ class PackedOperand:
 
     @cached_property
     def loops(self) -> list[int]:
-        """The operand's batch loops (without heads that share keys), then its own two loops."""
+        """The operand's batch loops (without heads that share keys), then its two loops."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         used = self.plan.map_of(self.name).used_dims()
         return [
@@ -108,7 +108,7 @@ class PackedOperand:
 
     @property
     def tile(self) -> PackedTile:
-        """The packed tile to read."""
+        """The tile of the packed operand that the kernel reads."""
         value = self.plan.value(self.name)
         owner = value.owner if value is not None else None
         packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing

@@ -188,7 +188,6 @@ class _Sizes:
                 self.known[size.extents[0]] = own
 
     def _of_operand(self, loop: str) -> Size | None:
-        """Returns a loop's size as the size of an operand dimension that only this loop indexes."""
         size = self.traced.loops[loop]
         for value, place in self.operands:
             for dimension, index in enumerate(place):
@@ -394,7 +393,7 @@ class _Replacement:
         return rows, static([width])[0]
 
     def _of_parts(self, partial: SSAValue) -> list[Size]:
-        """Returns the result's shape in terms of the sizes of the partial results."""
+        """Returns the result's shape, expressed by the sizes of the partial results."""
         rows, _ = self._rows_and_width()
         known = {
             size.extents[0]: symbol(Extent(partial, dimension + 1))

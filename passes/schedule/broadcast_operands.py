@@ -1,11 +1,11 @@
 """
-Reads the source of a repeated operand, so that the repetition is not computed.
+Removes repetitions of operands: a contraction reads the source of a repeated operand.
 
     %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
     %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
 
 Importers repeat weights in this way if an MLIR operation requires operands of equal rank. The pass
-removes the repetition if the rows of the result remain contiguous.
+removes a repetition if the rows of the result remain contiguous.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
 
 def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
-    Returns the value that `value` broadcasts, transposes or reshapes, with its indices.
+    Returns the value that `value` broadcasts, transposes or reshapes, and the indices of the read.
 
-    None as an index marks a dimension that is merged into a completely indexed dimension.
+    An index of None marks a dimension that is merged into a completely indexed dimension.
     """
     match value.owner:
         case linalg.ops.BroadcastOp(dimensions=added) as op:

@@ -82,7 +82,6 @@ class ChooseLayoutsPass(LimitedPass):
 
 
 def _windows(op: Operation) -> Contraction | None:
-    """Returns the contraction if the operation is a convolution, else None."""
     contraction = _product(op)
     return contraction if contraction is not None and contraction.is_convolution else None
 
@@ -229,7 +228,6 @@ def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order |
 
 
 def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
-    """Returns the loops that index a tensor's dimensions, in storage order."""
     loops: dict[int, None] = {}
     for expression in permute(expressions, order) if order else expressions:
         inner = expression.dfs()  # pyright: ignore
@@ -238,7 +236,11 @@ def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
 
 
 class Graph:
-    """The tensors of a block with proposed orders, in classes that must share an order."""
+    """
+    The tensors of a block, with proposed dimension orders.
+
+    Tensors that must have equal orders form a class.
+    """
 
     def __init__(self, block: Block):
         self.block = block
@@ -348,13 +350,13 @@ class _Part:
     """An operation, and its tensors whose order may change."""
 
     op: Operation | None
-    """None for a function argument, which has the model's order."""
+    """The operation; None for a function argument, which has the model's order."""
     values: tuple[SSAValue, ...]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated seconds of a contraction. `packs` is True if its weights are packed anyway."""
+    """Estimated seconds of a contraction. `packs` is True if the schedule packs a weight."""
 
     seconds: float
     packs: bool = False
@@ -369,9 +371,7 @@ class Estimates:
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """
-        Returns an operation's seconds; for other operations than products, of the copies only.
-        """
+        """Returns the estimated seconds of an operation. Only copies count, except for products."""
         op = part.op
         if op is None:
             return sum(map(self.estimate_reordering, orders))
@@ -447,7 +447,7 @@ def _padding(value: SSAValue) -> object:
 def laid_out(
     op: linalg.ops.GenericOp, image: Order | None, weights: Order | None, result: Order | None
 ) -> Contraction:
-    """Returns the contraction as it would be with other storage orders."""
+    """Returns the contraction that an operation would compute with other storage orders."""
     weight = weight_of(op)
     orders = [weights if value is weight else image for value in op.inputs] + [result]
     inside = _Inside()

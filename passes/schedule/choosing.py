@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 def decide(contraction: Contraction, target: Target, decisions: Decisions) -> ScheduleAttr:
     """
-    Returns the schedule that was measured to be the fastest, else the best estimated one.
+    Returns the schedule that was measured as the fastest, else the schedule with the best
+    estimate.
 
-    Raises `ScheduleDoesNotFit` if there is none.
+    Raises `ScheduleDoesNotFit` if no schedule fits.
     """
     op, known = contraction.op, lookup(contraction, target)
     if known is not None and not decisions.bars(op, path := KINDS[known.kind].path):
@@ -47,9 +48,10 @@ def choose(
     paths: Collection[str] = PATHS,
 ) -> ContractionPlan:
     """
-    Chooses the best plan of the first kind that has a fitting plan, among kinds with these paths.
+    Chooses the best plan of the first kernel kind that has a fitting plan.
 
-    Records the reason for and against each path. Raises `ScheduleDoesNotFit` if no path is left.
+    Only kinds with one of `paths` are tried. Records the reason for and against each path. Raises
+    `ScheduleDoesNotFit` if no path is left.
     """
     op = contraction.op
     barred: dict[str, None] = {}
@@ -101,7 +103,6 @@ def _list_candidates(
 
 
 def _find_problem(plan: ContractionPlan) -> str | None:
-    """Returns the first reason why a plan does not fit; None if it fits."""
     try:
         return next(plan.problems(), None)
     except NotAContraction as error:
@@ -118,7 +119,7 @@ def _explain(problems: Counter[str], target: Target) -> str:
 
 
 def judge_window(plan: ContractionPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Accepts every window that fits."""
+    """Accepts every plan; returns True and the reason."""
     return True, "a depthwise convolution: tiles would be nearly empty"
 
 
@@ -157,7 +158,6 @@ def find_nearest(
 
 
 def _measure_distance(one: Attribute, other: Attribute) -> float:
-    """Returns the difference of two schedules: log2 of the ratio of numbers, 1 for other values."""
     match one, other:
         case IntAttr(), IntAttr():
             return abs(log2(max(one.data, 0.5) / max(other.data, 0.5)))

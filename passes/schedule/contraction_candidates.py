@@ -1,8 +1,8 @@
 """
 Lists candidate schedules of a contraction, from the target file's tiles.
 
-Each tile that the instruction's fragments divide gives one candidate for each way in which
-operands can reach the fragments.
+A tile must be a multiple of the instruction's fragments. Each tile gives one candidate for each
+combination of paths of the operands.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def by_multiply_adds(contraction: Contraction, target: Target) -> Groups:
 def _candidates(
     contraction: Contraction, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[Plan]:
-    """Yields a plan for each of the target's tiles that fragments of this shape divide."""
+    """Yields a plan for each tile of the target that consists of whole fragments of `shape`."""
     m, n, k = shape
     a_type, _, result = contraction.types
     bits = bit_width(contraction.element_types[2])
@@ -124,8 +124,8 @@ def _rates(
     Returns a tile's TFLOPS, and its TFLOPS with one workgroup per compute unit; None: not
     measured.
 
-    `units` are the operands that the kernel dequantizes. Returns None if one of them is read
-    directly without a measurement, because no other rate predicts that case. Other rates are
+    `units` are the operands that the kernel dequantizes. Returns None if such an operand is read
+    directly without a measurement, because no other rate predicts this case. Other rates are
     multiplied by `unpacked`.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
@@ -141,8 +141,8 @@ def _rates(
 
 def _has_edges(planned: Plan) -> bool:
     """
-    True if, among several rows and columns of tiles, only fragments at the edge are not stored
-    directly.
+    True if only fragments at the result's edge are not stored directly, and there are several
+    tiles in both directions.
     """
     contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
     if (
@@ -157,9 +157,9 @@ def _has_edges(planned: Plan) -> bool:
 
 def _has_functions(planned: Plan) -> bool:
     """
-    True if results can be stored by a function of each element instead of Workgroup memory.
+    True if an instruction can store results by a function of each element.
 
-    The target must have the instruction, and no known component positions.
+    The target must have the instruction and must not list component positions.
     """
     m, n, _ = planned.schedule.instruction.sizes
     target = planned.target
@@ -214,7 +214,6 @@ def _packed_ways(
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
-    """Rounds a depth along K up to whole instructions and packed units."""
     whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
     return ceil_div(depth, whole) * whole
 
@@ -223,8 +222,8 @@ def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | No
     """
     Returns the panel path of A (0) or B (1) if panels allow wider loads, else None.
 
-    `k` is a fragment's size along K. 8-bit operands that run across K also gain, because no
-    instruction transposes single bytes.
+    `k` is a fragment's size along K. Panels also help 8-bit operands that are contiguous across K,
+    because no instruction transposes single bytes.
     """
     layout, element = contraction.layouts[operand], contraction.element_types[operand]
     size, axis = bit_width(element) // 8, k_axis_of(layout)
@@ -243,7 +242,7 @@ def packable(contraction: Contraction) -> Iterator[str]:
 
 
 SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1), (2, 2), (1, 1))
-"""Rows and columns of the result that an invocation computes."""
+"""Candidate numbers of rows and columns of the result that one invocation computes."""
 
 SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
@@ -283,7 +282,9 @@ def _dot_path(layout: Layout, k: int) -> StagedAttr:
 def _scalar_tiles(
     target: Target,
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """Yields (M, N) of an invocation's elements, of the grid of subgroups and of the tile."""
+    """
+    Yields the (M, N) sizes of an invocation's elements, of the subgroup grid, and of the tile.
+    """
     lanes = target.subgroup_size
     along_m = 1 << (lanes.bit_length() - 1) // 2
     for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
@@ -296,9 +297,10 @@ def paths(
     contraction: Contraction, shape: tuple[int, int, int], most: int
 ) -> tuple[StagedAttr, StagedAttr]:
     """
-    Returns the staging of A and B, by the widest vectors that divide operand and fragment rows.
+    Returns staged paths of A and B with the widest vectors that divide the rows of operand and
+    fragment.
 
-    `most` limits the elements of a vector.
+    `most` is the largest number of elements in a vector.
     """
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
@@ -311,7 +313,6 @@ def paths(
 
 
 def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
-    """Returns an operand's staging for fragments of `outer` (M or N) x `k` elements."""
     size = bit_width(element) // 8
     axis = k_axis_of(layout)
     run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer

@@ -1,15 +1,16 @@
 """
 Estimates the time of a schedule, to choose among the schedules that fit.
 
-Compute units execute workgroups in rounds. The duration of a round is the number of
-multiplications of a tile divided by the rate that the target file gives for the candidate. All
-rounds together take at least the time of one workgroup alone on a compute unit. If fragments are
-computed from packed planes, an incomplete last round is estimated between these two times.
+Compute units execute workgroups in rounds. A round takes the multiplications of a tile divided by
+the candidate's rate in the target file. All rounds together take at least the time of a single
+workgroup that has a compute unit for itself. If fragments are computed from packed planes, an
+incomplete last round is estimated between these two times.
 
-Without a rate in the file, the rate is estimated from the elements that a tile fetches for each
+Without a measured rate, the rate is estimated from the elements that a tile fetches for each
 multiplication. The time to store results is added, at the file's rate for this kind of store. The
 file may contain factors that were fitted to measurements of other contractions (`corrections`).
-Packing an operand costs the time of a copy; packing a weight is free, since it happens once.
+Packing an operand costs the time of a copy. Packing a weight costs nothing, since weights are
+packed once.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
     Estimates the seconds of multiply-adds by invocations.
 
-    A unit executes its subgroups at its rate, but needs at least the latency of one subgroup,
-    which waits in each step along K. If both times are similar, they do not overlap completely,
-    and the estimate exceeds both.
+    A compute unit executes its subgroups at its rate, but takes at least the latency of one
+    subgroup, which waits in each step along K. If both times are similar, they overlap only
+    partly, and the estimate exceeds both.
     """
     m, n, _ = plan.schedule.instruction.sizes
     tile_m, tile_n, _ = plan.schedule.tile
@@ -81,10 +82,10 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Returns the duration of `rounds` rounds, `residents` at a time, relative to a rate of 1.
+    Returns the duration of `rounds` workgroups, `residents` at a time, relative to a rate of 1.
 
     The incomplete last wave takes at least its time at the full rate. Its upper bound is
-    interpolated between one workgroup alone and a full wave.
+    interpolated between the time of one workgroup without others and the time of a full wave.
     """
     rest = rounds % residents
     if rounds == 1:
@@ -140,7 +141,6 @@ def correction(plan: Plan) -> float:
 
 
 def _storing(plan: Plan) -> float:
-    """Estimates the seconds to store results; 0 if the target file has no rate."""
     if not plan.schedule.is_cooperative or plan.contraction.is_dynamic:
         return 0.0
     _, n, _ = plan.schedule.instruction.sizes

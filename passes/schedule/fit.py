@@ -1,7 +1,7 @@
 """
 Checks that a schedule of tiles fits a contraction and a target.
 
-Every problem names the value that does not fit, the limit, and the nearest fitting value.
+Every error text names the value that does not fit, the limit, and the nearest fitting value.
 """
 
 from __future__ import annotations
@@ -246,9 +246,7 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
 
 
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
-    """
-    Yields the reasons why an operand cannot be packed for the schedule, or is packed differently.
-    """
+    """Yields the reasons why an operand cannot have the packing that the schedule needs."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
     needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
@@ -301,7 +299,6 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 
 def _read_ahead_problems(plan: Plan) -> Iterator[str]:
-    """Yields the reasons why fragments cannot be loaded one tile ahead."""
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if not isinstance(tile, StagedTile):
             yield f"{name} = direct, but the other operand has ahead = 1: use staged for both"
@@ -339,7 +336,6 @@ def _components(plan: Plan) -> Iterator[str]:
 
 
 def _parts(plan: Plan) -> Iterator[str]:
-    """Yields the reasons why the epilogue cannot read several parts of the result's columns."""
     if plan.schedule.slices > 1 or plan.result.stores_rows:
         yield "results of several parts do not support slices of K or result = rows"
         return

@@ -61,7 +61,9 @@ Generic: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class FoldPartsPass(ModulePass):
-    """Fuses elementwise functions of parts of a product's columns into the product's kernel."""
+    """
+    Fuses elementwise functions of equal parts of a product's columns into the product's kernel.
+    """
 
     name = "fold-parts"
 
@@ -145,7 +147,6 @@ class _Parts:
 
 
 def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
-    """True if a dispatch computes each element from one column of all its slices."""
     block = dispatch.body.block
     for op in block.ops:
         match op:
@@ -165,7 +166,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if the columns index the last dimension of a computed operand, and no other operand."""
+    """True if the columns index the last dimension of computed operands, and no other operands."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -173,7 +174,7 @@ def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
 
 
 def _root_of(owner: object) -> Generic | None:
-    """Returns the `coopmat` product if a dispatch computes nothing else, else None."""
+    """Returns the `coopmat` product of a dispatch that computes only this product, else None."""
     if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
         return None
     root = owner.yielded[0].owner
@@ -188,9 +189,9 @@ def _root_of(owner: object) -> Generic | None:
 
 def _fold(parts: _Parts, target: Target) -> DispatchOp:
     """
-    Fuses the elements into the product's kernel if the result fits the target.
+    Fuses the elementwise function into the product's kernel if the new kernel fits the target.
 
-    Returns the dispatch that computes the elements afterwards.
+    Returns the dispatch that computes the elements afterwards: the fused one, or the old one.
     """
     contraction = as_contraction(parts.root)
     if contraction is None:
@@ -253,7 +254,7 @@ class _Writer:
 
     @property
     def _column_of_b(self) -> int:
-        """B's dimension along the columns; also the index of the loop that unpacks it."""
+        """Index of B's dimension along the columns, and of the loop of the unpacking along it."""
         column = AffineDimExpr(self.contraction.groups[2].start)
         return list(self.contraction.maps[1].results).index(column)
 
@@ -311,7 +312,6 @@ class _Writer:
         _retype([unpack.outputs[0], unpack.results[0]], split)
 
     def _split_root(self, root: Generic, schedule: ContractionAttr) -> None:
-        """Splits the columns of the product into blocks, parts and columns of a block."""
         at = maps_of(root)[-1].results[-1]
         assert isinstance(at, AffineDimExpr)
         count = len(root.iterator_types) + 2
@@ -365,16 +365,13 @@ def _retype(values: Sequence[SSAValue], shape: Sequence[int]) -> None:
 
 
 def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
-    """Sets an operation's index maps and adds parallel loops in front."""
     more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
     op.properties["iterator_types"] = ArrayAttr([*more, *op.get_iterator_types()])
     op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """
-    Returns the map in which loop `at` is split into three loops, and its dimension into three.
-    """
+    """Returns the map after loop `at`, and the dimension that it indexes, are split into three."""
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

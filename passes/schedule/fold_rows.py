@@ -99,7 +99,7 @@ class Pair:
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
     """
-    Base class of passes that fuse dispatches with their readers, one of them a product by rows.
+    Base class of passes that fuse dispatches with their readers; one of both is a product by rows.
     """
 
     def most(self, target: Target) -> int:
@@ -148,7 +148,8 @@ def fuse_into_readers(
     first: DispatchOp, target: Target, fold: Callable[[Pair], DispatchOp | None], most: int
 ) -> None:
     """
-    Replaces the readers of a dispatch by the dispatches that `fold` returns, and erases it.
+    Replaces the readers of a dispatch by the fused dispatches that `fold` returns, and erases the
+    dispatch.
 
     Changes nothing if there are more than `most` readers, if `fold` returns None for a reader, or
     if a reader is not a dispatch.
@@ -204,7 +205,6 @@ def _is_by_rows(dispatch: DispatchOp) -> bool:
 
 
 def _is_small(dispatch: DispatchOp, target: Target) -> bool:
-    """True if a dispatch computes a single tensor that every workgroup can recompute."""
     if len(dispatch.outputs) != 1:
         return False
     type = dispatch.outputs[0].type
@@ -224,7 +224,7 @@ class FoldNormsPass(FoldPass):
         return target.model.rows.norm_readers
 
     def takes(self, first: DispatchOp, target: Target) -> bool:
-        """True if a dispatch multiplies few rows of f32 by a factor for each row, and by others."""
+        """True if a dispatch scales few rows of f32, by one factor for each row."""
         if not _is_small(first, target):
             return False
         type = first.outputs[0].type
@@ -263,7 +263,7 @@ class FoldNormsPass(FoldPass):
 
 def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
     """
-    Yields multiplications from last to first: operation, factor's operand index, True if per row.
+    Yields multiplications, last first: operation, operand index of the factor, True if per row.
     """
     while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
         yield op, *factor
@@ -271,7 +271,7 @@ def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
 
 
 def _is_of_norm(op: Operation, source: SSAValue) -> bool:
-    """True if a kernel of few rows can compute an operation for a row of `source`."""
+    """True if a kernel of few rows can compute an operation on a row of `source`."""
     match op:
         case linalg.ops.FillOp():
             return True
@@ -285,9 +285,10 @@ def _is_of_norm(op: Operation, source: SSAValue) -> bool:
 
 def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
     """
-    Returns a multiplication's factor as operand index and True if it has one element per row.
+    Returns the operand index of a multiplication's factor, and True if the factor has one element
+    per row.
 
-    Returns None for other operations. A divisor with one element per row also counts as a factor.
+    A divisor with one element per row also counts as a factor. Returns None for other operations.
     """
     if not is_pointwise(op) or len(op.inputs) != 2:
         return None
@@ -316,7 +317,7 @@ def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
 
 
 def _multiply(root: Generic, op: Generic, number: int, rows: list[AffineExpr]) -> None:
-    """Multiplies or divides the product's result by the row factor of `op`."""
+    """Multiplies or divides the product's result by the factor that `op` applies to each row."""
     (result,), (product,) = root.results, body_ops(op.body.block)
     kind = arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
     identity = AffineMap.identity(tensor_type(result).get_num_dims())
@@ -335,7 +336,6 @@ def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
 
 
 def _kept_dimensions(op: tensor.ExpandShapeOp) -> list[list[int]]:
-    """Lists the result dimensions above size 1 for each source dimension."""
     shape = tensor_type(op.result).get_shape()
     return [[n for n in group if shape[n] != 1] for group in groups_of(op)]
 
@@ -416,7 +416,7 @@ class FoldElementsPass(FoldPass):
         return True
 
     def fits(self, plan: RowsPlan) -> bool:
-        """True if a workgroup computes each element of the rows once, for its digits."""
+        """True if a workgroup computes each element of the rows once."""
         once = plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1
         return once and plan.schedule.digits.data > 0
 
@@ -437,7 +437,7 @@ def _is_of_elements(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class FoldReadersPass(FoldPass):
-    """Fuses readers of a one-row product's columns into the product's kernel."""
+    """Fuses readers of the columns of a one-row product into the product's kernel."""
 
     name = "fold-readers"
 

@@ -166,7 +166,7 @@ class _Match:
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band = 1.0, None, Band()
         self.more = dict[str, Operand]()
-        """The mask and the sink, if present."""
+        """The mask and the sink, if the attention has them."""
         self.finite = self.narrow = False
         probabilities, sink = softmax(node)
         self.has_softmax = True
@@ -197,7 +197,7 @@ class _Match:
         )
 
     def _queries(self) -> str:
-        """Returns the loop along the queries: the mask's, else a dynamic one, else the last."""
+        """Returns the name of the loop along the queries."""
         if self.band.rows is not None:
             if self.band.rows not in self.rows:
                 raise NotTraced("the mask depends on a batch loop")
@@ -210,7 +210,6 @@ class _Match:
         return next(is_open, self.rows[-1])
 
     def _sees_some(self, queries: str) -> bool:
-        """True if the causal and window masks leave each row at least one key."""
         first, last = self.band.first, self.band.last
         rows, keys = self.sizes[queries], self.sizes["n"]
         return (
@@ -220,7 +219,9 @@ class _Match:
         )
 
     def _scores(self, node: Node) -> Node:
-        """Removes scale, cap and masks from the scores; returns the first contraction's element."""
+        """
+        Matches scale, cap and masks; returns the element of the first contraction behind them.
+        """
         while True:
             node = uncast(node)
             match node:
@@ -247,7 +248,6 @@ class _Match:
                     raise NotTraced(f"an attention cannot apply {node.kind} to scores")
 
     def _add(self, x: Node, y: Node) -> Node:
-        """Matches the sum of scores and a mask, in either order."""
         if self.more or self.scale != 1.0 or self.cap is not None:
             raise NotTraced("there is a second mask, or the mask is scaled")
         if not _reaches_contraction(x):
@@ -267,7 +267,7 @@ class _Match:
         return y if masked_if else x
 
     def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
-        """Finds queries and keys."""
+        """Returns the queries and the keys that the first contraction multiplies."""
         first = as_contraction(_owner(scores))
         if (
             first is None
@@ -295,9 +295,7 @@ class _Match:
         return q, k
 
     def _find_computed(self, value: SSAValue, place: Place) -> Computed | None:
-        """
-        Returns the operation that dequantizes an operand, and its operands; None if there is none.
-        """
+        """Returns the operation that dequantizes an operand, with its operands, else None."""
         op = value.owner
         if not isinstance(op, linalg.ops.GenericOp) or not unpacks(op):
             return None
@@ -312,7 +310,7 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Removes a multiplication by a constant from an operand, into `scale`."""
+        """Removes the multiplication of an operand by a constant; the constant scales `scale`."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:
@@ -351,7 +349,7 @@ class _Match:
                     return operand
 
     def _cuts(self, place: Place) -> bool:
-        """True if an index expression splits a loop that operands need whole."""
+        """True if an index expression splits a loop that the operands must index as a whole."""
         pieces = [piece for index in place for piece in index]
         return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
 
@@ -402,7 +400,11 @@ class _Match:
 
 
 def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
-    """Returns the float tensor of a node, with an index expression without the loops in `never`."""
+    """
+    Returns the float tensor that a node reads, with its index expression.
+
+    Raises `NotTraced` for other nodes, and for an index that depends on a loop in `never`.
+    """
     inner = uncast(node)
     value, place = (inner.value, inner.place) if inner.value else (node.value, node.place)
     if inner.kind == "element":
@@ -441,7 +443,9 @@ def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
 
 
 def _casts(op: Operation) -> bool | None:
-    """Returns False if an operation only moves elements, True if it rounds them, else None."""
+    """
+    Returns True if an operation only truncates floats, False if it only moves elements, else None.
+    """
     if not isinstance(op, linalg.ops.GenericOp):
         return None
     read = op.get_indexing_maps().data[0].data
@@ -468,7 +472,6 @@ def _begins_with(op: tensor.ExtractSliceOp) -> bool:
 
 
 def _only(op: Operation, kind: type[Operation]) -> Operation | None:
-    """Returns the body's operation if it is the only one and of this kind, else None."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
     inner = [each for each in body_ops(op.body.block) if not isinstance(each, arith.ConstantOp)]
@@ -479,7 +482,6 @@ def _only(op: Operation, kind: type[Operation]) -> Operation | None:
 
 
 def _factor(op: Operation) -> float | None:
-    """Returns the constant by which an operation multiplies each element, else None."""
     product = _only(op, arith.MulfOp)
     numbers = [] if product is None else [number_of(value) for value in product.operands]
     known = [number for number in numbers if number is not None]

@@ -67,7 +67,6 @@ class _Chain:
 
 
 def _are_alike(one: GenericOp, other: GenericOp) -> bool:
-    """True if two operations compute equal functions on different columns."""
     if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
         return False
     for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):
@@ -113,7 +112,9 @@ def _join_operands(dispatch: DispatchOp) -> None:
 
 
 def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
-    """Returns the chain that ends in a dispatch's operand; None if it has other readers."""
+    """
+    Returns the chain that computes a dispatch's operand; None if other operations read the chain.
+    """
     value = dispatch.inputs[argument.index]
     ops: list[GenericOp] = []
     while isinstance(value, OpResult) and value.has_one_use():
@@ -135,7 +136,7 @@ def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
 
 
 def _is_product(op: GenericOp) -> bool:
-    """True for a product without batch loops whose columns are one loop of its second operand."""
+    """True for a product without batch loops in which a single loop indexes the columns."""
     contraction, init = as_contraction(op), op.outputs[0].owner
     if not isinstance(init, linalg.ops.FillOp) or not is_zero(init.inputs[0]):
         return False
@@ -147,7 +148,7 @@ def _is_product(op: GenericOp) -> bool:
 
 
 def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
-    """Joins chains before the dispatch and changes the attention's maps to the joined columns."""
+    """Inserts the joined chain before the dispatch, and adapts the maps of the attention."""
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
         before = _join_chains(dispatch, level, before)
@@ -174,7 +175,9 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """Joins the operations at one position of all chains; `before` is the previous result."""
+    """
+    Joins the operations at one position of all chains; `before` is the joined previous result.
+    """
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):
@@ -198,7 +201,6 @@ def _join_chains(
 
 
 def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
-    """Builds a destination of `type` that is empty or filled like `out`."""
     owner = out.owner
     if isinstance(owner, linalg.ops.FillOp):
         inside = _room(dispatch, owner.outputs[0], type)

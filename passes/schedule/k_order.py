@@ -33,10 +33,11 @@ from xdsl_spirv.targets.linear import Linear
 @dataclass(frozen=True)
 class KOrder:
     """
-    Maps the index of an element along K to its position.
+    Maps the index of an element along K to its position in the K tile.
 
-    Elements form groups that `parts` invocations share. An invocation has one unit of each group,
-    or one of `split` parts of a unit, and `count` of its elements in each fragment.
+    The elements are divided into groups, each shared by `parts` invocations. An invocation has one
+    unit of each group (or one of `split` parts of a unit). Each fragment has `count` elements of
+    the unit.
     """
 
     places: Linear
@@ -55,7 +56,7 @@ class KOrder:
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """Element index of each of an invocation's components in a row or column."""
+        """Element indices of the components that an invocation holds of a row or column."""
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))

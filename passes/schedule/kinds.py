@@ -49,13 +49,12 @@ if TYPE_CHECKING:
 
 
 def _load(place: str) -> Callable[..., Any]:
-    """Imports `module:name` of this package."""
     module, name = place.split(":")
     return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)
 
 
 class ScheduleDoesNotFit(ValueError):
-    """A schedule does not fit the target or the operation; the message tells the reason."""
+    """A schedule does not fit the target or the operation; the message gives the reason."""
 
 
 class KernelPlan(ABC):
@@ -64,15 +63,13 @@ class KernelPlan(ABC):
     target: Target
 
     CHECKS: ClassVar[str] = ""
-    """
-    `module:function` of this package that yields the problems; "" if the class overrides them.
-    """
+    """`module:function` of this package that yields the problems; "" if a method does."""
 
     SECONDS: ClassVar[str] = ""
-    """`module:function` of this package that estimates the seconds; "" if the class does."""
+    """`module:function` of this package that estimates the seconds; "" if a method does."""
 
     PACKINGS: ClassVar[str] = ""
-    """`module:function` of this package that yields `packings`; "" if nothing is packed."""
+    """`module:function` of this package that yields the operands to pack; "" if none is packed."""
 
     @property
     @abstractmethod
@@ -96,12 +93,12 @@ class KernelPlan(ABC):
 
     @property
     def parts_of_memory(self) -> str:
-        """Text for errors that lists the uses of Workgroup memory; "" if there is only one."""
+        """Error text that lists the uses of Workgroup memory; "" if there is only one use."""
         return ""
 
     @property
     def smaller(self) -> str:
-        """Text for errors that names a schedule with less Workgroup memory."""
+        """Error text that names a schedule with less Workgroup memory."""
         return "fewer subgroups, rows, columns or keys would fit"
 
     @property
@@ -115,7 +112,9 @@ class KernelPlan(ABC):
         return False
 
     def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size | None:
-        """Returns the number of workgroups with work, from `results`; None: all of them."""
+        """
+        Returns the number of workgroups with work, computed from `results`; None if all have work.
+        """
         return None
 
     def packings(self) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
@@ -206,17 +205,17 @@ class Kind:
     """
     Function (contraction, target) that yields groups of candidate plans.
 
-    The fastest fitting plan of the first group with a fitting plan is taken.
+    The first group with a fitting plan is used; its fastest fitting plan is chosen.
     """
 
     excluded: str = ""
-    """Function (contraction, target) -> reason why there are no candidates, or ""."""
+    """Function (contraction, target) that returns why there are no candidates, or ""."""
 
     judge: str = ""
     """
-    Function (plan, decisions) -> (True if the plan is taken, reason).
+    Function (plan, decisions) that returns True if the plan is accepted, and the reason.
 
-    Candidates are then sorted, the best first, and the first fitting one is judged.
+    With a judge, candidates are sorted, the best first. The first fitting candidate is judged.
     """
 
     @staticmethod
@@ -259,8 +258,9 @@ KINDS: dict[str, Kind] = {
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
 """
-Kinds by the name of their schedule (for tiles: by instruction), or of their operation if it has no
-schedule. A contraction tries its kinds in this order.
+The kinds, in the order in which they are tried for a contraction.
+
+The keys are names of schedules, of instructions for tiles, and of operations without a schedule.
 """
 
 

@@ -79,7 +79,7 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 
 
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
-    """True if an operand is a result of an operation, so that it may be repeated or unpacked."""
+    """True if an operation computes an operand, which may then be repeated or unpacked."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 

@@ -53,7 +53,7 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
-"""Target features that allow a subgroup to reduce."""
+"""Target features of which one is enough for a reduction by a subgroup."""
 
 IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
     f32: frozenset(),
@@ -252,7 +252,6 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
 
 
 def _takes(nest: Nest, width: int) -> bool:
-    """True if an invocation can compute `width` neighbouring elements at once."""
     if not nest.shape or not _loads_vectors(nest) or not is_run(nest.shape, width):
         return False
     return width * _bits(nest, typical(prod(nest.shape))) <= MOST_BITS
@@ -300,9 +299,9 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short: int) -> bool:
     """
-    True if memory is contiguous along rows' indices, not along the reduced elements.
+    True if neighbouring rows are contiguous in memory, and the reduced elements are not.
 
-    Only arrays with more elements than rows count. Windows overlap and may have no such array.
+    Only arrays with more elements than rows count. Overlapping windows may have no such array.
     """
     for size in (rows * short, rows):
         reduced = [
@@ -316,7 +315,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
-    """Returns a schedule whose neighbouring invocations read neighbouring rows, else None."""
+    """Returns a schedule in which neighbouring invocations read neighbouring rows, else None."""
     model, busy = target.model.loops, _busy(target)
     if rows >= busy:
         return _alone(nest, rows, longest, target)
@@ -373,10 +372,9 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
 
 def _loads_vectors(nest: Nest) -> bool:
     """
-    True if elements along the last dimension depend on neighbouring elements of each operand.
+    True if neighbouring elements of the last dimension read neighbouring elements of each operand.
 
-    Reductions must be short and must not index this dimension otherwise, like a window of
-    channels.
+    Reductions must be short, and must not index this dimension in another way.
     """
     for loops, _ in reductions_of(nest):
         steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
@@ -392,11 +390,7 @@ def _loads_vectors(nest: Nest) -> bool:
 
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
-    """
-    Returns the vector width in which an invocation reads a row.
-
-    It is the widest possible if all invocations have work, and 1 for small arrays.
-    """
+    """Returns the vector width, in elements, in which an invocation reads a row."""
     many = target.model.loops.many * _busy(target) * max(WIDTHS)
     if rows * max(map(typical, totals)) < many:
         return 1
@@ -422,7 +416,6 @@ def _bits(nest: Nest, size: int) -> int:
 
 
 def _busy(target: Target) -> int:
-    """Returns the number of invocations that keep the target busy."""
     return target.model.loops.busy * target.compute_units
 
 

@@ -29,7 +29,7 @@ from xdsl_spirv.passes.schedule.tiles import (
 from xdsl_spirv.targets import Target
 
 MOST_SUBGROUPS = 4
-"""Number of a workgroup's subgroups along M or N."""
+"""Largest number of subgroups of a workgroup along M or N."""
 
 DEPTH = 4
 """Largest number of fragments along K that a subgroup packs."""
@@ -69,7 +69,7 @@ class FragmentsPlan(PackPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups along M or N, along K, and of the batch."""
+        """Number of workgroups along each axis: M or N, K, and batch."""
         batch, inner, outer, _ = self.sizes.shape
         _, size = self.packing.fragment_sizes
         return outer // self.subgroups, inner // (self.depth // size), batch
@@ -88,7 +88,7 @@ class PanelsPlan(PackPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups along M or N, along K, and of the batch."""
+        """Number of workgroups along each axis: M or N, K, and batch."""
         batch, panels, rows, _ = self.sizes.shape
         return rows // self.rows, panels, batch
 
@@ -131,10 +131,10 @@ def _stage_operand(
     rows: tuple[int, int],
 ) -> StagedTile:
     """
-    Returns the operand's tile that a workgroup packs, of `shape` along M or N, and K.
+    Returns the tile that a workgroup packs; `shape` is its size along M or N, and along K.
 
-    The tile has `counts` fragments or rows. `rows` are the row lengths that a vector must divide,
-    for an operand that is contiguous along M or N, and along K.
+    The tile has `counts` fragments or rows. `rows` are the row lengths that a vector must divide:
+    for an operand that is contiguous along M or N, and for one that is contiguous along K.
     """
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
@@ -153,6 +153,5 @@ def _stage_operand(
 
 
 def _widest(bytes: int, *rows: int) -> int:
-    """Returns the widest vector, in elements of `bytes` bytes, that divides all rows."""
     widths = (v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16))
     return next((v for v in widths if all(row % v == 0 for row in rows)), 1)

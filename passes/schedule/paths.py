@@ -64,7 +64,7 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
 
 
 def why_rows(contraction: Contraction, target: Target) -> str:
-    """Returns the reason for the path `rows`."""
+    """Returns the reason for choosing the path `rows`."""
     if min(typical(contraction.m), typical(contraction.n)) <= target.model.rows.few:
         return "the result has few rows: the larger operand is streamed once"
     return "a CPU: each lane reads its columns, and all lanes read the rows, without staging"
@@ -83,7 +83,7 @@ def no_matrices(contraction: Contraction, target: Target) -> str:
 
 
 def no_window(contraction: Contraction, target: Target) -> str:
-    """Returns why a contraction's sizes do not suit a depthwise convolution; "" if they do."""
+    """Returns why a contraction's sizes do not allow the path `window`; "" if they do."""
     if contraction.batch == 1:
         return "not a depthwise convolution: there is no batch of channels"
     if typical(contraction.m) > (most := target.model.window.most_filters):
@@ -94,7 +94,7 @@ def no_window(contraction: Contraction, target: Target) -> str:
 
 
 BF16X3 = "bf16x3"
-"""Computation of f32 products as three products of bf16 parts."""
+"""Name of the arithmetic that computes a product of f32 by three products of bf16 parts."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,9 @@ def considered_before(op: Operation) -> list[ConsideredAttr]:
 def note_before_schedules(
     op: Operation | Block, path: str, reason: str, taken: bool = False
 ) -> None:
-    """Records a decision of a pass before assign-schedule directly on an operation."""
+    """
+    Records the decision of a pass that runs before `assign-schedule`, directly on an operation.
+    """
     if isinstance(op, Operation):
         entries = [*considered_before(op), ConsideredAttr(path, taken, reason)]
         op.attributes[CONSIDERED] = ArrayAttr(entries)

@@ -84,7 +84,7 @@ def pipeline(text: str) -> Pipeline:
 
 UNSTAGED = pipeline("multiply")
 ONE_TILE = pipeline("read write barrier multiply")
-"""Pipeline for a K tile that covers all of K."""
+"""Pipeline if a K tile covers all of K."""
 IN_TURN = pipeline("read barrier write barrier multiply")
 READ_AHEAD = pipeline("read+1 barrier write barrier multiply")
 WRITTEN_FIRST = pipeline("barrier write barrier read+1 multiply")

@@ -84,7 +84,7 @@ class Plan(ContractionPlan):
         return tuple(tile for tile in (self.a, self.b) if isinstance(tile, StagedTile))
 
     def moves(self, tile: StagedTile) -> int:
-        """Returns the number of a tile's pieces that each invocation copies."""
+        """Returns the number of pieces of a tile that each invocation copies."""
         return ceil_div(tile.pieces, self.invocations)
 
     @property
@@ -148,7 +148,7 @@ class Plan(ContractionPlan):
 
     @property
     def raster_group(self) -> int:
-        """Width of a raster group, in tiles; consecutive workgroups fill a group across first."""
+        """Width of a raster group in tiles. Consecutive workgroups fill a group across first."""
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1
@@ -160,7 +160,7 @@ class Plan(ContractionPlan):
 
     @property
     def row_group(self) -> int:
-        """Number of consecutive rows of the result in an invocation."""
+        """Number of consecutive rows of the result that an invocation computes."""
         return self.a.vector if isinstance(self.a, StagedTile) and self.a.k_axis == 0 else 1
 
     @property
@@ -171,19 +171,19 @@ class Plan(ContractionPlan):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups: along the raster's dimension, across it, and of the batch."""
+        """Number of workgroups: along the raster dimension, along the other one, and batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)
 
     @cached_property
     def result(self) -> StoredResult:
-        """Describes how the result is stored."""
+        """The plan of storing the result."""
         return StoredResult(self.contraction, self.schedule, self.target, self.b.k_axis != 1)
 
     @cached_property
     def sums(self) -> PartialSums | None:
-        """Describes the exchange of partial sums; None if K has one slice."""
+        """The exchange of partial sums between slices of K; None if K has one slice."""
         if self.schedule.slices == 1:
             return None
         result, memory = self.result, self.target.workgroup_memory_bytes
@@ -211,7 +211,7 @@ class Plan(ContractionPlan):
 
     @property
     def smaller(self) -> str:
-        """Text for errors that names the largest tile depth that fits, if any."""
+        """Error text that names the largest tile depth that fits, if any."""
         tile_k, step = self.schedule.tile[2], self.schedule.instruction.sizes[2]
         tiles = sum(self._tile_sizes)
         room = self.target.workgroup_memory_bytes - (self.workgroup_bytes - tiles)

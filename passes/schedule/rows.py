@@ -1,9 +1,9 @@
 """
 Plans a contraction with few rows: units of K, distribution of columns, sums, and cost.
 
-One operand is streamed: it is read once, by loads of up to 16 bytes. A *unit* is the elements of
-one such load: neighbours along K, or along the columns if the operand is contiguous there. The
-other operand has few rows, which every invocation reads too.
+One operand is streamed: it is read once, by loads of up to 16 bytes. A *unit* contains the
+elements of one load: neighbours along K, or along the columns if the operand is contiguous along
+the columns. Every invocation also reads the other operand, which has few rows.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s
 FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 
 EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
-"""Target features that allow a subgroup to add up sums."""
+"""Target features of which one is enough for a subgroup to add up sums."""
 
 MOST_ELEMENTS = 64
 """Largest number of elements in a unit."""
 
 MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
-"""Largest number of sums of an invocation, and of unrolled products in a step."""
+"""Largest number of sums of an invocation, and largest number of unrolled products in a step."""
 
 WORD = 32
 
 QUAD = 4
-"""Number of elements in a quad. A word holds one 8-bit digit of each of them."""
+"""Number of elements in a quad. A word holds an 8-bit digit of each element of a quad."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RowsOperands:
 
     @cached_property
     def streamed(self) -> int:
-        """Index of the streamed operand: the one with more rows or columns, A (0) or B (1)."""
+        """Index of the streamed operand, which has more rows or columns: 0 (A) or 1 (B)."""
         contraction = self.contraction
         return 0 if typical(contraction.m) > typical(contraction.n) else 1
 
@@ -142,7 +142,7 @@ class RowsOperands:
         return {loop: count for loop, count in unit.items() if count > 1}
 
     def _pair(self, elements: int) -> dict[int, int]:
-        """Joins two units of `elements` elements if their 16-bit scales then form one word."""
+        """Joins two units of `elements` elements if their two 16-bit scales form one word."""
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
             if leaf is self.main or loop is None or loop not in self.reduced:
@@ -210,7 +210,9 @@ class RowsSums:
 
     @property
     def partial(self) -> int:
-        """Number of a result's partial sums in Workgroup memory; 1 if none are stored there."""
+        """
+        Number of partial sums of a result in Workgroup memory; 1 if Workgroup memory has no sums.
+        """
         return self.plan.schedule.grid[0] if self.in_subgroup else self.parts
 
     @property
@@ -233,7 +235,9 @@ class RowsSums:
 
 @dataclass(frozen=True)
 class RowsDigits:
-    """Digits of the rows' floats that a workgroup's subgroups share in Workgroup memory."""
+    """
+    The digits of the rows' floats, which the subgroups of a workgroup share in Workgroup memory.
+    """
 
     plan: RowsPlan
 
@@ -247,8 +251,8 @@ class RowsDigits:
         """
         Distance between quads in memory, in units.
 
-        Invocations write neighbouring quads of neighbouring units at the same time. With this
-        stride these are in different banks.
+        Invocations concurrently write neighbouring quads of neighbouring units. With this stride,
+        these quads are in different banks.
         """
         assert isinstance(self.plan.operands.units, int)
         apart = max(1, self.plan.target.subgroup_size // self.quads)
@@ -271,7 +275,7 @@ class RowsDigits:
 
     @cached_property
     def are_shared(self) -> bool:
-        """True if several subgroups multiply equal digits and compute them together."""
+        """True if several subgroups multiply equal digits, which they compute together."""
         plan, operands = self.plan, self.plan.operands
         several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
         if not several or not plan.is_stationary or is_dynamic(operands.units):
@@ -325,10 +329,10 @@ class RowsPlan(ContractionPlan):
     @cached_property
     def lane_digits(self) -> tuple[Digit, ...]:
         """
-        Division of a unit among its lanes, as digits of the lane index.
+        Distribution of a unit among lanes, as digits of the lane index.
 
-        The unit is divided along the elements of a word first, then along the unit's other loops,
-        then along further words.
+        The elements of a word are distributed first, then the unit's other loops, then further
+        words.
         """
         main, unit, left = self.operands.main, self.operands.unit, self.schedule.within.data
         if left == 1:
@@ -429,8 +433,8 @@ class RowsPlan(ContractionPlan):
         """
         Estimated duration in seconds.
 
-        The streamed operand is read at the rate of a copy, once for each tile of rows, if enough
-        subgroups hide latency. Multiply-adds and conversions to float overlap with it.
+        The streamed operand is read once for each tile of rows, at the rate of a copy if enough
+        subgroups hide latency. Multiply-adds and conversions to float overlap with reading.
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)

@@ -92,7 +92,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Yields schedules of one or two rows for weights that are contiguous along the columns.
 
     Enough subgroups divide K to keep the device busy. Loads of four columns leave Workgroup memory
-    for all partial sums. Only devices with measurements in their file use these schedules.
+    for all partial sums. Only targets with measurements use these schedules.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if few > 2 or target.measured_copy is None:
@@ -130,9 +130,8 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Yields the schedule of one row in which several subgroups compute digits together.
 
     Units have the largest loads. Two columns at a time leave registers for all concurrent
-    subgroups. The schedule requires that two such workgroups are resident on a compute unit (or
-    one that fills it, for a long K), and a single plane of integers; other cases were not
-    measured.
+    subgroups. The schedule needs a single plane of integers, and two resident workgroups on a
+    compute unit (for a long K, one that fills it). Other cases were not measured.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if (
@@ -167,9 +166,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     Yields schedules of digits in which a workgroup's subgroups divide all of K.
 
-    The number of column groups is the largest for which the workgroups are resident. With units of
-    16 elements, each lane computes half as many digits as with 32, and accesses are half as far
-    apart.
+    The number of column groups is the largest for which all workgroups are resident. Units have 16
+    elements, since a lane then computes half as many digits as with 32, and accesses are half as
+    far apart.
     """
     if not _digits_pay(plan, few):
         return
@@ -209,9 +208,7 @@ def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _shorter(plan: RowsPlan) -> int:
-    """
-    Returns the divisor of the code size on a CPU, for products too small for long compilation.
-    """
+    """Returns the divisor of the code size on a CPU: 2 for small products, else 1."""
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
     model = plan.target.model.rows.on_processor if plan.target.processor else None
@@ -222,8 +219,8 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     """
     Yields candidates for CPUs: each invocation has different columns and reads the few rows.
 
-    One row with a short K is multiplied without a loop: if no lane can be inactive, the driver
-    omits the checks before each load. All lanes then load the same word.
+    A single row with a short K is multiplied without a loop. If no lane can be inactive, the
+    driver omits the checks before each load, and all lanes load the same word.
     """
     model = plan.target.model.rows.on_processor
     assert model is not None
@@ -263,7 +260,9 @@ def _shares_words(plan: RowsPlan) -> bool:
 
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
-    """Returns bytes and elements of the largest load within the limits, else of the smallest."""
+    """
+    Returns bytes and elements of the largest load within the limits, else of the smallest load.
+    """
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns

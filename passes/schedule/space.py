@@ -1,11 +1,11 @@
 """
 Lists every schedule that a tuner may try for a contraction.
 
-Schedules that do not fit (`fit`) are left out, and so are schedules with a single resident
-workgroup per compute unit, which are slow. The others are sorted by estimated cost, so that a
-shortened search tries the most promising ones: first schedules with measured rates in the target
-file, then one schedule of each tile and grid in turn. `neighbours` lists the schedules that differ
-in one decision, to continue a search from the best one.
+Schedules that do not fit (`fit`) are left out, and so are slow schedules with a single resident
+workgroup per compute unit. Schedules with measured rates in the target file come first, sorted by
+estimated cost. Then the best schedule of each tile and grid follows, then the second best of each,
+and so on. A shortened search therefore tries the most promising schedules. `neighbours` lists the
+schedules that differ in one decision, to continue a search from the best schedule.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | D
 
 
 def _is_resident(planned: Plan) -> bool:
-    """True if enough workgroups fit on a compute unit to keep it busy."""
+    """True if several workgroups fit on a compute unit, so that it stays busy."""
     room = planned.target.residency.bytes_for(planned.schedule.subgroup_count)
     return planned.workgroup_bytes <= room
 
@@ -190,7 +190,9 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
 
 
 def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Yields tiles with an aspect ratio of at most 4 that are less than twice the result."""
+    """
+    Yields tile sizes with an aspect ratio of at most 4, less than twice the size of the result.
+    """
     for tile_m, tile_n in product(EXTENTS, EXTENTS):
         if max(tile_m, tile_n) <= 4 * min(tile_m, tile_n):
             if tile_m < 2 * whole[0] and tile_n < 2 * whole[1]:

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.schedule.paths import BF16X3, note_before_schedules
 PARTS = 3
 """Number of bf16 products that replace one f32 product."""
 LEAST = 16
-"""Least number of result rows and columns. Smaller products are limited by memory."""
+"""Smallest numbers of rows and columns of the result for which the pass splits a product."""
 TYPES = ("bf16", "bf16", "f32")
 
 
@@ -88,7 +88,9 @@ def _split(op: LinalgStructuredOperation) -> None:
 
 
 def _parts(code: Code, value: SSAValue, low: int) -> SSAValue:
-    """Emits the three parts of every element; part `low` is the low part."""
+    """
+    Emits the three bf16 parts of every element: the low part at index `low`, else the high part.
+    """
     sizes, body = extents(value), BodyCode()
     whole = AffineMap.identity(len(sizes) + 1)
     x = body.read(value, AffineMap(len(sizes) + 1, 0, whole.results[1:]))

@@ -80,7 +80,7 @@ class SplitReductionsPass(LimitedPass):
     name = "split-reductions"
 
     parts: int = 0
-    """If not 0, splits every contraction for which it is possible into this number of parts."""
+    """Number of parts of every contraction that can be split; 0: the number with the least time."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.find_target(op)
@@ -122,7 +122,9 @@ class _Cut:
     """Index of the loop."""
     size: int
     unpacked: int | None = None
-    """Operand with packed planes, A (0) or B (1); the loop then counts blocks."""
+    """
+    Index of the operand with packed planes, A (0) or B (1), if any. The loop then counts blocks.
+    """
 
     @property
     def source(self) -> linalg.ops.GenericOp | None:
@@ -175,7 +177,6 @@ def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
 
 
 def _is_plain(value: SSAValue) -> bool:
-    """True if an operand is stored in memory, so that it need not be recomputed."""
     owner = value.owner
     if isinstance(owner, Block | arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp):
         return True
@@ -183,7 +184,6 @@ def _is_plain(value: SSAValue) -> bool:
 
 
 def _follows_sum(op: Operation) -> bool:
-    """True if an operation is a reduction, or the only reader of one."""
     if not isinstance(op, linalg.ops.GenericOp):
         return False
     return any(_reduced_loops(op)) or any(
@@ -193,7 +193,6 @@ def _follows_sum(op: Operation) -> bool:
 
 
 def _reduced_loops(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
-    """Yields index and size of each reduction loop of static size."""
     for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
         if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
             yield loop, size
@@ -266,7 +265,8 @@ def _seconds(
     may_take_rows: bool,
 ) -> tuple[float, bool] | None:
     """
-    Estimates the seconds of a contraction; also returns True if its schedule is of few rows.
+    Estimates the seconds of a contraction; also returns True if the kernel has a schedule of few
+    rows.
 
     `source` dequantizes an operand and moves into the dispatch. Returns None if no schedule fits.
     """
@@ -374,7 +374,8 @@ def _split(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
 
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
     """
-    Returns (size, index) of K's outermost loop if the packed operand can be split there, else [].
+    Returns [(size, index)] of the outermost loop of K if the packed operand can be split there,
+    else [].
 
     The operand's values must not depend on the loop's index, and the loop must not count elements
     of a unit.
@@ -394,7 +395,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
 
 
 def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
-    """Emits an operand's dequantization with loop `dim` split into `parts` and the rest."""
+    """Emits an operand's dequantization, with loop `dim` split into `parts` and the rest."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
     shape = list(static(shape_of(value)))
@@ -426,9 +427,7 @@ def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:
 def _sum_by_elements(
     code: Code, parts: SSAValue, empty: SSAValue, count: int, add: Body
 ) -> SSAValue:
-    """
-    Emits the sum over the first dimension as an elementwise operation, which readers can fuse.
-    """
+    """Emits the sum over the first dimension as a fusible elementwise operation."""
     identity = AffineMap.identity(tensor_type(empty).get_num_dims())
     reads = [
         AffineMap(identity.num_dims, 0, (AffineConstantExpr(n), *identity.results))

@@ -14,10 +14,12 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS, WORD_BYTES, S
 from xdsl_spirv.targets import Fragment, Target
 
 MOST_BYTES = 16384
-"""Workgroup memory for partial sums in bytes; larger sums are exchanged in rounds."""
+"""
+Largest size of Workgroup memory for partial sums, in bytes. Larger sums are exchanged in rounds.
+"""
 
 STRIP_BYTES = 16
-"""Size of one store in bytes, if results are stored row by row."""
+"""Size of one store in bytes if results are stored row by row."""
 
 
 def row_stride(layout: Layout) -> Size | None:
@@ -55,7 +57,7 @@ class StoredResult:
     True if an invocation may hold neighbours along N in one vector.
 
     False if B's tile is contiguous along K: neighbours along N are then in different rows of
-    Workgroup memory, and neighbouring invocations should read neighbouring rows.
+    Workgroup memory, and neighbouring invocations read neighbouring rows.
     """
 
     @property
@@ -111,7 +113,6 @@ class StoredResult:
         return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
 
     def _steps_are_multiples(self, of_bytes: int) -> bool:
-        """True if all offsets between rows of fragments are multiples of `of_bytes`."""
         if self.stride is None:
             return False
         _, n = self.fragment
@@ -159,9 +160,7 @@ class StoredResult:
     @property
     def scratch_shape(self) -> tuple[int, int] | None:
         """
-        Shape of the Workgroup memory for result fragments; None if it is not needed.
-
-        Each subgroup has memory for one fragment.
+        Shape of the Workgroup memory for a subgroup's result fragment; None if it is not needed.
         """
         inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
         if not self.schedule.is_cooperative or inside or self.stores_rows or self.component_places:
@@ -178,7 +177,9 @@ class StoredResult:
 
     @property
     def component_places(self) -> Fragment | None:
-        """Component positions if fragments at the edge are stored by components, else None."""
+        """
+        Component positions if fragments at the result's edge are stored by components, else None.
+        """
         if self.schedule.result.data != "components":
             return None
         return self.target.fragment("Acc", self.fragment, 8 * self.element_bytes)
@@ -224,7 +225,9 @@ class PartialSums:
     tiles: tuple[Tile, Tile]
     element_bytes: int
     left: int
-    """Bytes of Workgroup memory that the operands' tiles and the result's scratch leave."""
+    """
+    Bytes of Workgroup memory that are free beside the operands' tiles and the result's scratch.
+    """
 
     @property
     def fragments(self) -> int:
@@ -234,9 +237,9 @@ class PartialSums:
     @property
     def tile(self) -> int | None:
         """
-        Index of the operand whose tile the sums overwrite, A (0) or B (1).
+        Index of the operand whose tile the sums overwrite: 0 (A) or 1 (B).
 
-        None unless the tile holds more sums than the remaining Workgroup memory.
+        None if the free Workgroup memory holds at least as many sums as a tile.
         """
         for number, tile in enumerate(self.tiles):
             if self._takes_sums(tile) and self._most(self._buffer_bytes(number)) > self._apart:
@@ -261,7 +264,6 @@ class PartialSums:
 
     @property
     def _others(self) -> int:
-        """Number of subgroups with partial sums that do not complete the fragment."""
         return self.schedule.subgroup_count - prod(self.schedule.grid)
 
     def _most(self, bytes: int) -> int:

@@ -65,9 +65,9 @@ class StagedTile(OperandTile):
     """
     An operand's tile in Workgroup memory: rows of contiguous elements.
 
-    `shape` is the tile's number of rows and columns, `extent` the operand's. `k_axis` is the axis
-    along K: 1 (columns, usual for A) or 0 (rows, usual for B). `layout` is the operand's layout in
-    global memory, with walks `BATCH`, `OUTER`, `INNER`.
+    `shape` is the number of rows and columns of the tile, and `extent` of the operand. `k_axis` is
+    the axis along K: 1 (columns, usual for A) or 0 (rows, usual for B). `layout` is the operand's
+    layout in global memory, with walks `BATCH`, `OUTER`, `INNER`.
     """
 
     shape: tuple[int, int]
@@ -78,7 +78,7 @@ class StagedTile(OperandTile):
     padding: int
     vector: int
     as_bits: bool = False
-    """True if elements are copied as integers: bfloat16 that no instruction multiplies."""
+    """True if elements (bfloat16 that no instruction multiplies) are copied as integers."""
     packed: bool = False
     """True if four 8-bit elements along K form a word, for dot products."""
     prologue: Prologue = ()
@@ -100,9 +100,7 @@ class StagedTile(OperandTile):
 
     @property
     def in_fragments(self) -> bool:
-        """
-        True if the operand is packed in fragments: a tile row has the fragments of one K step.
-        """
+        """True if the operand is packed in fragments. Each tile row is one K step."""
         return self.packing is not None and not self.packing.is_panels
 
     @property
@@ -146,7 +144,7 @@ class StagedTile(OperandTile):
 
     @property
     def run(self) -> int:
-        """Number of contiguous elements of a row in global memory, at every vector's start."""
+        """Number of contiguous elements of a row in global memory, from the start of any vector."""
         return self.layout.run(column_walk(self.k_axis))
 
     @property
@@ -170,7 +168,7 @@ class StagedTile(OperandTile):
 
     @property
     def pieces(self) -> int:
-        """Number of copies for the tile: vectors, or units of packed numbers."""
+        """Number of copies for the tile: of vectors, or of units of packed numbers."""
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
@@ -190,11 +188,11 @@ class StagedTile(OperandTile):
 @dataclass(frozen=True)
 class UnpackedTile(OperandTile):
     """
-    A tile of an operand whose fragments invocations compute from packed planes.
+    A tile of an operand. Invocations compute the tile's fragments from packed planes.
 
-    `shape` is the tile's size along M or N, and along K; `extent` is the operand's. `order` is the
-    order of elements along K; None if component positions are unknown or units do not fit the
-    tile.
+    `shape` is the size along M or N and the size along K of the tile, and `extent` of the operand.
+    `order` is the order of elements along K; None if component positions are unknown or units do
+    not fit the tile.
     """
 
     unpacking: Unpacking
@@ -220,7 +218,7 @@ class UnpackedTile(OperandTile):
 @dataclass(frozen=True)
 class PackedTile(OperandTile):
     """
-    A tile of an operand that is packed in global memory in fragments.
+    A tile of an operand that is packed in fragments in global memory.
 
     An invocation's components of a fragment are contiguous and loaded as 32-bit words.
     """
@@ -249,7 +247,7 @@ Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
 
 
 def k_axis_of(layout: Layout) -> int:
-    """Returns the tile axis along K: 0 only if the operand is contiguous along M or N, not K."""
+    """Returns the tile axis along K: 0 if only M or N is contiguous in the operand, else 1."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
 
 
@@ -302,7 +300,7 @@ def panel_layout(packing: PackingAttr) -> Layout:
 
 
 def fragment_layout(packing: PackingAttr) -> Layout:
-    """Returns the layout of an operand in fragments: a row has the fragments of one K step."""
+    """Returns the layout of an operand in fragments. A row has the fragments of one K step."""
     batch, steps, count, elements = packing.shape
     row = count * elements
     axes = ((Axis(batch, steps * row),), (Axis(row, 1),), (Axis(steps, row),))

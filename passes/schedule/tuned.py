@@ -1,9 +1,9 @@
 """
-Looks up measured schedules: a table for each target, with priority over estimates.
+Looks up measured schedules, which have priority over estimates, in a table for each target.
 
 `targets/tuned/NAME.json` (or the folder in XDSL_SPIRV_TUNED) maps a contraction's key (types,
-loops and index maps) to the text of the schedule that `xdsl-spirv tune` found fastest. A schedule
-that no longer fits is ignored, for example after an epilogue was fused.
+loops and index maps) to the text of the schedule that `xdsl-spirv tune` found to be the fastest. A
+schedule that no longer fits is ignored, for example after an epilogue was fused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 VARIABLE = "XDSL_SPIRV_TUNED"
 
 TUNED = "schedule.tuned"
-"""Attribute with a module's own table of schedules by key, which has priority."""
+"""Attribute with the table of schedules of a module, which has priority."""
 
 
 def key_of(contraction: Contraction) -> str:
@@ -54,7 +54,6 @@ def key_of(contraction: Contraction) -> str:
 
 
 def _stored_types(contraction: Contraction) -> list[str]:
-    """Returns the types of the stored results if they differ from the contraction's."""
     try:
         stored = [str(result.element_type) for result in contraction.epilogue.results]
     except NotFused:
@@ -115,7 +114,7 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
 
 
 def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -> None:
-    """Sets a module's own table of schedules, to compile a tuner's candidate."""
+    """Sets the table of schedules of a module, to compile a tuner's candidate."""
     module.attributes[TUNED] = DictionaryAttr(schedules)
 
 

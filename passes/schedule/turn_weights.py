@@ -5,10 +5,10 @@ Transposes weights that are not contiguous along K, for products with few rows.
       ... %x[m, k] * %w[k, n]       ->  %r = schedule.dispatch(%x, %t) { ... %x[m, k] * %t[n, k] }
     }
 
-A load of 16 bytes along K has elements of one sum, which one invocation adds up. A load across K
-has elements of neighbouring sums, each of which many invocations share. Weights are transposed
-once, before the first run. The pass requires a measured memory rate in the target file and a
-schedule of few rows for the new product.
+A 16-byte load along K has elements of one sum, which one invocation adds up. A load across K has
+elements of several sums, which many invocations share. Weights are transposed once, before the
+first run. The pass requires a measured memory rate in the target file, and a schedule of few rows
+for the new product.
 """
 
 from __future__ import annotations
