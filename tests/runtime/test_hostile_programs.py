@@ -197,7 +197,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         lambda m: _first(m, "bindings")[0].update(binding=-1),
     ),
     ("no buffer is bound to set 0, binding", lambda m: _first(m, "bindings").pop()),
-    ("is marked `once`, but does not only compute", lambda m: m["dispatches"][0].update(once=True)),
+    ("marked `once` must only compute", lambda m: m["dispatches"][0].update(once=True)),
     ("exceeds 4294967295 workgroups", lambda m: m["dispatches"][0].update(grid=[2**32, 1, 1])),
     ("is not a multiple of 256", lambda m: _temporary(m, offset=4, memory=1 << 20)),
     ("ends beyond the 4 bytes", lambda m: _temporary(m, offset=0, memory=4)),
