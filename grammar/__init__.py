@@ -28,7 +28,7 @@ Version: TypeAlias = tuple[int, int]
 TABLE = Path(__file__).with_name("core.json")
 
 EXTENDED = Path(__file__).with_name("extended.json")
-"""The file of instruction sets that few modules import, and of registered generators."""
+"""File with the instruction sets that few modules import, and the registered generators."""
 
 
 class Category(StrEnum):
@@ -59,7 +59,10 @@ class Requirements:
     """Capabilities and extensions that a module must declare to use an instruction or enumerant."""
 
     capabilities: tuple[str, ...]
-    """Any one of these capabilities enables the item. A capability implies all of them."""
+    """
+    Any one of these capabilities enables the item. For a capability: all capabilities that it
+    implies.
+    """
     extensions: tuple[str, ...]
     """Any one of these extensions provides the item in versions before `version`."""
     version: Version | None
@@ -134,7 +137,7 @@ def _requirements(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operands(rows: list[list[str]]) -> tuple[Operand, ...]:
-    """Builds the operands. A repeated field gets a number from its second occurrence on."""
+    """Builds the operands. Numbers the repetitions of a field, from the second on."""
     seen: dict[str, int] = {}
     operands: list[Operand] = []
     for row in rows:
@@ -210,7 +213,7 @@ class Kind:
 
 
 class Grammar:
-    """The whole table. `grammar()` returns the only instance."""
+    """The grammar tables. `grammar()` returns the only instance."""
 
     def __init__(self, table: Mapping[str, Any]):
         self.source: str = table["source"]
@@ -251,7 +254,9 @@ class Grammar:
         return self._further["extended"][instruction_set] if rows is None else rows
 
     def extended_set(self, imported: str) -> str | None:
-        """Returns the set that OpExtInstImport imports by a name; None if it is unknown."""
+        """
+        Returns the instruction set for an import name of OpExtInstImport; None if it is unknown.
+        """
         if imported in self._extended:
             return imported
         for name in self._further["extended"]:
@@ -344,7 +349,7 @@ def _decorations_by_field() -> dict[str, Enumerant]:
 
 def decoration_of(field: str) -> Enumerant | None:
     """
-    Returns the decoration that an attribute's name in snake case means; None if there is none.
+    Returns the decoration whose name in snake case is `field`; None if there is none.
 
     >>> decoration_of("descriptor_set").name
     'DescriptorSet'

@@ -55,7 +55,7 @@ PATIENCE_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 """Seconds between two queries of the connected workers."""
 AHEAD = 2
-"""Number of jobs that workers are sent in addition to the jobs that run."""
+"""Number of jobs that are sent to workers in addition to the jobs that run."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
 """Jobs below this time are sent together, up to this number: Dask takes 5 ms for each task."""
@@ -160,7 +160,9 @@ class Cluster(Engine):
             )
 
     def look(self) -> Counter[str]:
-        """Returns how many jobs of each resource workers take at a time, at most a second ago."""
+        """
+        Returns how many jobs of each resource the workers run at a time; updates once a second.
+        """
         with self._lock:
             if time.monotonic() - self._looked < LOOK_SECONDS:
                 return self._capacity
@@ -268,7 +270,7 @@ class _Run:
                 )
 
     def _pull(self, jobs: Iterator[Job]) -> bool:
-        """Takes the caller's next job unless too many are waiting. Returns True if it took one."""
+        """Takes the caller's next job if few are waiting. Returns True if it took a job."""
         if len(self.open) + len(self.engine.dealer.held(self)) + self._held >= OPEN:
             return False
         for job in jobs:
@@ -312,12 +314,12 @@ class _Run:
 
     def _together(self, job: Job) -> int:
         """
-        Returns the number of jobs for one task: more than one if such jobs are known to be short.
+        Returns the number of jobs to send in one task: several if such jobs are known to be short.
         """
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:
-        """Submits a job to a worker, or to any worker if this one is lost."""
+        """Submits a job to a worker, or to any worker if the given worker is lost."""
         return self._send([job], workers=[worker], allow_other_workers=True)
 
     def _send(self, jobs: list[Job], **where: Any) -> int:
@@ -472,7 +474,7 @@ class LocalWorkers:
             process.wait()
 
     def close(self) -> None:
-        """Closes the scheduler, which ends the workers, and waits for them."""
+        """Closes the scheduler, so that the workers end, and waits for the workers."""
         with self._lock:
             self._closing = True
         self._cluster.close()

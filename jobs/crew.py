@@ -57,8 +57,8 @@ class Crew:
     """
     Performs jobs on the devices and cores of this machine. Its methods are thread-safe.
 
-    `devices` defaults to all devices of the machine. A job that uses a whole GPU waits until no
-    other job runs there.
+    `devices` defaults to all devices of the machine. A job that uses a whole GPU waits until the
+    GPU is idle.
     """
 
     def __init__(self, devices: Iterable[Place] | None = None):
@@ -70,12 +70,12 @@ class Crew:
         self._lock = threading.Lock()
         self._changed = threading.Condition()
         self._users: dict[tuple[Place, bool], float] = defaultdict(float)
-        """Used share of each GPU, separately for jobs that run on it and jobs that only compile."""
+        """Used share of each GPU: by jobs that run on the GPU, and by jobs that only compile."""
         self._closed = False
 
     @cached_property
     def places(self) -> dict[str, list[Place]]:
-        """The places by resource. Several places of one resource are GPUs of one model."""
+        """The places by resource. GPUs of the same model share a resource."""
         places: dict[str, list[Place]] = defaultdict(list)
         for place in here() if self._devices is None else self._devices:
             places[place.resource].append(place)

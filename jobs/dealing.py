@@ -48,7 +48,7 @@ class Dealer:
         self._homes: dict[tuple[str, str], str] = {}
         """The first worker that had jobs of a group, by resource and group."""
         self._met: set[tuple[str, str]] = set()
-        """Pairs of a worker and a group of which it had jobs."""
+        """Pairs (worker, group) for which the worker had jobs of the group."""
 
     def update(self, devices: Mapping[str, Mapping[str, int]]) -> None:
         """Sets the number of devices by resource and worker, and sends jobs."""
@@ -85,7 +85,7 @@ class Dealer:
                 self._waiting[resource] = [w for w in listed if w.owner is not owner]
 
     def _deal(self, resource: str) -> None:
-        """Sends as many jobs as workers have room for, each to the least busy worker."""
+        """Sends as many jobs as workers have room for. The least busy worker gets the next job."""
         while self._waiting[resource] and self._is_open():
             if not any(self._deal_to(resource, worker) for worker in self._by_work(resource)):
                 return
@@ -111,7 +111,8 @@ class Dealer:
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
         """
-        Returns the first job of a new group or a group of this worker; any job for an idle device.
+        Returns the next job for a worker: from a new group or its groups, or any job if it is
+        idle.
         """
         listed, devices = self._waiting[resource], self._devices[resource]
         homes = [self._homes.get((resource, w.job.near)) for w in listed]

@@ -32,7 +32,7 @@ OPEN = 1000
 
 
 class Engine(Closing, ABC):
-    """Performs jobs; a context manager."""
+    """Performs jobs. An engine is a context manager that ends its processes."""
 
     @abstractmethod
     def place(self, resource: str) -> Place:
@@ -40,7 +40,7 @@ class Engine(Closing, ABC):
 
     @abstractmethod
     def resources(self) -> Counter[str]:
-        """Returns how many jobs of each resource, except cores, are taken at a time."""
+        """Returns how many jobs of each resource, except cores, run at a time."""
 
     @abstractmethod
     def perform(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
@@ -54,7 +54,7 @@ class Engine(Closing, ABC):
         self, jobs: Iterable[Job], store: Store | None = None, anew: Container[str] = ()
     ) -> Iterator[tuple[Job, Result]]:
         """
-        Yields each job with its stored result, or with a new result, which is then stored.
+        Yields each job with its stored result, or else with a new result that is then stored.
 
         Stored results are not used for jobs whose keys are in `anew`. Raises `ProgramError` for a
         resource that no worker offers, and for a store that cannot be written.

@@ -22,8 +22,8 @@ Status: TypeAlias = Literal[
     "ok", "wrong", "refused", "crashed", "late", "out of memory", "lost"
 ]  # fmt: skip
 """
-Outcome of a job: `wrong` (the function raised `Wrong`), `refused` (`ProgramError`), `crashed` (the
-process died, the device was lost, or an unexpected exception), `lost` (the workers died), ...
+Outcome of a job, such as `ok`, `wrong` (the function raised `Wrong`), `refused` (it raised
+`ProgramError`), `crashed` (its process died, or an unexpected error), `lost` (its workers died).
 """
 STATUSES: tuple[Status, ...] = get_args(Status)
 
@@ -35,7 +35,7 @@ GPU = "vulkan:"
 SHARE = 1 / 64
 """Share of a GPU that a shared job uses."""
 BESIDE = 1 / 8
-"""Share of a GPU for a job that runs nothing on it: its process still uses device memory."""
+"""Share of a GPU for a job that runs nothing on the GPU. Its process still uses device memory."""
 SECONDS = 60.0
 
 
@@ -70,7 +70,7 @@ KINDS: dict[str, Kind] = {
     "reduce": Kind("xdsl_spirv.tools.reduce.judging:failures"),
     "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }
-"""The kinds by name. Stores refer to the names, so a name must not change."""
+"""The kinds of jobs by name. Stores refer to the names, so a name must not change."""
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ MOST_LOCAL = 256
 
 def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:
     """
-    Returns the engine that `--scheduler` names. `cores` is the number of cores of this machine to
-    use.
+    Returns the engine that `--scheduler` names.
 
-    `device` may be `vulkan:N` to use only that GPU of this machine. Raises `ProgramError` if there
-    is no scheduler at the address, or Dask is not installed.
+    `cores` is the number of cores of this machine to use. `device` may be `vulkan:N` to use only
+    that GPU of this machine. Raises `ProgramError` if there is no scheduler at the address, or
+    Dask is not installed.
     """
     number = (device or "").removeprefix(f"{VULKAN}:")
     if scheduler is None:
@@ -64,7 +64,7 @@ def resource(engine: Engine, device: str | None) -> str:
     """
     Returns the resource that `--device` names; lavapipe by default.
 
-    `vulkan` is the only GPU model that workers offer. Raises `ProgramError` if there are several.
+    `vulkan` means the GPU model that workers offer. Raises `ProgramError` if they offer several.
     """
     if device is None:
         return LAVAPIPE

@@ -21,7 +21,7 @@ from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.worker import START_SECONDS
 
 LAVAPIPE_VARIABLE = "XDSL_SPIRV_LAVAPIPE"
-"""Environment variable with the folder of a separately installed lavapipe and its `run` script."""
+"""Environment variable with the folder of a separately installed lavapipe."""
 SOFTWARE = "llvmpipe"
 """Prefix of the name of lavapipe's device."""
 
@@ -90,7 +90,7 @@ def here() -> tuple[Place, ...]:
 
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """
-    Returns the places without GPUs that are not `chosen` by index.
+    Drops the GPUs whose indices are not `chosen` from the places.
 
     Raises `ProgramError` for an index without a GPU.
     """

@@ -37,8 +37,8 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 TURNS = 8
 """
-Jobs for each GPU that a worker accepts: one runs, the others wait in the worker. In Dask's queue,
-which has one order for all resources, they would block the jobs after them.
+Number of jobs for each GPU that a worker accepts: one runs, the others wait in the worker. In
+Dask's queue, which has one order for all resources, waiting jobs would block the jobs after them.
 """
 URGENT = 1
 """Dask's priority of jobs for GPUs, above jobs for cores."""
@@ -63,12 +63,12 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
 
 
 def turns(resource: str) -> str:
-    """Returns the resource that limits jobs which use a whole GPU."""
+    """Returns the name of the resource that a job for a whole GPU takes."""
     return f"turns {resource}"
 
 
 def demand(job: Job) -> dict[str, float]:
-    """Returns the resources that a job takes of its worker: a GPU turn, or a core and a device."""
+    """Returns the worker resources that a job uses: a GPU turn, or a core and a device."""
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
@@ -106,7 +106,7 @@ def differ(theirs: str, ours: str) -> str:
 
 
 class _EndsProcesses(WorkerPlugin):
-    """Ends the job processes when a worker closes, because its threads wait for them."""
+    """Ends the job processes when a worker closes, because the worker's threads wait for them."""
 
     def teardown(self, worker: Worker) -> None:
         if _crew is not None:
@@ -164,7 +164,11 @@ def work(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a worker for `ADDRESS CORES DEVICES`. The parent process has the scheduler."""
+    """
+    Runs a worker for the arguments `ADDRESS CORES DEVICES`.
+
+    The scheduler at the address belongs to the parent process.
+    """
     address, cores, devices = arguments
     places = [Place(**table) for table in json.loads(devices)]
     try:

@@ -236,8 +236,8 @@ class Target:
     """Constants of the time estimates."""
     held_registers: int | None
     """
-    Maximum 32-bit registers of an invocation for queries and results of an attention by lanes, or
-    for prefetched steps of a product of few rows. None if not measured.
+    Maximum 32-bit registers of an invocation for queries and results of an attention without
+    matrix instructions, or for prefetched steps of a product of few rows. None if not measured.
     """
     registers: Registers | None
     """The registers of a subgroup; None if not measured."""
@@ -245,8 +245,9 @@ class Target:
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
-    Order in which matrix instructions take the words of a lane's components, by operand (`A`,
-    `B`). Only for orders that differ from the components' order. Packing in this order avoids
+    Order of the words of a lane's components in matrix instructions, by operand (`A`, `B`).
+
+    Operands without an entry have the order of their components. Packing in this order avoids
     moves.
     """
     component_map: tuple[Fragment, ...]
@@ -266,7 +267,9 @@ class Target:
         ]
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
-        """Returns the component map for a use, a shape and a component width; None if not known."""
+        """
+        Returns the component map of matrices with this use, shape and width; None if not known.
+        """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
             if matrix == (use, shape, self.subgroup_size) and bits in known.component_bits:
@@ -302,8 +305,8 @@ def load(name_or_path: str) -> Target:
     """
     Loads a target by name or from a JSON file.
 
-    Raises `TargetError` if there is none, or if the file does not follow the schema. The message
-    lists the known names, or names the wrong field.
+    Raises `TargetError` for an unknown name (the message lists the known names), or for a file
+    that does not follow the schema (the message names the field).
     """
     path = Path(__file__).parent / f"{name_or_path}.json"
     if not path.is_file():

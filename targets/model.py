@@ -21,16 +21,16 @@ FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
 
 @dataclass(frozen=True)
 class Structure:
-    """A structure of an attention kernel with probabilities in registers, and its measured time."""
+    """A variant of an attention kernel with probabilities in registers, and its measured time."""
 
     strips: int
     key_fragments: int
     ahead: str
     rescale: str
     time: float
-    """Time of one operation, relative to the best structure."""
+    """Time of one operation, relative to the fastest variant."""
     causal: float
-    """Time of one operation with a mask by index, relative to the best structure."""
+    """Time of one operation with a mask by index, relative to the fastest variant."""
     pieces: float
     """Time factor if keys are not packed and are read as vectors."""
     subgroups: int = 0
@@ -38,7 +38,7 @@ class Structure:
     buffers: int = 1
     """Number of tiles in Workgroup memory at the same time."""
     least_head: int = 0
-    """Minimum head size (elements of a value) for which the structure is faster."""
+    """Minimum head size (elements of a value) for which the variant is faster than others."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class LanesModel:
     """Constants for the schedule of an attention without matrix instructions."""
 
     most_rows: int
-    """Maximum rows of an invocation. Subgroups divide more rows."""
+    """Maximum rows of an invocation. Several subgroups share the work of more rows."""
     most_keys: int
     """Number of keys that an invocation loads at a time."""
     registers: int
     """Maximum 32-bit registers of an invocation for queries and results."""
     resident_registers: int
-    """`registers` if more subgroups should be resident, to hide the latency of loads."""
+    """Used instead of `registers` if more subgroups should be resident, to hide load latency."""
     loaded_registers: int
     """Maximum 32-bit registers of an invocation for keys and values that are being loaded."""
     least_bits: int
-    """Minimum bits of a load, which limits the number of lanes that share a key."""
+    """Minimum bits of a load. Limits the number of lanes that share a key."""
     side_by_side: int
     """Bytes of a key that adjacent invocations read. Fewer bytes waste memory bandwidth."""
     subgroups_across_rows: int
@@ -66,7 +66,7 @@ class LanesModel:
     waves: int
     """Number of workgroups for each compute unit."""
     fewest_steps: int
-    """Minimum steps along the keys for which a separate part is faster."""
+    """Minimum steps along the keys for which a separate part is worthwhile."""
     most_parts: int
     """Maximum parts that a merge reads for each row."""
     merging_subgroups: int
@@ -81,24 +81,29 @@ class AttentionModel:
     most_head: int
     """Maximum elements of a query or value for which accumulators fit in registers."""
     many_rows: int
-    """Number of rows that share keys above which matrix instructions are faster."""
+    """Number of rows sharing keys, above which matrix instructions are faster."""
     side_by_side: int
     """Number of subgroups that a compute unit executes without delaying one another."""
     registers: int
     """32-bit registers of an invocation for fragments. Addresses and scalars take the rest."""
     most_registers: int
-    """Maximum 32-bit registers for fragments. Above this, a schedule is refused."""
+    """Maximum 32-bit registers for fragments. A schedule with more is refused."""
     held: int
-    """`registers` if probabilities stay in registers."""
+    """Used instead of `registers` if probabilities stay in registers."""
     held_reading: int
-    """`held` if queries are read for each tile of keys, because the driver reads them early."""
+    """
+    Used instead of `held` if queries are read for each tile of keys: the driver reads them early.
+    """
     most_held: int
-    """`held` including the words that are prefetched."""
+    """Maximum 32-bit registers for fragments and prefetched words."""
     spills: float
-    """Time factor of a kernel that spills, times the ratio of needed to available registers."""
+    """
+    Time factor of a kernel that spills, multiplied by the ratio of needed to available registers.
+    """
     late_reads: float
     """
-    Time factor if prefetched words exceed `most_held` registers, times the squared excess ratio.
+    Time factor if a kernel needs more than `most_held` registers. The factor is multiplied by the
+    squared ratio of needed registers to `most_held`.
     """
     subgroups: tuple[int, ...]
     """Subgroups of a workgroup, best first, if scores go through memory."""
@@ -116,17 +121,17 @@ class AttentionModel:
     turned: float
     """Time factor if values are not packed, are read as vectors and must be transposed."""
     turned_by_one: float
-    """`turned` if a subgroup has only one strip of rows."""
+    """Used instead of `turned` if a subgroup has only one strip of rows."""
     key_parts: tuple[int, ...]
     """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
     merging: float
-    """Time factor if parts of keys are merged although there are enough workgroups."""
+    """Time factor if parts of the keys are merged although one part gives enough workgroups."""
     merging_values_ahead: float
-    """`merging` if one strip's values are prefetched."""
+    """Used instead of `merging` if the values of a strip are prefetched."""
     rate: float
     """Assumed TFLOPS if the target file states no rate."""
     share: float
-    """Share of the best rate of contractions with matrix instructions that an attention reaches."""
+    """Rate of an attention, relative to the best rate of contractions with matrix instructions."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ class ScalarModel:
     Seconds that a subgroup waits in each step along K, unless other subgroups hide the latency.
     """
     product: float
-    """Seconds of one multiply-add of all invocations of a subgroup that has the unit to itself."""
+    """Seconds of one multiply-add by all invocations of the only subgroup on a unit."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +166,12 @@ class ContractionModel:
     across_k: float
     """Factor of an 8-bit rate if a tile is stored across K in Workgroup memory."""
     accumulators: int
-    """Maximum accumulators of an invocation at which `residency.subgroups` share a compute unit."""
+    """
+    Maximum accumulators of an invocation for which a compute unit has room for
+    `residency.subgroups`.
+    """
     unpacked: float
-    """Factor of a rate if the kernel unpacks an operand, where not measured."""
+    """Factor of a rate if the kernel unpacks an operand, for targets without a measured rate."""
     long_loop: int
     """Minimum K tiles of a loop for which an incomplete last tile gets separate code."""
     most_residents: int
@@ -191,7 +199,7 @@ class ProcessorRowsModel:
     often: int
     """Minimum columns for code without a loop, so that fetching the code costs little."""
     turns: int
-    """Number of subgroups of a workgroup. The CPU runs them one after another."""
+    """Number of subgroups of a workgroup, which the CPU runs one after another."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,7 @@ class RowsModel:
     few: int
     """Maximum rows of a contraction with few rows. With more rows, staging operands is faster."""
     few_for_matrices: int
-    """`few` for types with matrix instructions whose rate the target file does not state."""
+    """Used instead of `few` for types with matrix instructions of unknown rate."""
     much: int
     """Minimum ratio of columns to rows of a contraction with few rows."""
     conversion: float
@@ -227,7 +235,7 @@ class RowsModel:
     resident: int
     """Number of resident subgroups of a compute unit if they have 64 registers each."""
     most_bits: int
-    """Maximum bits of packed weights for which arithmetic limits a kernel, not memory."""
+    """Maximum bits of packed weights for which arithmetic, not memory, limits a kernel."""
     most_of_digits: int
     """Maximum rows for which multiplying 8-bit digits of row elements is faster than floats."""
     sharing: tuple[int, ...]
@@ -241,7 +249,7 @@ class RowsModel:
     least_in_groups: int
     """Minimum columns of an invocation for which 8-bit digits of row elements are faster."""
     least_in_narrow_groups: int
-    """`least_in_groups` for one row, in groups of half as many columns with shorter code."""
+    """Used instead of `least_in_groups` for one row, with half as many columns in a group."""
     most_folded: int
     """Maximum elements of an operation that each workgroup of a product recomputes."""
     norm_readers: int
@@ -257,9 +265,9 @@ class ReductionsModel:
     usual_tile: int
     """Assumed rows and columns of a workgroup's tile, for the number of workgroups."""
     worthwhile: float
-    """Maximum ratio of the estimated time after a split to the time before."""
+    """Maximum ratio of the estimated times with and without a split. A worse split is not made."""
     worthwhile_of_blocks: float
-    """`worthwhile` if an operand is in packed planes and both variants use matrix instructions."""
+    """Used instead of `worthwhile` if an operand is in packed planes."""
     cached: float
     """Rate at which parts are stored and summed, relative to a copy. Caches make it faster."""
 
@@ -302,9 +310,11 @@ class LoopsModel:
     beside_bits: int
     """Bits of adjacent rows that a workgroup reads at a time."""
     few: int
-    """Minimum increase of workgroups for which an eighth of a memory transfer is read at a time."""
+    """
+    Minimum factor of additional workgroups for which loads of an eighth of a transfer are faster.
+    """
     least_steps: int
-    """Minimum elements of a row for each of several invocations that share the row."""
+    """Minimum elements of a row for each of the invocations that share a row."""
     cached: int
     """Bytes of rows above which the rows may leave the cache between two passes."""
 

@@ -63,7 +63,7 @@ def unpack(text: str, element: Any, count: int) -> bytes:
 
 
 def pack(literal: Any) -> bytes:
-    """Returns the bytes of a literal's elements in MLIR's layout, which `unpack` reads."""
+    """Returns the bytes of a literal's elements in MLIR's layout, the inverse of `unpack`."""
     element = literal.get_element_type()
     width = element.width.data if isinstance(element, IntegerType) else 0
     if width in (0, 8, 16, 32, 64):

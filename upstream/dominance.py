@@ -31,7 +31,9 @@ class Dominators(Generic[Node]):
         self._enter, self._leave = _intervals(self.parent)
 
     def immediate(self) -> dict[Node, Node]:
-        """Returns the immediate dominator of each reachable block. The entry is its own."""
+        """
+        Returns the immediate dominator of each reachable block; for the entry, the entry itself.
+        """
         return {block: self.order[self.parent[k]] for k, block in enumerate(self.order)}
 
     def reaches(self, block: Node) -> bool:

@@ -30,7 +30,7 @@ else:
     Array = Any
 
 HEADER = "04000000"
-"""The alignment with which a resource's bytes begin, a 32-bit integer."""
+"""The first four bytes of a resource, which state its alignment, in hexadecimal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +47,9 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     """
     The elements of a tensor. An attribute is equal only to itself.
 
-    It prints as `dense_resource<key> : type`, which parses as xDSL's resource attribute. If two
-    tensors in a process have the same key, the last printed tensor is in the resources.
+    The attribute prints as `dense_resource<key> : type`, which parses as xDSL's resource
+    attribute. If tensors in a process have the same key, the text's resources have only the last
+    printed tensor.
     """
 
     name = "held_tensor"
@@ -74,7 +75,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
 
 
 class _Resources(OpAsmDialectInterface):
-    """xDSL's resources, and the printed tensors while they are alive."""
+    """xDSL's resources, and all printed tensors that still exist."""
 
     def __init__(self) -> None:
         super().__init__()

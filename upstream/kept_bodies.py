@@ -23,7 +23,7 @@ class AllBlocksLive(OpTrait):
 
 
 class KeptBody(OpTrait):
-    """Marks an operation whose regions must not be changed by replacing operations in them."""
+    """Marks an operation in whose regions no operation may be replaced."""
 
 
 _propagate_region_liveness = LiveSet.propagate_region_liveness

@@ -27,7 +27,7 @@ from xdsl_spirv.upstream.repeated_lines import parse_repeated
 _parse_format, _read_class = FormatProgram.from_str, OpDef.from_pyrdl
 
 OURS = ("xdsl.", "xdsl_spirv.")
-"""Packages whose formats are tested, so that they can be parsed late."""
+"""Packages whose formats may be parsed late, because tests parse all of them."""
 
 
 class MisfitError(ParseError, VerifyException):

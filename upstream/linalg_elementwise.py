@@ -56,7 +56,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""The operation of each kind on floats, without `square` and `reciprocal`, which need several."""
+"""The operation on floats of each kind, except `square` and `reciprocal`, which need several."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,

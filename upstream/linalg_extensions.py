@@ -91,7 +91,7 @@ CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
         *("n od oh ow m kd kh kw c", "n od+kd oh+kh ow+kw c", "kd kh kw c m", "n od oh ow c m"),
     ),
 }
-"""Maps each name to its loops, and to the dimensions of the inputs and of the result."""
+"""Maps each name to its loops, and to the loops that index the inputs and the result."""
 
 QUANTIZED: dict[str, tuple[str, str, str, str]] = {
     "quantized_matmul": ("m n k", "m k", "k n", "m n"),
@@ -209,7 +209,9 @@ class NamedReduction(NamedOperation):
 
 
 def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
-    """Returns the strides or dilations of `count` windows. A single number is for all of them."""
+    """
+    Returns the strides or dilations of `count` windows; repeats a single number for all windows.
+    """
     if given is None:
         return [1] * count
     values = list(given.get_values())
@@ -357,7 +359,7 @@ class MappedContraction(NamedOperation):
 
 
 def with_maps(parser: Parser, parse: Any) -> Any:
-    """Parses `indexing_maps = [...]` and `cast`, and the rest with `parse`."""
+    """Parses `indexing_maps = [...]` and `cast`; `parse` parses the rest of the operation."""
     maps: Attribute | None = None
     if parser.parse_optional_keyword("indexing_maps"):
         parser.parse_punctuation("=")
@@ -439,7 +441,7 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 
 
 def verify_fill(op: ops.FillOp) -> None:
-    """Checks that the filling values are scalars of any type; xDSL allows only numbers."""
+    """Checks that the inputs are scalars, of any type; xDSL allows only integers and floats."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
         raise VerifyException(f"it fills with {op.inputs[0].type}: use a scalar")
 
@@ -471,7 +473,9 @@ class ExtendedLinalg(DialectOnDemand):
         return iter([*self._operations, *map(self._operation, self.makers)])
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the operation of a table line; for another name, all other declarations."""
+        """
+        Returns the operation of a table line; for any other name, all declarations without a line.
+        """
         if name in self.makers:
             return [self._operation(name)]
         return [*self._operations, *self._attributes]

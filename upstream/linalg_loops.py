@@ -132,7 +132,7 @@ class ReduceOp(ops.ReduceOp):
 
 @irdl_op_definition
 class FillRandomOp(IRDLOperation):
-    """Parses `linalg.fill_rng_2d` as the `linalg.generic` to which MLIR generalizes it."""
+    """Parses `linalg.fill_rng_2d` as the `linalg.generic` that MLIR rewrites it to."""
 
     name = "linalg.fill_rng_2d"
 

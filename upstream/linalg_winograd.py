@@ -74,7 +74,7 @@ class Winograd(OfOneTensor):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Size m of a result's tile and size r of the filter."""
+        """Sizes (m, r) of the result's tiles and of the filter."""
         return WINOGRAD[self.fmr.value.data]
 
     @classmethod
@@ -89,10 +89,7 @@ class Winograd(OfOneTensor):
         return "F_{}_{}".format(*self.sizes)
 
     def windows(self) -> tuple[Sequence[int], Sequence[int]]:
-        """
-        Returns the shapes of the tensor of tiles (m + r - 1 or 1 first) and of the untransformed
-        tensor.
-        """
+        """Returns the shapes of the transformed and the untransformed tensor."""
         return shape_of(self.result), shape_of(self.input)
 
     def matrices(self) -> tuple[Matrix, Matrix]:
@@ -107,7 +104,9 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """True if rows (0) or columns (1) are transformed: the filter has more than one of them."""
+        """
+        True if rows (0) or columns (1) are transformed. A filter with one row or column is not.
+        """
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:

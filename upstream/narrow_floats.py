@@ -97,7 +97,7 @@ class Bits:
 
 
 def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
-    """True if f16 represents all numbers of a format, up to a power of two."""
+    """True if f16 represents all numbers of the format, after scaling by a power of two."""
     semantics = type.SEMANTICS
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
         return semantics.exponent_bits == 5

@@ -67,7 +67,7 @@ class DialectOnDemand(Dialect, ABC):
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the declarations to load when a name is used, perhaps without that name."""
+        """Returns the declarations to load when a name is used. The name may be unknown."""
 
 
 class DialectOfModules(DialectOnDemand):
@@ -87,8 +87,10 @@ class DialectOfModules(DialectOnDemand):
         operation_name: Callable[[str], str] | None = None,
     ):
         """
-        `interfaces` have the form `module:class`. `operation_name` returns the operation name of a
-        class `...Op`, unless its header has `name="..."` or ABC.
+        Takes `interfaces` in the form `module:class`.
+
+        `operation_name` derives the operation name of a class `...Op`. Classes with `name="..."`
+        or ABC in their header are excluded.
         """
         super().__init__(name)
         self.package = package
@@ -125,7 +127,7 @@ class DialectOfModules(DialectOnDemand):
         return [declared.name for declared in (*self.operations, *self.attributes)]
 
     def operation(self, name: str) -> type[Operation]:
-        """Returns the operation class with a name that the dialect has."""
+        """Returns the operation class with this name."""
         declared = (cls for cls in self.declaring(name) if cls.name == name)
         return next(cls for cls in declared if issubclass(cls, Operation))
 
@@ -195,7 +197,7 @@ class DialectOfModules(DialectOnDemand):
 
 
 def _load_registered_dialect(self: Any, name: str) -> None:
-    """Replaces `Context.load_registered_dialect`; does not load dialects on demand as a whole."""
+    """Replaces `Context.load_registered_dialect`; does not load all of a dialect on demand."""
     factory = self._registered_dialects.get(name)
     dialect = factory and factory()
     if isinstance(dialect, DialectOnDemand):

@@ -43,7 +43,7 @@ class PassOnDemand:
     """Imports and returns the class of the pass."""
 
     needs: Collection[str] | None = None
-    """The `contents` of which a module needs one for the pass to change it; None if not known."""
+    """Contents without which the pass changes nothing (`contents`); None if not known."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

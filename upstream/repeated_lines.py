@@ -42,7 +42,7 @@ class Line:
     @staticmethod
     def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
         """
-        Records a line that was parsed as `op`; None if the text's values are not its operands.
+        Records a line that was parsed as `op`; None if operands and values in the text differ.
         """
         if op.regions or op.successors or len({*values}) != len(op.operands) or None in values:
             return None
@@ -85,7 +85,7 @@ def parse_repeated(
 
 
 def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -> SSAValue:
-    """Returns the value of a name with this type, as a forward reference if it is not defined."""
+    """Returns the value of a name with this type, or a forward reference to a later definition."""
     value = _find_value(parser, name)
     if value is not None and value.type is type:
         return value

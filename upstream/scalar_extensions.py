@@ -54,7 +54,7 @@ from xdsl_spirv.upstream.on_demand import operations_of
 
 @irdl_op_definition
 class RemfOp(FloatingPointLikeBinaryOperation):
-    """The remainder of a division rounded toward 0. It has the sign of the dividend."""
+    """The remainder of a division rounded toward 0. The remainder has the sign of the dividend."""
 
     name = "arith.remf"
     traits = traits_def(Pure())
@@ -211,7 +211,7 @@ def _verify_selection(op: arith.SelectOp) -> None:
 
 
 def _parse_selection(cls: type[arith.SelectOp], parser: Parser) -> Operation:
-    """Parses `%c, %a, %b : f32`, or `: tensor<4xi1>, tensor<4xf32>` for each element."""
+    """Parses `%c, %a, %b : f32`, or with the condition's type, `: tensor<4xi1>, tensor<4xf32>`."""
     operands = [parser.parse_unresolved_operand()]
     for _ in range(2):
         parser.parse_punctuation(",")

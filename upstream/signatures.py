@@ -28,8 +28,9 @@ MOST = 1024
 
 class Signatures:
     """
-    The signatures of one class that passed the check of its declaration, compared by identity. The
-    cache refers to the attributes, so that an identity is not reused.
+    Signatures of one class that passed the check of its declaration.
+
+    Attributes are compared by identity. The cache refers to them, so that no identity is reused.
     """
 
     def __init__(self, definition: OpDef, check: Callable[[Any], None]):

@@ -37,12 +37,14 @@ REFERENCE = "reference"
 REFUSALS = (FrontendError, ProgramError, InterpreterError, DiagnosticException, VerifyException)
 """Errors for a model or an input that is not supported."""
 SIZES = ("scales", "roi", "condition")
-"""Inputs of operators that determine sizes although they are floats or Booleans."""
+"""Names of inputs of operators that determine sizes, although they are floats or Booleans."""
 
 
 class PreparedModel(base.BackendRep):
     """
-    A model with its compiled programs, by shapes and by values of inputs that determine sizes.
+    A model and its compiled programs.
+
+    Programs are cached by the shapes of inputs, and by the values of inputs that determine sizes.
     """
 
     def __init__(self, model: ModelProto, device: str, target: str | None) -> None:
@@ -52,7 +54,10 @@ class PreparedModel(base.BackendRep):
         self.inputs = [name for name in names if name not in held] or names
         self.programs: dict[Any, tuple[ImportedModel, Program | None]] = {}
         self.refusal: str | None = None
-        """The reason why the last run used inputs as constants; None if it did not."""
+        """
+        The reason why the last run compiled inputs as constants; None if there were no such
+        inputs.
+        """
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """
@@ -136,7 +141,7 @@ class Backend(base.Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
-        """True if the importer accepts the model, without knowing shapes and values of inputs."""
+        """True if the importer accepts the model without knowing shapes or values of inputs."""
         from xdsl_spirv.frontends import import_onnx
 
         try:
@@ -197,7 +202,9 @@ class Backend(base.Backend):
 
 
 def decides_sizes(name: str, array: Array) -> bool:
-    """True if an input may be a shape, axes, pads, or scales, by its type and rank or its name."""
+    """
+    True if type and rank, or name, of an input allow that it is a shape, axes, pads, or scales.
+    """
     integers = array.ndim <= 1 and array.dtype.name in ("int32", "int64")
     return integers or (name in SIZES and array.ndim == 1)
 

@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 QUIET_SECONDS = 2.0
-"""Minimum seconds of a stage before it is shown."""
+"""Seconds that a stage must last before it is shown."""
 TICK_SECONDS = 1.0
 """Seconds between two messages about the current stage."""
 
@@ -56,7 +56,7 @@ class Stage:
 
 
 _SPEAKING = threading.RLock()
-"""Lock for writing to a display. Forks wait for the lock, so that no line is cut in the middle."""
+"""Lock for writing to a display. A fork waits for the lock, so that no line is written in part."""
 
 
 class Ticker:
@@ -126,7 +126,11 @@ def heard_by(ticker: Ticker | None) -> Generator[None]:
 
 @contextmanager
 def shown_on(display: Display | None) -> Generator[None]:
-    """Shows all stages of the `with` block on a display, at least once a second, or on none."""
+    """
+    Shows all stages of the `with` block on a display, at least once a second.
+
+    None shows nothing.
+    """
     if display is None:
         with heard_by(None):
             yield

@@ -24,7 +24,7 @@ PAIRS = {"dim": "dims", "constant": "constants", "state": "state"}
 """Options of the form NAME=VALUE that are one mapping in Python."""
 NAMES = {**PAIRS, "sanitize": "checks", "check": "checks", "except": "limits", "only": "limits"}
 VALUES = {"device": '"{}"', "target": '"{}"', "sanitize": 'Checks.of("{}")'}
-"""Formats of the values of options in Python."""
+"""Templates that format the value of an option in Python."""
 
 _PAIR = r"--(dim|constant|state) ([\w.]+)=([\w.?]+)"
 _REPEATED = re.compile(_PAIR + r"(?:,? (?:or )?--\1 [\w.]+=[\w.?]+)*")

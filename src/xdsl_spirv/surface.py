@@ -56,7 +56,7 @@ def decode(source: bytes | str | os.PathLike[str]) -> SPIRVModuleOp:
 
 def encode(module: Operation, *, names: bool = True) -> bytes:
     """
-    Encodes a `spirv.module`, or the only one inside of a module, as a binary.
+    Encodes a `spirv.module`, or a module that contains exactly one, as a binary.
 
     Raises `SPIRVEncodeError` for operations without an encoding.
     """
@@ -67,7 +67,7 @@ def encode(module: Operation, *, names: bool = True) -> bytes:
 
 
 class Findings(list[Finding]):
-    """The faults that `validate` found; empty for a valid module."""
+    """The faults of a module that `validate` found. The list is empty for a valid module."""
 
     def __repr__(self) -> str:
         return "\n".join(map(str, self)) or "valid: no findings"

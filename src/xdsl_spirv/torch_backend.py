@@ -62,7 +62,9 @@ def backend(
 
 @dataclass
 class CompiledGraph:
-    """A graph with its compiled programs, by input shapes and versions of parameters."""
+    """
+    A graph and its compiled programs, which are cached by input shapes and parameter versions.
+    """
 
     graph: Any
     target: str | None
@@ -73,10 +75,12 @@ class CompiledGraph:
     def __post_init__(self) -> None:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
-        """True for each argument that is a parameter or buffer of a module."""
+        """For each argument, True if it is a parameter or buffer of a module."""
         values = [node.meta.get("example_value") for node in nodes]
         self.sizes: list[Any] = _open_sizes(values)
-        """For each argument, the symbol of a size or the symbols of a tensor's dimensions."""
+        """
+        For each argument, its symbol if it is a size, or the symbols of its dynamic dimensions.
+        """
 
     def __call__(self, *arguments: Any) -> Any:
         import torch
@@ -180,8 +184,9 @@ class CompiledGraph:
 
 def _open_sizes(values: Sequence[Any]) -> list[Any]:
     """
-    Returns dynamic sizes (`s0` for a size, `{0: "s0"}` for a tensor); None for all if one is a
-    sum.
+    Returns the dynamic size (`s0`) or dimensions (`{0: "s0"}`) of each argument.
+
+    Returns None for all arguments if a size is an expression of symbols.
     """
     listed: list[Any] = []
     for value in values:

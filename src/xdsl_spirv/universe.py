@@ -148,9 +148,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-For each pass, the contents of which a module must have one for the pass to change it
-(upstream/passes_on_demand.py). Pipelines skip the pass for other modules. A pass that is not
-listed always runs.
+For each pass, contents (upstream/passes_on_demand.py) without which it changes nothing. Pipelines
+skip a pass if the module has none of its contents. A pass that is not listed always runs.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -164,7 +163,7 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "int16": ("i16", "si16", "ui16"),
     },
 }
-"""By pass and target feature, the `NEEDS` that do not apply to targets with the feature."""
+"""Entries of `NEEDS`, by pass and target feature, that are ignored for targets with the feature."""
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",
