@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
 
+from typing_extensions import TypeVar
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionOp, bit_width
+from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS, LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
@@ -46,17 +47,21 @@ MOST_BITS = 128
 WORDS = 4
 """Number of 32-bit words of a vector in Workgroup memory."""
 
+AttentionT = TypeVar("AttentionT", bound=AttentionAttr | AttentionLanesAttr, default=Any)
+
 M, N, D, E = range(len(LOOPS))
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 """The two loops that index each operand after the batch loops."""
 
 
-class OfAttention(KernelPlan):
+@dataclass(frozen=True)
+class OfAttention(KernelPlan, Generic[AttentionT]):
     """Base class of plans: an attention with a schedule on a target."""
 
     op: AttentionOp
-    schedule: Any
+    schedule: AttentionT
+    target: Target
     LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
     """The two loops that index each operand after the batch loops."""
 
@@ -121,12 +126,9 @@ def drop_guards(layout: Layout) -> Layout:
 
 
 @dataclass(frozen=True)
-class AttentionPlan(OfAttention):
+class AttentionPlan(OfAttention[AttentionAttr]):
     """An attention with a schedule of cooperative matrices on a target."""
 
-    op: AttentionOp
-    schedule: AttentionAttr
-    target: Target
     CHECKS, SECONDS = "attention_fit:problems", "attention_choice:estimate_seconds"
     LOOPS_OF = LOOPS_OF
     PACKINGS = "attention_packing:packings_of"

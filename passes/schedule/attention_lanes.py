@@ -90,12 +90,9 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class LanesPlan(OfAttention):
+class LanesPlan(OfAttention[AttentionLanesAttr]):
     """An attention with a schedule of multiply-adds on a target."""
 
-    op: AttentionOp
-    schedule: AttentionLanesAttr
-    target: Target
     LOOPS_OF = LOOPS_OF
 
     @cached_property

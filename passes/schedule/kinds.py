@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
+from typing_extensions import TypeVar
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation
 
@@ -28,6 +29,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     PackingAttr,
     PackOp,
+    ScheduleAttr,
     schedule_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
@@ -46,6 +48,9 @@ from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.loops_arrays import Result
+
+
+ScheduleT = TypeVar("ScheduleT", bound=ScheduleAttr, default=Any)
 
 
 def _load(place: str) -> Callable[..., Any]:
@@ -154,11 +159,13 @@ class KernelPlan(ABC):
                 )
 
 
-class ContractionPlan(KernelPlan):
+@dataclass(frozen=True)
+class ContractionPlan(KernelPlan, Generic[ScheduleT]):
     """A contraction with its schedule on a target."""
 
     contraction: Contraction
-    schedule: Any
+    schedule: ScheduleT
+    target: Target
 
     @property
     def path(self) -> str:

@@ -66,12 +66,9 @@ UNRATED = Rates()
 
 
 @dataclass(frozen=True)
-class Plan(ContractionPlan):
+class Plan(ContractionPlan[ContractionAttr]):
     """A contraction with a schedule of tiles on a target."""
 
-    contraction: Contraction
-    schedule: ContractionAttr
-    target: Target
     a: Tile
     b: Tile
     rates: Rates = UNRATED

@@ -292,12 +292,8 @@ class RowsDigits:
 
 
 @dataclass(frozen=True)
-class RowsPlan(ContractionPlan):
+class RowsPlan(ContractionPlan[RowsAttr]):
     """A contraction with a schedule of few rows on a target."""
-
-    contraction: Contraction
-    schedule: RowsAttr
-    target: Target
 
     @cached_property
     def operands(self) -> RowsOperands:

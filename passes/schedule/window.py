@@ -44,12 +44,8 @@ def elements_of(contraction: Contraction, operand: int) -> RowMajor:
 
 
 @dataclass(frozen=True)
-class WindowPlan(ContractionPlan):
+class WindowPlan(ContractionPlan[WindowAttr]):
     """A contraction with its window schedule on a target."""
-
-    contraction: Contraction
-    schedule: WindowAttr
-    target: Target
 
     @cached_property
     def operands(self) -> tuple[RowMajor, RowMajor, RowMajor]:
