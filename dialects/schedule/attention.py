@@ -51,7 +51,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
     ScheduleAttr,
 )
 from xdsl_spirv.dialects.schedule.packing import check_numbers, check_result, fill_in
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, static
 
 Shaped = TensorType | MemRefType
 
@@ -239,9 +239,10 @@ class AttentionSizes:
         return prod(self.loops[: -len(LOOPS)])
 
     @property
-    def extents(self) -> tuple[Size, Size, Size, Size]:
+    def extents(self) -> tuple[Size, Size, int, int]:
         """Numbers of queries, keys, elements of a query or key, and elements of a value."""
-        m, n, d, e = self.loops[-len(LOOPS) :]
+        *_, m, n, _, _ = self.loops
+        d, e = static(self.loops[-2:])
         return m, n, d, e
 
 

@@ -82,8 +82,8 @@ class AttentionCode(Numbers[AttentionPlan]):
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
             # execute the same number of barriers.
             self.first_row, self.last_row = self.tile_row, schedule.query_tile.data - 1
-        self.tile_count = ceil_div(plan.extents[1], self.keys)
-        self.whole = plan.extents[1] // self.keys
+        self.tile_count = ceil_div(plan.sizes.extents[1], self.keys)
+        self.whole = plan.sizes.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
         self.is_filled = False
         """True after the first store to a Workgroup buffer that subgroups may still read."""
@@ -102,7 +102,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return tile, b.block_id(y, "batch") if batched else 0
 
     def _view(self, name: str) -> SSAValue | None:
-        value = self.plan.value(name)
+        value = self.plan.op.named.get(name)
         if value is None:
             return None
         return self.b.at_top(FlatViewOp(value, self.plan.element_of(name)), f"{name}_elements")
@@ -187,7 +187,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _up_to(self, bound: Size) -> Index:
         """Returns the first row plus `bound`, clamped to 0 ... number of keys."""
-        b, (_, keys, _, _) = self.b, self.plan.extents
+        b, (_, keys, _, _) = self.b, self.plan.sizes.extents
         seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
@@ -379,7 +379,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         b, plan, layout = self.b, self.plan, self.plan.layout("mask")
         assert self.mask is not None
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        rows, keys, _, _ = plan.extents
+        rows, keys, _, _ = plan.sizes.extents
         r: Index = b.plus(b.plus(self.row, place.lane_row), strip * self.m + place.row)
         c: Index = b.plus(b.plus(key, place.lane_column), place.column)
         exists = not plan.ends_within or b.below(r, rows)
@@ -404,7 +404,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
         limits: list[tuple[SSAValue, str]] = []
         if plan.ragged:
-            limits.append((self.difference(plan.extents[1] - 1, key), "sgt"))
+            limits.append((self.difference(plan.sizes.extents[1] - 1, key), "sgt"))
         if plan.causal is not None:
             limits.append((limit(plan.causal), "sgt"))
         if len(limits) > 1:

@@ -46,8 +46,7 @@ class Elements:
         return offset_along(self.b, self.layouts[name], walk, number)
 
     def _view(self, name: str, width: int) -> SSAValue:
-        value = self.plan.value(name)
-        assert value is not None
+        value = self.plan.op.named[name]
         if (value, width) not in self.views:
             view = FlatViewOp(value, moved_type(self.plan.element_of(name), width))
             self.views[value, width] = self.b.at_top(view, f"{name}_elements")

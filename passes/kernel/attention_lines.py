@@ -67,9 +67,7 @@ class Lines(ABC):
         self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
     ):
         self.b, self.plan, self.name, self.batch, self.lane = b, plan, name, batch, lane
-        value = plan.value(name)
-        assert value is not None
-        self._open(value)
+        self._open(plan.op.named[name])
 
     @abstractmethod
     def _open(self, value: SSAValue) -> None:
@@ -191,7 +189,7 @@ class VectorLines(Lines):
         self.moved = vector_type(i32, vector * bit_width(plan.element) // WORD_BITS)
         self.view = b.at_top(FlatViewOp(value, self.moved), f"{name}_vectors")
         self.size = plan.extent_along(name)
-        _, _, d, e = plan.extents
+        _, _, d, e = plan.sizes.extents
         self.width = (e if name == "v" else d) // vector
         """Number of vectors in a row."""
         self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)

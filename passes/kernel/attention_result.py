@@ -23,7 +23,8 @@ from xdsl_spirv.passes.kernel.attention_rows import Cell, LaneRows, Place
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits, store_matrix
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import offset_along
-from xdsl_spirv.passes.schedule.attention import MOST_BITS, AttentionPlan
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS
 from xdsl_spirv.targets import Fragment as PlacedFragment
 
 
@@ -52,7 +53,7 @@ class AttentionResult:
         b, plan = self.b, self.plan
         out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
         memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
-        stride = b.i32(stride_of(layout, 1) or plan.extents[3])
+        stride = b.i32(stride_of(layout, 1) or plan.sizes.extents[3])
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
         for column, cells in enumerate(columns):
@@ -65,7 +66,7 @@ class AttentionResult:
         out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
         memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        rows, _, _, width = plan.extents
+        rows, _, _, width = plan.sizes.extents
 
         def store(column: int, place: Place, value: SSAValue) -> SSAValue:
             r = b.plus(b.plus(self.row, strip * self.m), place.lane_row)
@@ -118,7 +119,7 @@ class AttentionResult:
         layout = plan.layout("result").in_vectors(2, width)
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         own = b.divided(moved_bits(b, self.held.lane, lane_columns), width)
-        rows, _, _, size = plan.extents
+        rows, _, _, size = plan.sizes.extents
         side_by_side = layout.is_contiguous(2)
         places = self.held.places
         for group in self.held.groups:

@@ -23,12 +23,10 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter, may_be_negative
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
 from xdsl_spirv.passes.kernel.elements import pack_elements, unpack_elements
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
-
-MOST_BITS = 128
-"""Largest size of one load or store, in bits."""
 
 
 def use_vectors(builder: HoistingEmitter, arguments: tuple[SSAValue, ...], elements: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineMap
 
 from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, AttentionOp, bit_width
@@ -31,18 +31,12 @@ from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
-from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS, WIDTHS, KernelPlan, ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.pipeline import ATTENTION, STAGED_ATTENTION, Pipeline
 from xdsl_spirv.targets import Fragment, Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
 """Element types that an attention supports."""
-
-WIDTHS = (8, 4, 2)
-"""Vector widths, in elements, that an invocation may load."""
-
-MOST_BITS = 128
-"""Largest size of one load or store, in bits."""
 
 WORDS = 4
 """Number of 32-bit words of a vector in Workgroup memory."""
@@ -84,25 +78,17 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
         hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
         return bound if hides else None
 
-    def value(self, name: str) -> SSAValue | None:
-        """Returns the operand or result with this name of `LOOPS_OF`; None if it is absent."""
-        return self.op.named.get(name)
-
     def map_of(self, name: str) -> AffineMap:
         """Returns the map from loops to an operand's dimensions."""
         return self.op.maps.data[list(self.op.named).index(name)].data
 
     def element_of(self, name: str) -> Attribute:
         """Returns the element type of an operand."""
-        value = self.value(name)
-        assert value is not None
-        return element_type(value)
+        return element_type(self.op.named[name])
 
     def shape_of(self, name: str) -> Sequence[Size]:
         """Returns the sizes of an operand's dimensions."""
-        value = self.value(name)
-        assert value is not None
-        return extents(value)
+        return extents(self.op.named[name])
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
@@ -139,13 +125,6 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         return element_type(self.op.query)
 
     @property
-    def extents(self) -> tuple[Size, Size, int, int]:
-        """Number of queries and of keys, length of a key, length of a value."""
-        m, n, *_ = self.sizes.extents
-        _, _, d, e = self.op.extents
-        return m, n, d, e
-
-    @property
     def grid(self) -> tuple[Size, Size, Size]:
         """
         Number of workgroups along each axis: tiles of queries and batch, in the schedule's order.
@@ -157,7 +136,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
     @property
     def tiles(self) -> Size:
         """Number of query tiles."""
-        return ceil_div(self.extents[M], self.schedule.query_tile.data)
+        return ceil_div(self.sizes.extents[M], self.schedule.query_tile.data)
 
     @property
     def components(self) -> int:
@@ -269,9 +248,9 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         right = self.target.fragment("B", (k, n), bits)
         if right is None or vector * bits > MOST_BITS:
             return None
-        dealt_together = ("q", "k") if name in "qk" else ("v",)
-        shared = {value for other in dealt_together if (value := self.value(other)) is not None}
-        names = {other for other in "qkv" if self.value(other) in shared} | set(dealt_together)
+        values = self.op.named
+        shared = [values[other] for other in ("qk" if name in "qk" else "v")]
+        names = [other for other in "qkv" if values[other] in shared]
         if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
             return None
         if name == "v":
@@ -308,12 +287,12 @@ class AttentionPlan(OfAttention[AttentionAttr]):
 
     def extent_along(self, name: str) -> Size:
         """Returns the number of rows of q, k or v."""
-        return self.extents[M if name == "q" else N]
+        return self.sizes.extents[M if name == "q" else N]
 
     @property
     def ragged(self) -> bool:
         """True if the last tile of keys exceeds the number of keys."""
-        return not is_multiple(self.extents[N], self.schedule.key_tile.data)
+        return not is_multiple(self.sizes.extents[N], self.schedule.key_tile.data)
 
     @property
     def hides(self) -> bool:
@@ -323,12 +302,12 @@ class AttentionPlan(OfAttention[AttentionAttr]):
     @property
     def ends_within(self) -> bool:
         """True if the last tile of queries exceeds the number of queries."""
-        return not is_multiple(self.extents[M], self.schedule.query_tile.data)
+        return not is_multiple(self.sizes.extents[M], self.schedule.query_tile.data)
 
     @property
     def stores_fragments(self) -> bool:
         """True if the result is stored by cooperative stores."""
-        result, (_, _, _, e) = self.element_of("result"), self.extents
+        result, (_, _, _, e) = self.element_of("result"), self.sizes.extents
         _, n, _ = self.schedule.instruction.sizes
         layout = self.layout("result")
         unfit = self.ends_within or self.is_dealt("v") or isinstance(result, BFloat16Type)

@@ -206,7 +206,7 @@ def _time_without_memory(plan: AttentionPlan) -> float:
     """Estimates the seconds of the attention and of packing its operands."""
     schedule, target = plan.schedule, plan.target
     model = target.model.attention
-    _, keys, d, e = plan.extents
+    _, keys, d, e = plan.sizes.extents
     tiles, batch, _ = map(typical, plan.grid)
     structure = _structure_of(plan)
     times = structure.causal if plan.causal is not None else structure.time

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, PackedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_multiple
@@ -110,8 +110,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
 
 def _unreadable(plan: AttentionPlan) -> Iterator[str]:
     for name in "qkv":
-        value = plan.value(name)
-        packed = value is not None and isinstance(value.owner, PackedViewOp)
+        packed = isinstance(plan.op.named[name].owner, PackedViewOp)
         if plan.path(name) == "rows":
             if packed:
                 yield f"{name} = rows, but the operand is packed into fragments: use direct"
@@ -209,9 +208,7 @@ def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
                 f"{name} = rows, but {size} along {what} is not a multiple of {tile.data}: "
                 "direct would fit"
             )
-    if isinstance(plan.value(name), SSAValue) and not (
-        layout.is_contiguous(1) or layout.is_contiguous(2)
-    ):
+    if not layout.is_contiguous(1) and not layout.is_contiguous(2):
         yield f"{name} = rows, but no dimension of the operand is contiguous: direct would fit"
         return
     other = 1 if plan.by_inner(name) else 2

@@ -23,17 +23,8 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynam
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.epilogue import definition
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking, unpacking_of
-from xdsl_spirv.passes.schedule.attention import (
-    FLOATS,
-    MOST_BITS,
-    D,
-    E,
-    M,
-    N,
-    OfAttention,
-    drop_guards,
-)
-from xdsl_spirv.passes.schedule.kinds import check
+from xdsl_spirv.passes.schedule.attention import FLOATS, D, E, M, N, OfAttention, drop_guards
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS, check
 from xdsl_spirv.passes.schedule.pipeline import LANES_ATTENTION, Pipeline
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
@@ -135,11 +126,15 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         shape = super().shape_of(name)
         return shape[1:] if name == "result" and self.parts > 1 else shape
 
+    def computation(self, name: str) -> linalg.ops.GenericOp | None:
+        """Returns the operation that dequantizes keys or values; None if there is none."""
+        op = definition(self.op.named[name]) if name in ("k", "v") else None
+        return op if isinstance(op, linalg.ops.GenericOp) else None
+
     def unpacking(self, name: str) -> Unpacking | None:
         """Returns the dequantization of keys or values; None if they are stored unpacked."""
-        value = self.value(name)
-        op = None if value is None else definition(value)
-        if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
+        op = self.computation(name)
+        if op is None:
             return None
         first, loops = len(self.op.sizes) - len(LOOPS), self.LOOPS_OF[name]
         groups = self.batch_loops[OUTER], *(range(first + n, first + n + 1) for n in loops)
@@ -152,9 +147,8 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
 
     def stored_bits(self, name: str) -> int:
         """Returns the bits of a stored element of an operand, or of its narrowest plane."""
-        value = self.value(name)
-        op = None if value is None else definition(value)
-        if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
+        op = self.computation(name)
+        if op is None:
             return bit_width(self.element_of(name))
         return min(bit_width(element_type(plane)) for plane in op.inputs)
 
@@ -176,10 +170,10 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         """
         if name == "result":
             return self.width(name)
-        value = self.value(name)
+        value = self.op.named[name]
         names = {n for n, own in self.op.named.items() if own is value and n != "result"}
         if value is self.op.query:
-            names |= {other for other in ("k", "v") if self.value(other) is self.op.key} | {"k"}
+            names |= {other for other in ("k", "v") if self.op.named[other] is self.op.key} | {"k"}
         return gcd(*(1 if len(other) > 1 else self._narrowed(other) for other in names))
 
     def _narrowed(self, name: str) -> int:
@@ -288,9 +282,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
             if not isinstance(self.element_of(name), FLOATS):
                 yield f"{name} has type {self.element_of(name)}: f16, bf16 or f32 would fit"
                 return
-            value = self.value(name)
-            of_kernel = value is not None and isinstance(definition(value), linalg.ops.GenericOp)
-            if of_kernel and name in ("k", "v") and self.unpacking(name) is None:
+            if self.computation(name) is not None and self.unpacking(name) is None:
                 yield f"{name} is computed, but not from integers in whole vectors"
         if schedule.keys.data & (schedule.keys.data - 1):
             yield f"keys = {schedule.keys.data} is not a power of two"

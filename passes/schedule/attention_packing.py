@@ -109,7 +109,6 @@ class PackedOperand:
     @property
     def tile(self) -> PackedTile:
         """The tile of the packed operand that the kernel reads."""
-        value = self.plan.value(self.name)
-        owner = value.owner if value is not None else None
+        owner = self.plan.op.named[self.name].owner
         packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing
         return PackedTile(packing, self.plan.element, self.plan.target.subgroup_size)

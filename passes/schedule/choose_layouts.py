@@ -24,6 +24,7 @@ from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
@@ -246,7 +247,7 @@ class Graph:
         self.block = block
         self.contractions: list[linalg.ops.GenericOp] = []
         self.orders: dict[SSAValue, Order] = {}
-        self._parents: dict[SSAValue, SSAValue] = {}
+        self._classes = DisjointSet[SSAValue]()
         products = [op for op in block.ops if _product(op) is not None]
         for op in products:
             if _windows(op) is not None:
@@ -270,15 +271,12 @@ class Graph:
         if not isinstance(value.type, TensorType) or is_remade(value) or is_weight(value):
             return False
         owner = value.owner
-        own = (
-            owner is self.block if isinstance(owner, Block) else owner.parent_block() is self.block
-        )
-        return own
+        return (owner if isinstance(owner, Block) else owner.parent_block()) is self.block
 
     def _spread(self, value: SSAValue, order: Order) -> None:
         """Assigns the order to a tensor and to all tensors whose operations preserve it."""
         self.orders[value] = order
-        self._parents[value] = value
+        self._classes.add(value)
         waiting = [value]
         while waiting:
             value = waiting.pop()
@@ -286,10 +284,11 @@ class Graph:
                 for other, own in spread_order(op, value, self.orders[value]):
                     if other in self.orders:
                         if self.orders[other] == own:
-                            self._parents[self.root(other)] = self.root(value)
+                            self._classes.union_left(value, other)
                     elif self._may_move(other):
                         self.orders[other] = own
-                        self._parents[other] = self.root(value)
+                        self._classes.add(other)
+                        self._classes.union_left(value, other)
                         waiting.append(other)
 
     def _around(self, value: SSAValue) -> Iterable[Operation]:
@@ -299,9 +298,7 @@ class Graph:
 
     def root(self, value: SSAValue) -> SSAValue:
         """Returns the representative of a tensor's class."""
-        while self._parents[value] is not value:
-            value = self._parents[value]
-        return value
+        return self._classes.find(value)
 
     def cheapest(self, estimates: Estimates) -> set[SSAValue]:
         """Returns the representatives of the classes that are cheaper in the proposed order."""

@@ -15,6 +15,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
+from xdsl_spirv.passes.schedule.kinds import FEATURES
 from xdsl_spirv.passes.schedule.paths import no_matrices
 from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div, packing_for
 from xdsl_spirv.passes.schedule.stored_result import STRIP_BYTES, moves_together
@@ -76,10 +77,6 @@ def _instruction(plan: Plan) -> Iterator[str]:
         yield (
             f"CM-29: {target.name} has no cooperative matrices {shape} of {named}; it has {shapes}"
         )
-
-
-FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
-"""Target feature that an element type needs in invocations. Integers have fallbacks."""
 
 
 def _invocations(plan: Plan) -> Iterator[str]:

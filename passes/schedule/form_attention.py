@@ -13,7 +13,7 @@ keys, values and mask are read from their original tensors, through transpositio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 
@@ -362,17 +362,10 @@ class _Match:
         block = self.last.op.parent_block()
         assert block is not None
         assert scores.value is not None
-        waiting = [scores.value]
-        seen: set[Operation] = set()
-        while waiting:
-            for user in users_of(waiting.pop(), block):
-                if user is self.last.op or user in seen:
-                    continue
-                if user not in self.trees.visited:
-                    raise NotTraced("another operation reads the scores")
-                seen.add(user)
-                waiting += user.results
-        return seen
+        between = _follow([scores.value], lambda value: users_of(value, block) - {self.last.op})
+        if not between.issubset(self.trees.visited):
+            raise NotTraced("another operation reads the scores")
+        return between
 
     def _result(self) -> Operand:
         value, place = self.last.op.results[0], self.places[2]
@@ -420,7 +413,10 @@ def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
 def _is_narrow(ops: set[Operation]) -> bool:
     """True if an intermediate value up to the last division is f16 or bf16."""
     divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
-    after = {op: _followers(op, ops) for op in divide}
+    after = {
+        op: _follow(op.results, lambda value: {use.operation for use in value.uses} & ops)
+        for op in divide
+    }
     last = next(op for op in divide if not after[op].intersection(divide))
     return any(
         isinstance(getattr(value.type, "element_type", value.type), Float16Type | BFloat16Type)
@@ -431,15 +427,16 @@ def _is_narrow(ops: set[Operation]) -> bool:
     )
 
 
-def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
-    followers: set[Operation] = set()
-    waiting = [op]
+def _follow(
+    values: Iterable[SSAValue], users: Callable[[SSAValue], set[Operation]]
+) -> set[Operation]:
+    """Returns the users of values, and of the results of these operations."""
+    found, waiting = set[Operation](), [*values]
     while waiting:
-        for value in waiting.pop().results:
-            new = {use.operation for use in value.uses} & ops - followers
-            followers |= new
-            waiting += new
-    return followers
+        new = users(waiting.pop()) - found
+        found |= new
+        waiting += (result for op in new for result in op.results)
+    return found
 
 
 def _casts(op: Operation) -> bool | None:

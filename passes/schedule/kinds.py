@@ -50,6 +50,15 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.loops_arrays import Result
 
 
+WIDTHS, MOST_BITS = (8, 4, 2), 128
+"""Numbers of elements that an invocation may move at once, and the most bits of one access."""
+
+EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
+"""Target features of which one is enough for a reduction by a subgroup."""
+
+FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
+"""Target features that invocations need for an element type. Integers have fallbacks."""
+
 ScheduleT = TypeVar("ScheduleT", bound=ScheduleAttr, default=Any)
 
 

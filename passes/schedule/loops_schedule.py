@@ -49,11 +49,8 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.schedule.kinds import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import EXCHANGES, MOST_BITS, WIDTHS, KernelPlan
 from xdsl_spirv.targets import Target
-
-EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
-"""Target features of which one is enough for a reduction by a subgroup."""
 
 IN_WORKGROUP: dict[Attribute, frozenset[str]] = {
     f32: frozenset(),
@@ -69,12 +66,6 @@ MOST_INVOCATIONS = 2**30
 
 MOST_SUBGROUPS = 32
 """Largest number of subgroups in a workgroup on every device (maxComputeWorkgroupSubgroups)."""
-
-WIDTHS = (8, 4, 2)
-"""Numbers of neighbouring elements that an invocation may compute at once."""
-
-MOST_BITS = 128
-"""Largest size of one load or store, in bits."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.kinds import (
+    EXCHANGES,
+    FEATURES,
     ContractionPlan,
     ScheduleDoesNotFit,
     kind_of,
@@ -46,11 +48,6 @@ if TYPE_CHECKING:
 
 TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Element types that operands may have."""
-
-FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
-
-EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
-"""Target features of which one is enough for a subgroup to add up sums."""
 
 MOST_ELEMENTS = 64
 """Largest number of elements in a unit."""
