@@ -419,7 +419,7 @@ def _as_named(value: Interval, name: str) -> Interval:
 
 
 def _is_whole(operands: Sequence[Interval]) -> bool:
-    """True if all operands are known integers, so that sums of few of them are not rounded."""
+    """True if all operands are known integers, so that sums of a few operands are exact."""
     return all(
         operand.is_point
         and bool(np.all(np.isfinite(operand.low) & (operand.low == np.rint(operand.low))))

@@ -67,7 +67,7 @@ def narrow_numbers(module: ModuleOp) -> None:
 
 
 def zero_points(op: GenericOp) -> list[Shifted] | None:
-    """Returns both factors of a sum of products of bytes with known zero points, otherwise None."""
+    """Returns the two factors of a sum of products of bytes with known zero points, or None."""
     block = op.body.block
     if block.args[-1].type != IntegerType(32):
         return None
@@ -187,7 +187,7 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
-    """Converts accumulators to bytes with a scale and a bias. None if `x` has another form."""
+    """Converts accumulators to bytes with a scale and a bias. Returns None for other operands."""
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)
     scale: Array = np.full([1] * len(shape), 1.0)

@@ -61,7 +61,7 @@ SAME_BUFFER = (
     tensor.ExpandShapeOp,
     tensor.ReshapeOp,
 )
-"""Operations whose result is their first operand with another type, and the same bytes."""
+"""Operations that only change the type of their first operand, whose bytes they share."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
 """Operations that the host need not execute, because no launch reads their results."""
@@ -334,7 +334,7 @@ class _HostReader:
         return self.names[value]
 
     def _write(self, size: Size) -> Number:
-        """Expresses a size in terms of the function's own sizes."""
+        """Expresses a size in terms of the function's named sizes."""
         return written(size, self._name)
 
     def _name(self, extent_: Extent) -> Number:
@@ -356,7 +356,7 @@ class _HostReader:
         element: str | None = None,
         shaped: SSAValue | None = None,
     ) -> None:
-        """Declares a buffer, with the sizes of `shaped`, another value of the same memory."""
+        """Declares a buffer. Sizes are taken from `shaped`, a value in this memory, if given."""
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):

@@ -42,7 +42,7 @@ from xdsl_spirv.upstream.held_tensors import (
 )
 
 LITERAL = 16
-"""Maximum elements of a lifted constant stored as a literal. Larger ones become resources."""
+"""Maximum number of elements of a constant stored as a literal. Larger ones are resources."""
 
 
 @dataclass(frozen=True)

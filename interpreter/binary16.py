@@ -40,7 +40,7 @@ EXACT = (
     logic.FOrdLessThanEqualOp,
     logic.FOrdGreaterThanEqualOp,
 )
-"""Instructions that give the same result on binary32 as on binary16."""
+"""Instructions whose result does not depend on the width of their binary16 operands."""
 
 
 def _to_float32(op: Operation) -> bool:
@@ -50,8 +50,8 @@ def _to_float32(op: Operation) -> bool:
 class WidenedValues:
     """
     Decides which binary16 values of a function are stored as binary32 (none unless `enabled`). A
-    value is if arithmetic reads it and no other instruction in its own block does. A reader in
-    another block (a store after a loop) gets the narrowed value.
+    value is widened if arithmetic reads it and no other instruction in its block reads it. A
+    reader in another block (a store after a loop) gets the narrowed value.
     """
 
     def __init__(self, context: Context, enabled: bool = True):

@@ -50,7 +50,7 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
     "SubgroupLeMask": np.less_equal,
     "SubgroupLtMask": np.less,
 }
-"""Comparison that defines each lane mask: lane i is in the mask if `compare(i, own lane)`."""
+"""Comparisons `compare(i, lane)` that define if lane i is in a lane's mask, by built-in name."""
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:

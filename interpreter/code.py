@@ -239,7 +239,7 @@ class Compiler:
     def mover(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
-        """Returns a function that reads the sources and converts them for their targets."""
+        """Returns a function that reads source values, converted for the given targets."""
         slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)

@@ -1,8 +1,8 @@
 """
-Computes memory layouts of types, and loads and stores whole values of them.
+Computes memory layouts of types, and loads and stores whole values.
 
-Offsets and strides come from dialects/spirv/layout.py: they are explicit in the type, or scalar
-packing for types without any (Workgroup memory under logical addressing).
+Offsets and strides come from dialects/spirv/layout.py. Types without explicit layout (Workgroup
+memory under logical addressing) are packed by scalar alignment.
 """
 
 from __future__ import annotations

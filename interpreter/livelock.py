@@ -1,4 +1,4 @@
-"""Explains a launch in which all invocations wait: the loops, the memory, and its writers."""
+"""Explains a launch in which all invocations wait: loops, awaited memory, and possible writers."""
 
 from __future__ import annotations
 

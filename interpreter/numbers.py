@@ -96,7 +96,7 @@ def is_small_float(dtype: DType) -> bool:
 
 
 def raw_dtype(dtype: DType) -> DType:
-    """Returns the unsigned integer dtype of the same size, used to move bits."""
+    """Returns the unsigned integer dtype with the size of `dtype`, used to move bits."""
     return _UNSIGNED[dtype.itemsize]
 
 
@@ -172,7 +172,7 @@ def _narrow_table() -> Array:
 
 
 def narrow(value: Array) -> Array:
-    """Converts binary32 to binary16, to nearest even, by a table, which is faster than numpy."""
+    """Converts binary32 to binary16, to nearest even. Uses a table, which is faster than numpy."""
     if value.size <= SHORT:
         return value.astype(F16)
     bits = value.view(np.uint32)

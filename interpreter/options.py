@@ -99,11 +99,11 @@ class Debugger(Protocol):
     """Interface of debuggers, which observe instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """Wraps the step of an operation with the debugger's own step."""
+        """Returns the step of an operation, extended by the debugger."""
         ...
 
     def attach_end(self, op: Operation, terminate: Any, compiler: Any) -> Any:
-        """Wraps the terminator of a block with the debugger's own step."""
+        """Returns the terminator of a block, extended by the debugger."""
         ...
 
     def check_reached(self) -> None:

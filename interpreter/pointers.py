@@ -1,4 +1,4 @@
-"""Traces pointers: to their variables, and to the instructions that access memory through them."""
+"""Traces pointers back to their variables, and finds instructions that access memory."""
 
 from __future__ import annotations
 

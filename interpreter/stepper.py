@@ -111,7 +111,7 @@ class End:
 
 
 def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
-    """True if the invocation in focus is active, or an invocation followed with it."""
+    """True if a followed invocation is active: the one in focus, or a member of its group."""
     active, (_, invocation) = moment.active(focus[0]), focus
     if follow == "invocation":
         return bool(active[invocation])

@@ -254,7 +254,7 @@ class Turns:
 
     @staticmethod
     def _meet(turn: Turn, released: Sequence[Turn]) -> None:
-        """Lets the first batch at a barrier execute it for all of them."""
+        """Lets the first batch at a barrier execute the barrier for all batches."""
         all_here = [other for other in released if other.chunk is turn.chunk]
         same = [other for other in all_here if other.barrier is turn.barrier]
         assert turn.stopped is not None

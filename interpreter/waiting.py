@@ -40,7 +40,7 @@ QUIET = 32
 DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
 BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
 WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.FunctionCallOp}
-"""Operations by their role in a loop. `WRITING` may write variables of the invocation."""
+"""Instructions that may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
 """A function variable, or the symbol of a module variable."""
@@ -125,7 +125,7 @@ class Slice:
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
-        """Returns the values that an operation reads: for variables, the values stored in them."""
+        """Returns the values that an operation reads. For a load, these are the stored values."""
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, spv.FunctionCallOp):
             self._call(op)
@@ -309,7 +309,7 @@ class Watch:
 
 
 def same(state: Sequence[State], mask: Mask, kept: Sequence[State], before: Mask) -> bool:
-    """True if two states contain equal values in the same lanes."""
+    """True if two states are equal: equal values in equal lanes."""
     if mask is not before and not np.array_equal(mask, before):
         return False
     pairs = zip(state, kept, strict=True)

@@ -78,7 +78,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The result of an atomic on a counter that only grows, which is unique to an invocation."""
+    """The result of an atomic on a counter that only grows, so that each result is unique."""
 
     term: Term
     guard: Term

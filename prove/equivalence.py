@@ -2,8 +2,9 @@
 Checks if two modules compute the same results for all contents of their buffers.
 
 Both kernels are executed invocation by invocation, on memory of bytes with symbolic contents. The
-second refines the first if it stores an equal, defined value wherever the first has defined
-behaviour and stores a defined value (two NaNs are equal). Addresses must not depend on contents.
+second kernel refines the first under this condition: wherever the first has defined behaviour and
+stores a defined value, the second stores an equal value (two NaNs are equal). Addresses must not
+depend on contents.
 """
 
 from __future__ import annotations

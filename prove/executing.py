@@ -149,7 +149,7 @@ class Executor:
         return merged.arguments[0] if merged.arguments else None
 
     def run_blocks(self, blocks: Sequence[Block], frame: Frame) -> None:
-        """Executes blocks in order, each once, from the edges that lead to it."""
+        """Executes blocks in order, each once, from its incoming edges."""
         for block in blocks:
             edges = frame.edges.pop(block, None)
             if edges:

@@ -3,10 +3,10 @@ Computes instructions on terms: the result, and the condition under which it is 
 
     IAdd   a + b                 SDiv   a / b, undefined for b = 0 and for the least a by -1
 
-The interpreter's semantics functions compute the same on arrays. A test compares both on random
-operations. An instruction that only reads its operands but has no entry is an uninterpreted
-function of them: equal operands give equal results. Float arithmetic is an uninterpreted function,
-too, unless the context has exact floats.
+A test compares the terms with the interpreter's semantics on random operations. An instruction
+without an entry that only reads its operands is an uninterpreted function of the operands: equal
+operands give equal results. Float arithmetic is also uninterpreted, except if the context has
+exact floats.
 """
 
 from __future__ import annotations

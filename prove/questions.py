@@ -503,7 +503,7 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
     Returns conditions that two accesses of a workgroup are by different invocations, without a
-    subgroup barrier between them. Matrix accesses are by whole subgroups, which orders them.
+    subgroup barrier between them. Two matrix accesses by one subgroup are ordered.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
@@ -529,7 +529,7 @@ def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
 
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
-    """Yields conditions under which two accesses are to the same location, digit by digit."""
+    """Yields conditions under which two accesses have equal locations, digit by digit."""
     if isinstance(a.place.root, Address) and isinstance(b.place.root, Address):
         yield share_bytes(a.place, b.place, other)
         return
@@ -572,7 +572,7 @@ def _is_denied(differ: Term, known: set[int]) -> bool:
 
 
 def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:
-    """True if two indices have the same factors, and several factors or a known index."""
+    """True if two indices have equal lists of factors, with several factors or a known index."""
     (_, term), *rest = x
     return [f for f, _ in x] == [f for f, _ in y] and (bool(rest) or z3.is_bv_value(term))
 

@@ -44,7 +44,7 @@ class Limits:
     """Cache of answers, None without a cache."""
 
     def restart(self) -> Limits:
-        """Returns the same limits, with time for another 8 questions about a kernel."""
+        """Returns a copy with time for another 8 questions about a kernel."""
         return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
 
     def check(self) -> None:
@@ -202,7 +202,7 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
-    """Returns tautologies that contain the constants, so that printers include them."""
+    """Returns tautologies with the constants, which make printers include the constants."""
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 
 

@@ -22,7 +22,7 @@ Number: TypeAlias = int | str
 NAME = re.compile(r"[A-Za-z_]\w*")
 TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/(),])")
 MIN = "min"
-"""Name of the only function in expressions, which no size may have."""
+"""Name of the only function in expressions. No size may have this name."""
 
 LONGEST = 10_000
 """Maximum length of an expression, in characters."""

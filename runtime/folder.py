@@ -23,7 +23,7 @@ KERNEL_BYTES = 16 << 20
 SOURCE_BYTES = 256 << 20
 """Size limit for `source.mlir`, which does not contain weights."""
 WEIGHTS_HEADER_BYTES = 100 << 20
-"""Size limit for a safetensors file's header, which is the format's own limit."""
+"""Size limit for a safetensors file's header, equal to the format's own limit."""
 
 
 class Folder:

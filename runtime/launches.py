@@ -26,7 +26,7 @@ MAX_SIZE = (1 << 63) - 1
 MAX_SETS, MAX_BINDINGS = 4, 1024
 """Maximum number of descriptor sets, supported by all Vulkan devices, and of bindings of a set."""
 MAX_GRID = (1 << 32) - 1
-"""Maximum number of workgroups along an axis, because Vulkan counts them in 32 bits."""
+"""Maximum number of workgroups along an axis, which Vulkan counts in 32 bits."""
 MAX_PUSH_BYTES = 4096
 """Maximum size of push constants in bytes. A device's own limit is checked when it is open."""
 

@@ -145,7 +145,7 @@ SCHEMA = "xdsl-spirv-program"
 VERSION = 6
 """The latest version of the format. docs/program.md describes the additions of each version."""
 PLAIN = 5
-"""Version of a program without loops, which older readers support."""
+"""Version of a program without loops. Older readers support this version."""
 READABLE = (1, 2, 3, 4, PLAIN, VERSION)
 """Versions that can be read. Fields of later versions may be missing."""
 
@@ -313,7 +313,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Binding:
-    """A descriptor and the buffer that is bound to it."""
+    """A descriptor and the name of its buffer."""
 
     set: int
     binding: int
@@ -457,7 +457,7 @@ class Manifest:
     requires: Requires | None = None
     """Requirements on a device, None in programs of older versions."""
     padding: int | None = None
-    """Bindings are padded to a multiple of this many bytes, which kernels may read."""
+    """Bindings are padded to a multiple of this many bytes. Kernels may read the padding."""
 
     def of(self, function: Function) -> Manifest:
         """Returns the manifest of a program that has only this function."""
@@ -565,7 +565,7 @@ class Manifest:
             end = loop.numbers.stop
 
     def _check_functions(self, place: str) -> None:
-        """Checks every function, and that shared buffers are the same in all of them."""
+        """Checks every function, and that shared buffers have equal records in all functions."""
         shared: dict[str, Buffer] = {}
         for i, function in enumerate((self, *self.functions)):
             where = place if function is self else f"{place}.functions[{i - 1}]"

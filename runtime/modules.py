@@ -149,7 +149,7 @@ def text_of(op: Operation, generic: bool = False) -> str:
 
 
 def verify(module: ModuleOp) -> None:
-    """Verifies a module. Raises `ProgramError` with the wrong operation."""
+    """Verifies a module. Raises a `ProgramError` that names the invalid operation."""
     try:
         with verifying():
             module.verify()
@@ -168,7 +168,7 @@ def verifying() -> Generator[None]:
 
 
 def culprit(module: ModuleOp) -> str:
-    """Returns the place of the first operation that fails its own verifier, or ""."""
+    """Returns the place of the first operation that its verifier refuses, or ""."""
     for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)

@@ -83,7 +83,7 @@ ARITHMETIC = {
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """A use of the device in words, and its alternative features, of which one is needed."""
+    """A use of the device in words, and the features of which at least one is needed."""
 
     what: str
     features: tuple[Feature, ...]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 LOAD, HOST, DEVICE = "load", "host", "device"
-"""Tracks: loading a program; a run by the host's clock; a run by the device's clock."""
+"""Tracks: loading a program, a run by the host's clock, and a run by the device's clock."""
 
 
 @dataclass(frozen=True)

@@ -415,7 +415,7 @@ def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
 
 
 def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
-    """Loads information about the dispatches, which is optional for running."""
+    """Loads the optional information about dispatches. Running does not need it."""
     if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.folder import MANIFEST_BYTES

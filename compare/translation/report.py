@@ -79,7 +79,7 @@ class Report:
 
     inputs: int = 0
     skipped: list[str] = field(default_factory=list[str])
-    """Reasons why sets of inputs were left out: the program has no defined result on them."""
+    """Reasons why sets of inputs were left out, namely undefined results before any pass."""
     undefined: list[str] = field(default_factory=list[str])
     """Undefined values of `arith` on which results before any pass depend."""
     shares: dict[str, float | None] = field(default_factory=dict[str, float | None])

@@ -25,7 +25,7 @@ class OutOfRuns(Exception):
 
 
 class Shrinker:
-    """Reduces `inputs` while `fails` returns True, with at most `budget` calls of it."""
+    """Reduces `inputs` while `fails` returns True. Calls `fails` at most `budget` times."""
 
     def __init__(self, inputs: Sequence[Array], fails: Fails, budget: int):
         self.best = [array.copy() for array in inputs]

@@ -88,7 +88,7 @@ class Accessors:
         return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
 
     def distance(self, a: Array, b: Array) -> Array:
-        """Returns the level of the smallest scope that contains all invocations of both codes."""
+        """Returns the level of the smallest scope that contains the invocations of two codes."""
         a, b = np.broadcast_arrays(a, b)
         groups, others = self.group_of(a), self.group_of(b)
         near, far = self.subgroup_of(a), self.subgroup_of(b)
@@ -107,11 +107,11 @@ class Accessors:
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
-        """Returns a mask that is True where both codes stand for the same single invocation."""
+        """Returns a mask that is True where two codes stand for one invocation."""
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
-        """Joins two history words: the smallest group with both accessors, at the later time."""
+        """Joins two history words to a word with the smallest common group and the later time."""
         first, second = a & WHO, b & WHO
         flags = first & second & ATOMIC | (first | second) & PRIVATE
         groups = self.group_of(first), self.group_of(second)

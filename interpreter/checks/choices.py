@@ -212,7 +212,7 @@ class Choices:
         return ~same & ~(np.abs(own - other) <= allowed) & np.isfinite(magnitude)
 
     def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
-        """Returns twice the radius of the interval, since both results may be anywhere in it."""
+        """Returns the diameter of the error interval, in which both compared results must be."""
         v = float(ml_dtypes.finfo(dtype).eps)
         size = magnitude + np.abs(value)
         if rule == "CHOICE-03":
@@ -287,8 +287,8 @@ def _matrix(type: Any) -> bool:
     return isinstance(type, CooperativeMatrixType)
 
 
-SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
-"""Targets that are skipped because another target has the same mapping."""
+SKIPPED_TARGETS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
+"""Targets that are not tested, because the mapping of another target equals theirs."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
@@ -305,7 +305,7 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     forms = {_form(r.type) for op in operations for r in op.results if _matrix(r.type)}
     chosen: list[ComponentMapping] = ["row-major", "column-major", "opaque"]
     for mapping in mappings():
-        if mapping in (*chosen, *SAID_BY_OTHERS) or None in forms:
+        if mapping in (*chosen, *SKIPPED_TARGETS) or None in forms:
             continue
         known = [form for form in forms if form is not None and applies(mapping, form, lanes)]
         shared = (count(mapping, f, lanes) * lanes == f.rows * f.columns for f in known)

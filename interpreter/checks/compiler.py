@@ -246,17 +246,17 @@ def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> A
     """Merges two shadows as `merge` merges the values. A pointer's shadow has one item per lane."""
     if new is None and old is None:
         return None
-    new = nothing_like(old) if new is None else new
-    old = nothing_like(new) if old is None else old
+    new = defined_like(old) if new is None else new
+    old = defined_like(new) if old is None else old
     if isinstance(value, Pointer | VariablePointer):
         return normal(np.where(mask, new, old))
     return normal(merge(mask, new, old))
 
 
-def nothing_like(shadow: Any) -> Any:
+def defined_like(shadow: Any) -> Any:
     """Returns a shadow without undefined parts that broadcasts with `shadow`."""
     if isinstance(shadow, tuple):
-        return tuple(nothing_like(part) for part in shadow)  # pyright: ignore
+        return tuple(defined_like(part) for part in shadow)  # pyright: ignore
     return np.uint8(0)
 
 

@@ -1,4 +1,4 @@
-"""Counts, for each instruction, the results that saturated, wrapped, or were not normal numbers."""
+"""Counts results of each instruction that saturated, wrapped, or were not normal numbers."""
 
 from __future__ import annotations
 

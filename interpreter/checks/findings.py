@@ -78,8 +78,9 @@ class Findings:
         self, op: Operation, what: str, shadow: Shadow, mask: Mask, form: Form | None = None
     ) -> bool:
         """
-        Reports the value named `what` if an active lane of it is undefined, and then returns True.
-        `shadow` has the shape (w, s, l), or the shape of a value of `form`.
+        Reports a value with an undefined part in an active lane. Returns True if there is one.
+        `what` names the value in the message. `shadow` has the shape (w, s, l), or the shape of a
+        value of `form`.
         """
         if shadow is None:
             return False
@@ -189,7 +190,7 @@ class Findings:
         self.partings[op] = masks
 
     def who_parted(self, here: Array, missing: Array) -> list[Related]:
-        """Describes the last branch that separated the lanes of both masks, if there is one."""
+        """Describes the last branch that separated the lanes of two masks, if there is one."""
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):

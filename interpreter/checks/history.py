@@ -274,7 +274,7 @@ class MemoryShadow:
         return None if self._all_defined else self.undefined
 
     def to_store(self, defined: bool) -> Memory | None:
-        """Returns the mask that a store must update, or None if no byte of it would change."""
+        """Returns the mask that a store must update, or None if the mask would not change."""
         if defined and self._all_defined:
             return None
         self._all_defined, self._read = self.undefined is None, max(self._read, 0)

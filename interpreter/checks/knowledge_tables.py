@@ -114,7 +114,7 @@ class Acquire:
 
 @dataclass(eq=False, slots=True)
 class Join:
-    """An invocation's knowledge after a control barrier: its own and that of other members."""
+    """An invocation's knowledge after a control barrier, including the other members' knowledge."""
 
     lane: int
     semantics: Semantics
@@ -148,7 +148,7 @@ class Tables:
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
         self.origins: dict[int, tuple[Tree, Tree]] = {}
-        """The original of each changed tree, so that a change back restores that object."""
+        """Maps each changed tree to its original, which is reused if a change is undone."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
         """Returns the code of the group that contains an invocation, for each level."""
@@ -207,7 +207,7 @@ class Tables:
         yield subgroup, (SAME_SUBGROUP, local.near[:, :, w, s].tobytes())
 
     def _column(self, column: Array) -> Array:
-        """Returns the shared array with the same contents as `column`."""
+        """Returns the shared copy of an array."""
         return self.columns.setdefault(column.tobytes(), column)
 
     def _number(self, step: Step) -> int:
@@ -218,7 +218,7 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """Applies a step to the times of every party, given its distance from an invocation."""
+        """Applies a step to every party's times, given the party's distance from an invocation."""
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -262,7 +262,7 @@ class Tables:
         )
 
     def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
-        """Applies a change to all parties of a tree that have the same level."""
+        """Applies a change to all parties of a tree, which are at one level."""
         key = id(tree), level, number
         known = self.changed.get(key)
         if known is None:
@@ -347,7 +347,7 @@ class Tables:
 
 
 def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
-    """Returns the same tree if all parts are unchanged, otherwise a new tree."""
+    """Returns `tree` if all its parts are unchanged, otherwise a new tree."""
     return tree if all(map(is_, tree, parts)) else tuple(parts)
 
 
@@ -355,7 +355,7 @@ def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
 
 
 def push(column: Array, level: int, semantics: Semantics) -> None:
-    """Applies an availability operation: writes of this level become available more widely."""
+    """Makes the writes of a level available to a wider scope (an availability operation)."""
     top = semantics.available
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
@@ -370,7 +370,7 @@ def push(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pull(column: Array, level: int, semantics: Semantics) -> None:
-    """Applies a visibility operation: writes that are available to a scope become visible."""
+    """Makes writes that are available to a scope visible (a visibility operation)."""
     top = semantics.visible
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
@@ -405,7 +405,7 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """Adds the order that the barriers of a group made."""
+    """Adds the order that a group's barriers guarantee."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
@@ -437,7 +437,7 @@ def _rest(node: Heard) -> Heard | None:
 
 
 def _covers(link: Link, acquire: int) -> bool:
-    """True if the releasing invocation knew all earlier releases and so passes them on."""
+    """True if the releasing invocation knew all earlier releases, so that its release suffices."""
     own, semantics = link.release.before, link.release.semantics
     return (
         isinstance(own, Acquire)

@@ -314,7 +314,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 
 
 def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array) -> None:
-    """Reports elements that another row or tile of the same store overwrote with other values."""
+    """Reports elements that one cooperative store writes twice, with different values."""
     dtype = matrices.form.dtype
     stored = tiles.load(dtype, batch.mask)
     different = (stored.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))

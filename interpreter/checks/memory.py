@@ -143,8 +143,8 @@ class CheckedAccess(memory.Access):
     @staticmethod
     def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
         """
-        Replaces out-of-bounds elements by an in-bounds element of the same lane. Also returns a
-        mask of the lanes that have an in-bounds element.
+        Replaces out-of-bounds elements by in-bounds elements of their lane. Also returns a mask of
+        the lanes that have an in-bounds element.
         """
         if items.ndim == 3:
             return items, ~lost
@@ -252,7 +252,7 @@ class PlainAccess:
         access.put(undefined.view(access.dtype), octets, mask)
 
     def _check_overlap(self, access: CheckedAccess, value: Array, mask: Mask) -> None:
-        """Reports lanes whose stored value was overwritten by another lane of the same store."""
+        """Reports lanes of a store whose value another lane overwrote."""
         if access.items.shape[2] == 1 and value.shape[2] == 1:
             return
         stored = access.gather(access.memory.view(access.dtype))

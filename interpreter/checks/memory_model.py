@@ -221,7 +221,7 @@ class MemoryModel:
         )
 
     def is_aliased(self, variable: str) -> bool:
-        """True if other variables may refer to the same memory as this variable."""
+        """True if the memory of a variable may be accessed through other variables, too."""
         declared = self.context.symbols.get(variable)
         return declared is not None and "aliased" in declared.attributes
 

@@ -114,7 +114,7 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """True if all findings are about Workgroup memory, so that one workgroup shows them."""
+        """True if all findings are about Workgroup memory, which one workgroup reproduces."""
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)

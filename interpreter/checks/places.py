@@ -66,7 +66,7 @@ _NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
 
 
 def forget_numbers() -> None:
-    """Clears the cached instruction numbers at a launch, because functions may have changed."""
+    """Clears the cached instruction positions, which may be stale at a new launch."""
     _NUMBERS.clear()
 
 

@@ -235,7 +235,7 @@ class RaceReports:
         return None
 
     def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
-        """True if both accesses are by one scope instance to one matrix type, which orders them."""
+        """True if two accesses are ordered, because one scope instance accesses one matrix type."""
         earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
         other = self.races.log[earlier >> 32]
         matrix = other is not None and matrix_type(other)
@@ -320,7 +320,7 @@ def _is_held(access: Access, where: Array) -> bool:
 
 
 def _is_one_value(access: Access, index: Array) -> bool:
-    """True if all invocations that write a location write the same value."""
+    """True if all invocations that write a location write equal values."""
     if access.new is None:
         return False
     first = index.reshape(len(index), -1)[:, 0]

@@ -160,10 +160,7 @@ class Races:
         return self.stamp
 
     def barrier(self, op: Any, mask: Mask, since: int | None = None) -> None:
-        """
-        Records a control barrier: the invocations of its scope wait for each other. `since` is the
-        time at which they arrived, for a barrier in two halves.
-        """
+        """Records a control barrier. `since` is the time of arrival at a split barrier, or None."""
         now = self.tick(op)
         self.passed.append((now, op))
         semantics, level = self.model.semantics(op), level_of(op.execution_scope.data)
@@ -172,7 +169,7 @@ class Races:
         self.horizons.barrier(semantics, level, mask, now if since is None else since)
 
     def fence(self, op: Operation, mask: Mask) -> None:
-        """Records a memory barrier: atomics and barriers around it synchronize by its semantics."""
+        """Records a memory barrier, whose semantics apply to atomics and barriers around it."""
         self.tick(op)
         if self.knowledge.active:
             self._log_barrier(op, mask, 0, True)
@@ -398,7 +395,7 @@ class Races:
         return others & ~ordered
 
     def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Returns a mask of earlier accesses of the same subgroup, before its last barrier."""
+        """Returns a mask of a subgroup's earlier accesses that precede its last barrier."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each
@@ -546,7 +543,7 @@ class Races:
         region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
-        """Records atomic writers of granules, joined with atomic writers before them."""
+        """Records atomic writers of granules. Consecutive atomic writers are joined."""
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)

@@ -101,7 +101,7 @@ def spread(lanes: Array, form: Form) -> Shadow:
 
 
 def same_shape(a: Form, b: Form) -> bool:
-    """True if the components of both forms correspond one to one."""
+    """True if the components of two forms correspond one to one."""
     if isinstance(a, Plain) and isinstance(b, Plain):
         return a.shape == b.shape
     if isinstance(a, CooperativeMatrix) and isinstance(b, CooperativeMatrix):

@@ -53,7 +53,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
 from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
 
 BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
-"""Storage classes that others can read, so that values stored in them must be defined."""
+"""Storage classes that other invocations can read, so that stored values must be defined."""
 
 
 @checked(ops.VariableOp)

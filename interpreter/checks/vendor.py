@@ -85,7 +85,7 @@ def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a store of a cooperative vector: it must be defined if others can read the memory."""
+    """Checks a store of a cooperative vector: values in shared memory must be defined."""
     seen = op.pointer.type.storage_class.data in BUFFERS
     report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
     return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)

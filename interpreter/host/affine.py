@@ -31,7 +31,7 @@ Point = Mapping[int, int]
 
 
 def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:
-    """Returns the trip count of every loop, from operands whose maps index by that loop alone."""
+    """Returns the trip count of every loop, from operand dimensions that only this loop indexes."""
     sizes: dict[int, int] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):

@@ -27,7 +27,7 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
 def _places(
     map: AffineMap, sizes: Sequence[int], last: tuple[int, int]
 ) -> tuple[tuple[Array, ...], list[int]]:
-    """Returns each dimension's index over the batch loops and two others, and the loops' sizes."""
+    """Returns an operand's index arrays over the batch loops and `last`, and the loops' sizes."""
     batch = len(sizes) - len(LOOPS)
     loops = [*range(batch), *(batch + loop for loop in last)]
     shape = [sizes[loop] for loop in loops]

@@ -352,7 +352,7 @@ def contract(
 def _exact_sum(
     arrays: Sequence[Array], maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
-    """Sums products modulo 2^64. Uses binary64, which is much faster, if the sum is exact in it."""
+    """Sums products modulo 2^64. Uses binary64 for speed if all sums are exact in binary64."""
     count = int(np.prod([s for s, kind in zip(sizes, kinds, strict=True) if kind != PARALLEL]))
     bound = count
     for array in arrays:

@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 
 
 class Poison:
-    """The operations that made poison, and the operation whose poison is replaced in this run."""
+    """The operations that produced poison, and the one whose poison is replaced in this run."""
 
     def __init__(self) -> None:
         self.noted: dict[tuple[Operation, Source], Finding] = {}

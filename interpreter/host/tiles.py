@@ -171,7 +171,7 @@ def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple
     """
     Returns the grid that covers the view of the program's `tile.place`.
 
-    `sizes` maps the index of each view argument to its shape. Raises `InterpreterError` if the
+    `sizes` are the shapes of view arguments by argument index. Raises `InterpreterError` if the
     program has no `tile.place`.
     """
     place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)

@@ -47,7 +47,7 @@ def each_element(op: EachElementOp, context: Context) -> Function:
 
 @action(ReduceRowsOp)
 def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
-    """Combines the two halves of each row until one element is left, and fills the row with it."""
+    """Combines the halves of each row until one element is left, which fills the row."""
     form, code = matrix_form(op.matrix.type, context), _compiled_once(op, context)
 
     def call(batch: Batch, matrix: Array) -> Array:

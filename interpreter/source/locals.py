@@ -116,7 +116,7 @@ def _is_accessed(pointer: SSAValue) -> bool:
 
 
 def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
-    """True if there are no scopes, or the variable of a debug entry belongs to one of them."""
+    """True if a debug entry's variable belongs to one of the scopes, or if there are no scopes."""
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     if variable is None or not scopes:
         return True

@@ -31,7 +31,7 @@ from xdsl_spirv.interpreter.source.names import Names
 
 @dataclass(frozen=True)
 class State:
-    """Debug state at an instruction: its scope, the inlined call around it, and its DebugLine."""
+    """Debug state at an instruction: its scope, inlined call, and DebugLine."""
 
     scope: Operand | None = None
     inlined: Operand | None = None

@@ -1,5 +1,5 @@
 """
-Builds composites and extracts parts of them, at static or dynamic indices.
+Builds composites, and extracts and replaces parts at static or dynamic indices.
 
 A cooperative matrix has one constituent. Its components are accessed per invocation through the
 mapping of the options (CM-08, CM-18).

@@ -181,7 +181,7 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
     spv.GLModfOp: np.modf,
     spv.GLFrexpOp: _frexp,
 }
-"""Functions that return (fraction, whole part), both with the sign, or (significand, exponent)."""
+"""Functions that split a float: (fraction, whole part) or (significand, exponent)."""
 
 
 @value(spv.GLModfStructOp, spv.GLFrexpStructOp)

@@ -105,7 +105,7 @@ def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
 
 @action(spv.GroupNonUniformInverseBallotOp)
 def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> Function:
-    """Returns the invocation's own bit of a ballot."""
+    """Returns the ballot's bit for the invocation that executes the instruction."""
 
     def call(batch: Batch, ballot: Array) -> Array:
         bits = _bits(ballot)
@@ -173,7 +173,7 @@ def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 
 Source = Callable[..., Array]
-"""Computes the index of the member to read from (own index, operand, cluster size)."""
+"""Computes the index of the member to read, from (member index, operand, cluster size)."""
 
 
 def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:

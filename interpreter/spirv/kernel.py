@@ -149,7 +149,7 @@ class Block:
 def block_read(
     op: ops.SubgroupBlockReadOp, context: Context, load: PlainLoader = memory.load
 ) -> Function:
-    """Reads consecutive integers and distributes them over the lanes."""
+    """Reads consecutive integers, and distributes these over the lanes."""
     block = Block(op.result.type, context)
 
     def call(batch: Batch, pointer: Pointer) -> Array:

@@ -293,7 +293,7 @@ def _tensor(
 def _images(
     op: VariableOp, type: Attribute, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """Returns a creator of an image, a sampler, or an array of them, from the descriptions."""
+    """Returns a function that creates an image, a sampler, or an array of images or samplers."""
     where, name = _place(op), f"@{op.sym_name.data}"
     found: dict[Place, Memory] = {}
     for place in context.images:
@@ -423,7 +423,7 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
-    """Adds the variables that the entry point uses, with the functions that create them."""
+    """Registers the entry point's variables with functions that create them for a batch."""
     used = _used_variables(context, function) | _clearing_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:

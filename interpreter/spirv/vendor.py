@@ -106,7 +106,7 @@ def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function
 
 @action(ops.CompositeExtractCoopMatOp)
 def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
-    """Returns row i (for B, column i) in lane i, and 0 in surplus lanes."""
+    """Returns row i (of B, column i) as the array of lane i. Surplus lanes get 0."""
     form, result = matrix_form(op.source.type, context), context.plain(op.result.type)
 
     def call(batch: Batch, matrix: Array) -> Array:

@@ -210,7 +210,7 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Returns tiles for a device without tuning, which its matrix shapes and subgroups divide."""
+    """Returns schedules for an untuned device, with tiles that its smallest matrix divides."""
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []

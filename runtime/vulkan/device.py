@@ -279,7 +279,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._completed(enabling)
 
     def _completed(self, enabling: Enabling) -> Enabling:
-        """Adds the features that are always enabled, and features that others need."""
+        """Adds the features that are always enabled, and features on which others depend."""
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)

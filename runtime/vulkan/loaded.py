@@ -183,7 +183,7 @@ class LoadedWork:
             self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
     def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Returns the copies of inputs and outputs, if all fit into the staging buffer."""
+        """Returns (input copies, output copies) of whole buffers through the staging buffer."""
         copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
         for buffer in self.work.named("input", "state", "output"):

@@ -161,7 +161,7 @@ class DeviceInfo:
 
     @property
     def device_memory(self) -> int:
-        """Total size of the device's own heaps in bytes."""
+        """Total size in bytes of the heaps that are local to the device."""
         return sum(heap.size for heap in self.heaps if heap.local)
 
 

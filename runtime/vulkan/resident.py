@@ -50,7 +50,7 @@ READING = (COMPUTING[0], COMPUTING[1] | Access.UNIFORM_READ)
 
 
 class Together(Buffers):
-    """Combines shared buffers (`kept`) with buffers (`own`) that may grow and belong to this."""
+    """Presents shared buffers (`kept`) and buffers that may grow (`own`) as one collection."""
 
     def __init__(self, kept: Buffers, own: Buffers):
         self.kept, self.own = kept, own
@@ -205,7 +205,7 @@ class Call:
     grid: tuple[c.c_uint32, c.c_uint32, c.c_uint32]
     is_ordered: bool
     kept: tuple[object, ...]
-    """The objects that own the memory of the addresses, and must stay alive."""
+    """Python objects that own the memory at the addresses, and must stay alive."""
 
 
 class Recorder:

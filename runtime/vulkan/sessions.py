@@ -253,7 +253,7 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """Returns the maximum of a number under the function's limits, for the other sizes."""
+        """Returns the maximum of a number that the limits permit, given the other sizes."""
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})

@@ -43,7 +43,7 @@ STAGES = {
 """Descriptions of requests that may take long."""
 
 START_SECONDS = 60.0
-"""Seconds for opening the device and creating pipelines, in addition to the device's own time."""
+"""Seconds for opening the device and creating pipelines, added to a request's time limit."""
 
 
 class WorkerFault(Exception):
