@@ -42,7 +42,7 @@ LARGE = np.concatenate(
 
 
 def ends_of(dtype: str) -> Array:
-    """Returns integers at and next to the ends of a type, and around zero."""
+    """Returns small integers, the ends of a type and their neighbours, and half of the maximum."""
     limits = np.iinfo(dtype)
     middle = limits.max // 2
     chosen = (0, 1, 2, 7, limits.max, limits.max - 1, limits.min, limits.min + 1, middle)

@@ -79,7 +79,7 @@ def smaller(kernel: Kernel) -> list[Kernel]:
 
 
 def _stand_ins(kernel: Kernel, number: int) -> list[str]:
-    """Returns values that can replace a statement's value: its operands and an earlier value."""
+    """Returns values that can replace a statement's value: operands and the first earlier value."""
     statement = kernel.body[number]
     type = _type(statement)
     if type is None:

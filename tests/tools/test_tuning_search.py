@@ -295,7 +295,7 @@ def test_predictions_follow_measurements():
     errors = [float(np.median(np.abs(p.mean - truth))) for p in (before, after)]
     assert errors[1] < 0.3 * errors[0]
     assert (after.deviation < before.deviation).all()
-    # About two in three values are within one deviation, so that it is realistic.
+    # About two in three errors are within one deviation, so the deviation is realistic.
     assert 0.5 < float(np.mean(np.abs(after.mean - truth) < after.deviation)) < 1.0
 
 

@@ -154,7 +154,7 @@ def test_a_waiting_batch_lets_others_run(
 
 
 SOON = 100_000
-"""Block limit of some seconds, after which an undetected livelock ends with STEP-01."""
+"""Limit of executed blocks (some seconds). A livelock that is not found ends with STEP-01."""
 LIVELOCKS = {
     "never_set": (
         "WAIT-01",

@@ -138,7 +138,7 @@ def in_pieces(device: VulkanDevice) -> dict[str, Any]:
 
 
 def once(device: VulkanDevice) -> dict[str, Any]:
-    """Runs a step before the first run only, whatever happens to its weight."""
+    """Changes the weight of a `once` step between two runs. Returns the results of both runs."""
     w, x = numbers(64), numbers(128)[:64].copy()
     kinds = {"w": "weight", "t": "temporary", "u": "temporary", "x": "input"}
     work = Work(
@@ -183,7 +183,7 @@ def addresses(device: VulkanDevice) -> dict[str, Any]:
 
 
 def features(device: VulkanDevice) -> dict[str, Any]:
-    """Returns the enabled features, which must be those that the program declares."""
+    """Loads a program twice. Returns the names of enabled features and the number of devices."""
     device.load(chain(1, 64))
     device.load(chain(1, 64))
     on = sorted({f.member for logical in device.logical for f in logical.features})

@@ -494,7 +494,7 @@ X = np.random.default_rng(5).integers(-(2**62), 2**62, (6, 9))
 Y = np.where(np.arange(54).reshape(6, 9) % 3, X[::-1], X // 3 + 1)
 B = np.random.default_rng(6).integers(0, 256, (5, 5)).astype(np.uint8)
 S = np.random.default_rng(7).integers(-128, 128, (5, 5)).astype(np.int8)
-"""Sizes of matrices of 25 bytes, whose last word is partial."""
+"""A matrix of 25 bytes, whose last word is partial."""
 MODELS: dict[str, tuple[str, dict[str, Any], list[Array], Array]] = {
     "Add": ("Add", {}, [X, Y], X + Y),
     "Mul": ("Mul", {}, [X, Y], X * Y),
