@@ -11,11 +11,11 @@ Kernels written in Python.
 
     scale.launch(2, x, y, 100)["y"]
 
-The function runs once, when it is decorated; its operations on the parameters become a module of
-the `spirv` dialect (`scale.module`, `scale.text`, `scale.binary`). Python's `for`, `if` and
-functions run while the kernel is traced, and so decide which operations it has; `k.range`, `k.when`
-and `k.otherwise` are loops and branches of the kernel. Types are inferred: a number takes the type
-of the value that it is combined with, and two types that differ are refused rather than converted.
+The decorator runs the function once. Operations on its parameters become a module of the `spirv`
+dialect (`scale.module`, `scale.text`, `scale.binary`). Python's `for`, `if` and functions run
+while the kernel is traced, and so determine its operations. `k.range`, `k.when` and `k.otherwise`
+are loops and branches of the kernel. Types are inferred: a Python number gets the type of the
+other operand. Operands of different types are an error, and are not converted.
 """
 
 from xdsl_spirv.kernels.control import otherwise, range, when

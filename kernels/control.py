@@ -7,8 +7,8 @@ Loops and branches of a kernel.
         with k.otherwise():
             y[i] = 0.0
 
-Values that a loop changes are variables (`k.variable`). A body is traced once, so `break`,
-`continue` and `return` cannot depend on values of the device; `kernel` refuses them.
+A value that a loop changes must be a variable (`k.variable`). A body is traced once, so `break`,
+`continue` and `return` cannot depend on values of the device, and `kernel` rejects them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from xdsl_spirv.kernels.values import Number, Value, value_of
 
 def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> Iterator[Value]:
     """
-    A loop of the kernel, like Python's `range`: `for i in range(stop)`, `range(start, stop, step)`.
+    A loop of the kernel, like Python's `range`: `range(stop)` or `range(start, stop, step)`.
 
-    `i` has the type of the bounds, u32 for numbers; the step is above 0, also where the device
-    computes it.
+    `i` has the type of the bounds, u32 for Python numbers. The step must be positive, also if the
+    device computes it.
     """
     if stop is None:
         start, stop = 0, start
@@ -41,14 +41,16 @@ def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> I
     known = next((v for v in (start, stop, step) if isinstance(v, Value)), None)
     kind = u32 if known is None else known.type
     if kind.is_float or kind.is_boolean or kind.lanes != 1:
-        raise KernelError(f"a loop cannot count in {kind}", "", "convert the bounds to u32 or i32")
+        raise KernelError(
+            f"a loop's bounds cannot have the type {kind}", "", "convert the bounds to u32 or i32"
+        )
     return _loop(value_of(start, kind), value_of(stop, kind), value_of(step, kind))
 
 
 def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
     """
-    Blocks of the loop: entry -> header(i): i < upper ? body : merge; body -> back: i + step ->
-    header.
+    Builds the blocks of a loop: entry -> header(i): i < upper ? body : merge; body -> back: i +
+    step -> header.
     """
     tracer = current()
     entry, body, back, merge = Block(), Block(), Block(), Block()
@@ -62,7 +64,7 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
             yield Value(index, lower.type)
             tracer.insert(spv.BranchOp(back))
     except GeneratorExit:
-        tracer.fault = "a loop over kernels.range cannot be left early"
+        tracer.fault = "break and return are not possible in a loop over kernels.range"
         return
     following = spv.IAddOp(index, step.ssa)
     back.add_ops([following, spv.BranchOp(header, [following.result])])
@@ -71,7 +73,7 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
 
 
 class _Arm(AbstractContextManager[None]):
-    """One arm of a branch, written while its `with` lasts."""
+    """An arm of a branch. Its operations are traced inside of the `with` statement."""
 
     def __init__(self) -> None:
         self.tracer = current()
@@ -95,7 +97,7 @@ class _Arm(AbstractContextManager[None]):
 
     @abstractmethod
     def finish(self) -> None:
-        """Ends the arm of a branch; called after its body."""
+        """Ends the arm after its body."""
 
 
 class _When(_Arm):
@@ -130,13 +132,13 @@ class _Otherwise(_Arm):
 
 
 def when(condition: Number) -> AbstractContextManager[None]:
-    """`with when(condition):` is a branch for the invocations in which the condition holds."""
+    """Starts a branch, `with when(condition):`, for the invocations whose condition is true."""
     return _When(condition)
 
 
 def otherwise() -> AbstractContextManager[None]:
-    """`with otherwise():`, directly after a `when`, is the branch for the other invocations."""
+    """Starts the other arm of a branch, `with otherwise():`, directly after the `when`."""
     branch: Any = current().branch
     if branch is None:
-        raise KernelError("otherwise() must follow a when()", "", "put it after one")
+        raise KernelError("otherwise() must follow a when()", "", "move it after a when()")
     return _Otherwise(branch[0])

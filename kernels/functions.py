@@ -1,6 +1,6 @@
 """
-Functions for kernels, in addition to operators: positions of invocations, mathematics, exchanges
-within a subgroup, barriers, atomics, packed dot products.
+Functions for kernels: indices of invocations, mathematics, subgroup operations, barriers, atomics,
+packed dot products.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from xdsl_spirv.kernels.values import Number, Value, of_one_type, value_of
 
 def _position(built_in: spv.BuiltIn, dimension: int | None) -> Value:
     if dimension not in (None, 0, 1, 2):
-        raise KernelError(f"there is no dimension {dimension}", "", "use 0, 1 or 2")
+        raise KernelError(f"a launch has no dimension {dimension}", "", "use 0, 1 or 2")
     return Value(current().built_in(built_in, dimension), u32)
 
 
 def global_id(dimension: int = 0) -> Value:
-    """The invocation's number in the whole launch, u32."""
+    """Returns the invocation's index in the whole launch along a dimension, u32."""
     return _position(spv.BuiltIn.GlobalInvocationId, dimension)
 
 
 def local_id(dimension: int = 0) -> Value:
-    """The invocation's number in its workgroup, u32."""
+    """Returns the invocation's index in its workgroup along a dimension, u32."""
     return _position(spv.BuiltIn.LocalInvocationId, dimension)
 
 
 def workgroup_id(dimension: int = 0) -> Value:
-    """The workgroup's number, u32."""
+    """Returns the workgroup's index along a dimension, u32."""
     return _position(spv.BuiltIn.WorkgroupId, dimension)
 
 
 def workgroup_count(dimension: int = 0) -> Value:
-    """Number of workgroups of the launch, u32."""
+    """Returns the number of workgroups along a dimension, u32."""
     return _position(spv.BuiltIn.NumWorkgroups, dimension)
 
 
 def lane() -> Value:
-    """The invocation's number in its subgroup, u32."""
+    """Returns the invocation's index in its subgroup, u32."""
     return _position(spv.BuiltIn.SubgroupLocalInvocationId, None)
 
 
 def subgroup_id() -> Value:
-    """The subgroup's number in its workgroup, u32."""
+    """Returns the subgroup's index in its workgroup, u32."""
     return _position(spv.BuiltIn.SubgroupId, None)
 
 
 def subgroup_size() -> Value:
-    """Number of invocations in a subgroup, u32."""
+    """Returns the number of invocations in a subgroup, u32."""
     return _position(spv.BuiltIn.SubgroupSize, None)
 
 
@@ -62,47 +62,49 @@ def subgroup_size() -> Value:
 def _float(value: Number, operation: Any) -> Value:
     (operand,) = of_one_type(value)
     if not operand.type.is_float:
-        raise KernelError(f"it takes floats, not {operand.type}", "", "convert it: .to(f32)")
+        raise KernelError(
+            f"the operand must be a float, not {operand.type}", "", "convert it: .to(f32)"
+        )
     return Value(current().add(operation(operand.ssa)), operand.type)
 
 
 def sqrt(x: Number) -> Value:
-    """Square root of a float."""
+    """Returns the square root of a float."""
     return _float(x, spv.GLSqrtOp)
 
 
 def inverse_sqrt(x: Number) -> Value:
-    """1 / sqrt(x) of a float."""
+    """Returns 1 / sqrt(x) of a float."""
     return _float(x, spv.GLInverseSqrtOp)
 
 
 def exp(x: Number) -> Value:
-    """e to the power of a float of 16 or 32 bits."""
+    """Returns e to the power x, for a float of 16 or 32 bits."""
     return _float(x, spv.GLExpOp)
 
 
 def log(x: Number) -> Value:
-    """Natural logarithm of a float of 16 or 32 bits."""
+    """Returns the natural logarithm of a float of 16 or 32 bits."""
     return _float(x, spv.GLLogOp)
 
 
 def sine(x: Number) -> Value:
-    """Sine of an angle in radians."""
+    """Returns the sine of an angle in radians."""
     return _float(x, spv.GLSinOp)
 
 
 def cosine(x: Number) -> Value:
-    """Cosine of an angle in radians."""
+    """Returns the cosine of an angle in radians."""
     return _float(x, spv.GLCosOp)
 
 
 def tanh(x: Number) -> Value:
-    """Hyperbolic tangent of a float of 16 or 32 bits."""
+    """Returns the hyperbolic tangent of a float of 16 or 32 bits."""
     return _float(x, spv.GLTanhOp)
 
 
 def floor(x: Number) -> Value:
-    """The integer below a float, as a float."""
+    """Rounds a float down to an integer; the result is a float."""
     return _float(x, spv.GLFloorOp)
 
 
@@ -110,23 +112,23 @@ def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any
     operands = of_one_type(*values)
     type = operands[0].type
     if type.is_boolean:
-        raise KernelError("it takes numbers, not truth values", "", "")
+        raise KernelError("operands must be numbers, not Booleans", "", "")
     kind = floats if type.is_float else signed if type.is_signed else unsigned
     return Value(current().add(kind(*(v.ssa for v in operands))), type)
 
 
 def minimum(a: Number, b: Number) -> Value:
-    """The smaller of two numbers; of a NaN and a number, the number."""
+    """Returns the minimum of two numbers, ignoring a NaN."""
     return _by_sign((a, b), spv.GLNMinOp, spv.GLSMinOp, spv.GLUMinOp)
 
 
 def maximum(a: Number, b: Number) -> Value:
-    """The larger of two numbers; of a NaN and a number, the number."""
+    """Returns the maximum of two numbers, ignoring a NaN."""
     return _by_sign((a, b), spv.GLNMaxOp, spv.GLSMaxOp, spv.GLUMaxOp)
 
 
 def clamp(x: Number, low: Number, high: Number) -> Value:
-    """Returns `x` within bounds."""
+    """Returns `x` limited to the range from `low` to `high`."""
     return minimum(maximum(x, low), high)
 
 
@@ -139,15 +141,15 @@ def absolute(x: Number) -> Value:
 
 
 def fma(a: Number, b: Number, c: Number) -> Value:
-    """a * b + c of floats, which a device may round once."""
+    """Returns a * b + c of floats, possibly rounded only once."""
     operands = of_one_type(a, b, c)
     if not operands[0].type.is_float:
-        raise KernelError(f"it takes floats, not {operands[0].type}", "", "write a * b + c")
+        raise KernelError(f"operands must be floats, not {operands[0].type}", "", "write a * b + c")
     return Value(current().add(spv.GLFmaOp(*(v.ssa for v in operands))), operands[0].type)
 
 
 def select(condition: Number, a: Number, b: Number) -> Value:
-    """`a` where the condition holds, else `b`; both are computed."""
+    """Returns `a` if the condition is true, else `b`. Both are computed."""
     first, second = of_one_type(a, b)
     truth = value_of(condition, boolean)
     return Value(current().add(spv.SelectOp(truth.ssa, first.ssa, second.ssa)), first.type)
@@ -156,7 +158,7 @@ def select(condition: Number, a: Number, b: Number) -> Value:
 def bitcast(value: Value, type: Type) -> Value:
     """Reinterprets the bits of a value as another type of equal size."""
     if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
-        raise KernelError(f"a {value.type} does not have the bits of a {type}", "", "")
+        raise KernelError(f"{value.type} and {type} have different numbers of bits", "", "")
     if value.type.attribute == type.attribute:
         return Value(value.ssa, type)
     return Value(current().add(spv.BitcastOp(value.ssa, type.attribute)), type)
@@ -169,7 +171,7 @@ def _reduce_value(value: Number, floats: Any, signed: Any, unsigned: Any) -> Val
     (operand,) = of_one_type(value)
     type = operand.type
     if type.is_boolean:
-        raise KernelError("it takes numbers, not truth values", "", "convert it: .to(u32)")
+        raise KernelError("operands must be numbers, not Booleans", "", "convert it: .to(u32)")
     kind = floats if type.is_float else signed if type.is_signed else unsigned
     return Value(
         current().add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, operand.ssa)), type
@@ -177,19 +179,19 @@ def _reduce_value(value: Number, floats: Any, signed: Any, unsigned: Any) -> Val
 
 
 def subgroup_add(value: Number) -> Value:
-    """The sum over the subgroup's active invocations."""
+    """Returns the sum over the subgroup's active invocations."""
     add = spv.GroupNonUniformIAddOp
     return _reduce_value(value, spv.GroupNonUniformFAddOp, add, add)
 
 
 def subgroup_min(value: Number) -> Value:
-    """The minimum over the subgroup's active invocations."""
+    """Returns the minimum over the subgroup's active invocations."""
     least = spv.GroupNonUniformSMinOp, spv.GroupNonUniformUMinOp
     return _reduce_value(value, spv.GroupNonUniformFMinOp, *least)
 
 
 def subgroup_max(value: Number) -> Value:
-    """The maximum over the subgroup's active invocations."""
+    """Returns the maximum over the subgroup's active invocations."""
     most = spv.GroupNonUniformSMaxOp, spv.GroupNonUniformUMaxOp
     return _reduce_value(value, spv.GroupNonUniformFMaxOp, *most)
 
@@ -201,7 +203,7 @@ def _exchange_value(kind: Any, value: Number, which: Number) -> Value:
 
 
 def subgroup_broadcast(value: Number, lane: int) -> Value:
-    """The value of one invocation of the subgroup, the same for all."""
+    """Returns the value of the subgroup's invocation `lane` in all invocations."""
     if type(lane) is not int:
         raise KernelError(
             "the invocation to read from must be a Python integer", "", "use subgroup_shuffle"
@@ -211,20 +213,20 @@ def subgroup_broadcast(value: Number, lane: int) -> Value:
 
 def subgroup_shuffle(value: Number, lane: Number) -> Value:
     """
-    The value of the invocation with the number `lane`, a u32 that may differ between invocations.
+    Returns the value of the subgroup's invocation `lane` (u32), which may differ by invocation.
     """
     return _exchange_value(spv.GroupNonUniformShuffleOp, value, lane)
 
 
 def subgroup_shuffle_xor(value: Number, mask: Number) -> Value:
-    """The value of the invocation whose number differs by the bits of a mask, a u32."""
+    """Returns the value of the subgroup's invocation with the index `lane ^ mask`."""
     return _exchange_value(spv.GroupNonUniformShuffleXorOp, value, mask)
 
 
 def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) -> Value:
     """
-    The value of the invocation `delta` (u32) further, around the subgroup or clusters of it
-    (SPV_KHR_subgroup_rotate).
+    Returns the value of the invocation `lane + delta` (u32), modulo the size of the subgroup or
+    cluster (SPV_KHR_subgroup_rotate).
     """
     (operand,) = of_one_type(value)
     size = None if cluster is None else value_of(cluster, u32).ssa
@@ -238,8 +240,8 @@ def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) ->
 
 def barrier(buffers: bool = False) -> None:
     """
-    All invocations of the workgroup wait here, and see what the others wrote to Workgroup memory
-    before; with `buffers` also what they wrote to buffers.
+    Waits for all invocations of the workgroup. Their earlier writes to Workgroup memory (with
+    `buffers` also to buffers) become visible.
     """
     semantics = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.WorkgroupMemory
     if buffers:
@@ -250,9 +252,9 @@ def barrier(buffers: bool = False) -> None:
 def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
     operand = value_of(value, memory.element)
     if operand.type.lanes != 1 or operand.type.width < 32 or operand.type.is_boolean:
-        raise KernelError(f"there is no atomic operation on {operand.type}", memory.name, "")
+        raise KernelError(f"atomic operations do not support {operand.type}", memory.name, "")
     if memory.read_only:
-        raise KernelError(f"{memory.name} is only read", memory.name, "leave read_only out")
+        raise KernelError(f"{memory.name} is only read", memory.name, "remove read_only")
     scope = (
         spv.Scope.Workgroup if memory.storage == spv.StorageClass.Workgroup else spv.Scope.Device
     )
@@ -262,18 +264,18 @@ def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
 
 
 def atomic_add(memory: Memory, index: Any, value: Number) -> Value:
-    """Adds to an element atomically; returns the old value."""
+    """Adds to an element atomically. Returns the old value."""
     kind = atomic.AtomicFAddEXTOp if memory.element.is_float else atomic.AtomicIAddOp
     return _atomic(memory, index, value, kind)
 
 
 def atomic_max(memory: Memory, index: Any, value: Number) -> Value:
-    """Raises an element to at least `value`, atomically; returns the old value."""
+    """Replaces an element by the maximum with `value`, atomically. Returns the old value."""
     return _atomic(memory, index, value, _extreme(memory.element, "Max"))
 
 
 def atomic_min(memory: Memory, index: Any, value: Number) -> Value:
-    """Lowers an element to at most `value`, atomically; returns the old value."""
+    """Replaces an element by the minimum with `value`, atomically. Returns the old value."""
     return _atomic(memory, index, value, _extreme(memory.element, "Min"))
 
 
@@ -287,12 +289,12 @@ def _extreme(type: Type, which: str) -> Any:
 
 def dot_4x8(a: Value, b: Value) -> Value:
     """
-    The dot product of two times four bytes, packed in an i32 (signed bytes) or u32 (unsigned ones)
-    each; an i32, or a u32 where both are unsigned.
+    Returns the dot product of two vectors of four bytes, each packed in an i32 (signed bytes) or
+    u32 (unsigned bytes). The result is a u32 if both are unsigned, else an i32.
     """
     for value in (a, b):
         if value.type not in (i32, u32):
-            raise KernelError(f"four bytes are packed in an i32 or u32, not {value.type}", "", "")
+            raise KernelError(f"four packed bytes must be an i32 or u32, not {value.type}", "", "")
     if a.type == u32 and b.type == i32:
         a, b = b, a
     kind = {

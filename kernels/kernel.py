@@ -34,24 +34,24 @@ _HERE = Path(__file__).parent
 
 
 PUSHED = "push_constants"
-"""The variable that holds all push constants."""
+"""Name of the variable with all push constants."""
 
 
 @dataclass(frozen=True)
 class Kernel(HasBinary):
-    """A kernel: `module` is its `spirv.module`, `binary` what a device takes, `launch` runs it."""
+    """A kernel made by `@kernel`. `module` is its `spirv.module`."""
 
     name: str
     workgroup: tuple[int, int, int]
     parameters: Mapping[str, Parameter]
     module: spv.ModuleOp = field(repr=False)
     subgroup_size: int | None = None
-    """The subgroup size that the kernel requires; None if any size will do."""
+    """The subgroup size that the kernel requires; None if it works with any size."""
     _lines: Lines = field(default_factory=Lines, repr=False)
 
     @property
     def binary(self) -> bytes:
-        """The SPIR-V binary, with names and the lines of Python that it comes from."""
+        """The SPIR-V binary, with names and Python source lines."""
         return self._binary
 
     @cached_property
@@ -69,25 +69,25 @@ class Kernel(HasBinary):
 
     @property
     def text(self) -> str:
-        """The module in the `spirv` dialect."""
+        """The module as text in the `spirv` dialect."""
         from xdsl_spirv.runtime.modules import text_of
 
         return text_of(BuiltinModuleOp([self.module.clone()]))
 
     @property
     def buffers(self) -> dict[str, BufferType]:
-        """The parameters that are buffers, in the order of their bindings."""
+        """The buffer parameters in the order of their bindings."""
         return {n: p for n, p in self.parameters.items() if isinstance(p, BufferType)}
 
     def launch(self, grid: int | tuple[int, ...], *arguments: Any, **named: Any) -> Launched:
         """
-        Run the kernel on so many workgroups; arguments as the function takes them.
+        Runs the kernel on `grid` workgroups, with the arguments of the function.
 
-        A buffer is an array, or a list of numbers, and is not changed: the result has the buffers
-        as they are afterwards, `result["y"]`. Options of `kernels.launch` are given by name:
-        `device`, `checks`.
+        A buffer is an array or a list of numbers, and is not changed. The result has the buffers
+        after the run, for example `result["y"]`. Options of `kernels.launch` (`device`, `checks`)
+        are given by name.
 
-        Raises `KernelError` for arguments that do not fit, and the device's own errors.
+        Raises `KernelError` for arguments that do not fit, and the errors of the device.
         """
         options = {n: named.pop(n) for n in OPTIONS if n in named and n not in self.parameters}
         given = self._bound(arguments, named)
@@ -102,13 +102,13 @@ class Kernel(HasBinary):
         return launch(self, grid, buffers, push=push, constants=constants, **options)
 
     def check(self, grid: int | tuple[int, ...], *arguments: Any, **named: Any) -> Report:
-        """Runs a launch under all checks. The report lists undefined behaviour of the kernel."""
+        """Runs a launch under all checks. Returns a report of undefined behaviour in the kernel."""
         report = self.launch(grid, *arguments, checks="all", **named).report
         assert report is not None
         return report
 
     def prove(self, *premises: str, questions: Sequence[str] = (), seconds: float = 5.0) -> Result:
-        """Proves the kernel for every launch that fulfils the premises, or refutes it."""
+        """Proves the kernel correct for every launch that satisfies the premises, or refutes it."""
         return prove(self, *premises, questions=questions, seconds=seconds)
 
     def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,9 +129,11 @@ class Kernel(HasBinary):
         return given
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
-        """Refuses the call: a kernel is launched."""
+        """Raises an error: a kernel must be launched."""
         raise KernelError(
-            "a kernel is launched, not called", self.name, f"write {self.name}.launch(grid, ...)"
+            "a kernel cannot be called like a function",
+            self.name,
+            f"write {self.name}.launch(grid, ...)",
         )
 
     def __repr__(self) -> str:
@@ -148,18 +150,20 @@ def kernel(
     The default of each parameter gives its kind: `buffer`, `push`, `specialization`.
     `subgroup_size` is required if the code depends on the size of subgroups.
 
-    Raises `KernelError` for a function that cannot be one.
+    Raises `KernelError` if the function cannot be traced.
     """
     if callable(workgroup):
         raise KernelError(
-            "a kernel's workgroups have no size", getattr(workgroup, "__name__", ""),
-            "write @kernel(workgroup=64) above it",
+            "the size of the kernel's workgroups is missing", getattr(workgroup, "__name__", ""),
+            "write @kernel(workgroup=64) above the function",
         )  # fmt: skip
     size = three(workgroup, "size of a workgroup")
 
     def decorate(function: Callable[..., None]) -> Kernel:
         if not inspect.isfunction(function):
-            raise KernelError(f"{function!r} is not a function of Python", "", "write one with def")
+            raise KernelError(
+                f"{function!r} is not a Python function", "", "define a function with def"
+            )
         _refuse_early_exits(function)
         parameters = _parameters(function)
         tracer = Tracer(function.__name__, size)
@@ -167,13 +171,13 @@ def kernel(
             result = function(**_bind(tracer, parameters))
             if result is not None:
                 raise KernelError(
-                    f"the kernel returns {result!r}", tracer.name, "store it in a buffer"
+                    f"the kernel returns {result!r}", tracer.name, "store the result in a buffer"
                 )
             if tracer.fault is not None:
                 raise KernelError(
                     tracer.fault,
                     tracer.name,
-                    "a loop's body is traced once: use when(...) inside it",
+                    "a loop's body is traced once: use when(...) in the body",
                 )
             tracer.insert(spv.ReturnOp())
         module = _finish_module(tracer)
@@ -184,7 +188,7 @@ def kernel(
 
 @contextmanager
 def placed_errors() -> Generator[None]:
-    """Adds the line of the kernel to errors that are raised inside."""
+    """Adds the current line of the kernel to errors inside of the `with` statement."""
     try:
         yield
     except KernelError as error:
@@ -197,7 +201,7 @@ def placed_errors() -> Generator[None]:
 
 
 def _array(value: Any, element: Type) -> Any:
-    """An array as it is; a list in the buffer's type."""
+    """Converts a list to an array of the buffer's type; returns arrays unchanged."""
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -207,7 +211,7 @@ def _array(value: Any, element: Type) -> Any:
 
 
 def _push_value(value: Any, type: Type) -> Any:
-    """Converts a push constant to the binary's type, whose integers are unsigned."""
+    """Converts a push constant to the binary's type, in which integers are unsigned."""
     plain = value.item() if hasattr(value, "item") else value
     if type.is_signed and isinstance(plain, int) and -(1 << (type.width - 1)) <= plain < 0:
         return plain + (1 << type.width)
@@ -221,19 +225,23 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
         said = parameter.default
         if not isinstance(said, BufferType | ConstantType | PushType):
             raise KernelError(
-                f"the parameter {parameter.name!r} is not described",
+                f"the parameter {parameter.name!r} has no kind",
                 name,
-                f"say what it is where its default would be: {parameter.name}=k.buffer(k.f32), "
+                f"give its kind as the default value: {parameter.name}=k.buffer(k.f32), "
                 "k.push(k.u32) or k.specialization(k.u32, 4)",
             )
         parameters[parameter.name] = said
     if not any(isinstance(p, BufferType) for p in parameters.values()):
-        raise KernelError("the kernel has no buffer", name, "its effect could not be seen")
+        raise KernelError(
+            "the kernel has no buffer", name, "without a buffer, a kernel has no result; add one"
+        )
     return parameters
 
 
 def _refuse_early_exits(function: Callable[..., None]) -> None:
-    """Refuses `return`, `break` and `continue` in a `with`: they would skip code silently."""
+    """
+    Raises `KernelError` for `return`, `break` and `continue` in a `with` (they would skip code).
+    """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -248,12 +256,12 @@ def _refuse_early_exits(function: Callable[..., None]) -> None:
                 raise KernelError(
                     f"`{word}` stands inside a `with`",
                     f"{function.__name__}, line {line}",
-                    "both arms of a branch are traced: put the other case into `with otherwise():`",
+                    "both arms of a branch are traced: use `with otherwise():` for the other arm",
                 )
 
 
 def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The arguments that the function is called with."""
+    """Returns the arguments for the traced function."""
     bound: dict[str, Any] = {}
     pushed = [(n, p.type) for n, p in parameters.items() if isinstance(p, PushType)]
     bound |= _push_constants(tracer, pushed)
@@ -268,7 +276,7 @@ def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]
 
 
 def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str, Value]:
-    """The members of the block of push constants, each at a multiple of its size."""
+    """Returns the members of the push-constant block. Each is aligned to its size."""
     if not pushed:
         return {}
     offsets: list[int] = []
@@ -293,7 +301,7 @@ def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value
         raise KernelError(
             f"the specialization constant {name!r} cannot be a vector",
             tracer.name,
-            "make each component a constant of its own",
+            "make each component a separate constant",
         )
     block = tracer.module.body.block
     number = sum(isinstance(op, spv.SpecConstantOp) for op in block.ops)
@@ -309,7 +317,7 @@ def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value
 
 
 def _finish_module(tracer: Tracer) -> spv.ModuleOp:
-    """The module with its entry point and capabilities, verified."""
+    """Returns the verified module with its entry point and capabilities."""
     from xdsl_spirv.passes.spirv.update_vce import update
 
     module, name = tracer.module, tracer.name

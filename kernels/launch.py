@@ -1,8 +1,8 @@
 """
-Run a kernel of any origin: on the interpreter, with or without checks, or on a device.
+Launches a kernel of any origin: on the interpreter, with or without checks, or on a device.
 
-Its interface is read from its binary: which buffers, of which types, which push constants and
-specialization constants. Every argument must be given: there are no defaults.
+The binary gives the kernel's interface: buffers with types, push constants and specialization
+constants. Every argument is required.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Textures: TypeAlias = dict[Any, Image | Sampler]
 OPTIONS = ("device", "checks", "subgroup_size", "entry")
-"""Options of a launch, in addition to the kernel's arguments."""
+"""Names of a launch's options, in addition to the kernel's arguments."""
 
 
 class HasBinary(ABC):
@@ -55,7 +55,7 @@ class HasBinary(ABC):
     @property
     @abstractmethod
     def binary(self) -> bytes:
-        """The bytes that a device takes."""
+        """The kernel's SPIR-V binary."""
 
 
 Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
@@ -64,13 +64,13 @@ Launchable: TypeAlias = HasBinary | Operation | bytes | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Launched:
-    """Result of a launch: the buffers by name, as they are afterwards, and the checks' report."""
+    """The result of a launch: the buffers after the run by name, and the report of the checks."""
 
     buffers: Mapping[str, Array]
     device: str
     report: Report | None = None
     way: str = ""
-    """The way in which a tile program was compiled: raised to tensors, or tile by tile."""
+    """The way of compiling a tile program: raised to tensors, or tile by tile."""
 
     def __getitem__(self, name: str | int) -> Array:
         return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]
@@ -115,18 +115,21 @@ def launch(
     images: Mapping[str, Image | Sampler] | None = None,
 ) -> Launched:
     """
-    Run a kernel on `grid` workgroups.
+    Runs a kernel on `grid` workgroups.
 
-    `kernel` is one of `@kernel`, a `spirv.module` or a module that holds one, a binary, or the path
-    of a file: GLSL, `.spv`, `.spvasm`, `.mlir`. `buffers` are arrays or lists, by name (of the
-    variable or its block, or "SET.BINDING") or in the order of set and binding; `push` the block of
-    push constants, by member or in order; `constants` specialization constants by name or id.
-    Arrays are not changed. `subgroup_size` is 32 on the interpreter unless the kernel requires
-    another. `device` is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined
-    behaviour on the interpreter: "all", a list of checks (docs/checks.md), or `Checks`. `images`
-    says by name which buffers are texels of images, and gives samplers.
+    - `kernel`: a kernel of `@kernel`, a `spirv.module`, a program with one, a binary, or the path
+      of a file (GLSL, `.spv`, `.spvasm`, `.mlir`).
+    - `buffers`: arrays or lists, by name (of the variable or its block, or "SET.BINDING") or in the
+      order of set and binding. They are not changed.
+    - `push`: the members of the push-constant block, by name or in order.
+    - `constants`: specialization constants by name or id.
+    - `subgroup_size`: 32 on the interpreter by default, unless the kernel requires another size.
+    - `device`: `interpreter`, `vulkan` or `vulkan:N`.
+    - `checks`: detects undefined behaviour on the interpreter: "all", a list of checks
+      (docs/checks.md), or `Checks`.
+    - `images`: formats and sizes of images (whose texels are buffers) and samplers, by name.
 
-    Raises `KernelError` for arguments that do not fit, `SPIRVDecodeError` for a damaged kernel,
+    Raises `KernelError` for arguments that do not fit, `SPIRVDecodeError` for an invalid binary,
     `InterpreterError` and `VulkanError`.
     """
     try:
@@ -158,9 +161,9 @@ def check(
     **options: Any,
 ) -> Report:
     """
-    Runs a kernel under all checks: races, accesses outside, undefined values.
+    Runs a kernel on the interpreter under all checks, with the options of `launch`.
 
-    Runs `launch` with all checks on the interpreter and returns their report; `print` it.
+    The report lists races, accesses out of bounds and undefined values; `print` shows it.
     """
     report = launch(kernel, grid, buffers, checks="all", **options).report
     assert report is not None
@@ -171,11 +174,11 @@ def prove(
     kernel: Launchable, *premises: str, questions: Sequence[str] = (), seconds: float = 5.0
 ) -> Result:
     """
-    Proves that a kernel never goes wrong in any launch that fulfils the premises, or finds a launch
-    in which it does; `print` the result.
+    Proves that a kernel is correct in every launch that satisfies the premises, or finds a launch
+    in which it fails. `print` shows the result.
 
-    `questions` are named as in `xdsl-spirv prove` (all but initialization), `seconds` limit one of
-    them in one solver. Raises `ProgramError` if the solvers are not installed.
+    `questions` are as for `xdsl-spirv prove`, except initialization. `seconds` limits each
+    question in each solver. Raises `ProgramError` if the solvers are not installed.
     """
     from xdsl_spirv.tools.solvers import require_solvers
 
@@ -213,7 +216,7 @@ def binary_of(kernel: Any) -> bytes:
     raise KernelError(
         f"a {type(kernel).__name__} is not a kernel",
         "",
-        "give a kernel, a module, a binary, or a file's path",
+        "give a kernel, a module, a binary, or the path of a file",
     )
 
 
@@ -228,7 +231,7 @@ def _index(binary: bytes) -> Module:
 def _textures(
     resources: list[Resource], given: Mapping[str, Image | Sampler]
 ) -> tuple[list[Resource], Textures]:
-    """The resources that have memory, images as arrays of texels; images and samplers by place."""
+    """Returns the resources with memory (with images as arrays of texels), and the textures."""
     placed: Textures = {}
     memory: list[Resource] = []
     known = by_name(r for r in resources if r.texture is not None)
@@ -241,7 +244,7 @@ def _textures(
             memory.append(one)
         elif image is None or not one.texture.fits(image):
             raise KernelError(
-                f"{one.names[0]!r} is {one.texture}, but is described as {image}", "images",
+                f"{one.names[0]!r} is {one.texture}, but {image} is given", "images",
                 f"give images={{{one.names[0]!r}: Image(FORMAT, SIZE)}}, or Sampler()",
             )  # fmt: skip
         else:
@@ -253,7 +256,7 @@ def _textures(
 
 
 def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
-    """Copies of the given arrays, by place."""
+    """Returns copies of the given arrays by set and binding."""
     known = by_name(resources)
     if isinstance(given, Mapping):
         named: dict[Any, Any] = {}
@@ -278,7 +281,7 @@ def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
 
 
 def _contents(resource: Resource, value: Any) -> Array:
-    """A copy of an array, or of a list in the buffer's type, checked against the buffer."""
+    """Returns a new array of the buffer's type. Raises `KernelError` if `value` does not fit."""
     name, whole = resource.names[0], flat(resource.block)
     typed = isinstance(value, np.ndarray | np.generic)
     if whole is None or whole[0] or not whole[1].packed:
@@ -287,7 +290,7 @@ def _contents(resource: Resource, value: Any) -> Array:
             raise KernelError(
                 f"{name} is {described(resource.block, name)}, not an array of one type",
                 name,
-                "give its bytes, as an array of uint8",
+                "give the buffer's bytes as an array of uint8",
             )
         _refuse_short(name, octets.nbytes, resource.block.size)
         return np.array(octets, order="C")
@@ -297,7 +300,7 @@ def _contents(resource: Resource, value: Any) -> Array:
     integers = array.dtype.kind in "iu" and kind.kind in "iu"
     if array.dtype != kind and not (integers and array.dtype.itemsize == kind.itemsize):
         raise KernelError(
-            f"{name} has elements of {leaf.scalar}, and an array of {array.dtype} was given",
+            f"{name} has elements of {leaf.scalar}, but an array of {array.dtype} was given",
             name,
             f"convert it: .astype({kind.name})",
         )
@@ -314,7 +317,7 @@ def _refuse_short(name: str, given: int, wanted: int) -> None:
         raise KernelError(
             f"{name} is given {given} bytes",
             name,
-            f"give at least {max(wanted, 1)}: the kernel may read all of them",
+            f"give at least {max(wanted, 1)}, which the kernel may read",
         )
 
 
@@ -322,8 +325,8 @@ def _results(
     resources: list[Resource], given: Any, arrays: Mapping[Any, Array]
 ) -> dict[str, Array]:
     """
-    The buffers by the names that the caller used, else the kernel's; in the caller's types and
-    shapes.
+    Returns the buffers in the caller's types and shapes, by the caller's names if given, else the
+    kernel's.
     """
     if isinstance(given, Mapping):
         known = by_name(resources)
@@ -335,7 +338,6 @@ def _results(
 
 
 def _as_given(array: Array, given: Any) -> Array:
-    """The array in the type and shape that was given."""
     shaped = np.asarray(given)
     dtype = given.dtype if isinstance(given, np.ndarray) else array.dtype
     return array.reshape(-1).view(dtype).reshape(shaped.shape)
@@ -358,7 +360,7 @@ def _push(interface: Interface, given: Any) -> bytes:
     if unknown or missing or count != len(names):
         shown = ", ".join(described(m.node, m.name) for m in block.members)
         raise KernelError(
-            f"{count} push constants were given, {len(names)} are wanted",
+            f"{count} push constants were given, but the kernel has {len(names)}",
             ", ".join(unknown or missing),
             f"give {shown}",
         )
@@ -367,7 +369,7 @@ def _push(interface: Interface, given: Any) -> bytes:
         if not isinstance(member.node, Leaf):
             raise KernelError(
                 f"the push constant {member.name} is {member.node}", "push",
-                "only scalars, vectors and arrays of them can be given here",
+                "only scalars, vectors and arrays of scalars or vectors are supported",
             )  # fmt: skip
         leaf = member.node
         kind = dtype(leaf.scalar)
@@ -380,7 +382,7 @@ def _push(interface: Interface, given: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy number as Python's; the bits of a negative integer stay the same."""
+    """Converts a numpy number to a Python number, a negative integer to an unsigned one."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -433,7 +435,9 @@ def _on_device(
 
     _refuse_invalid(interface.module)
     if any(len(place) > 2 and place not in textures for place in arrays):
-        raise KernelError("arrays of buffers do not run on a device", "", "use the interpreter")
+        raise KernelError(
+            "arrays of buffers are not supported on a device", "", "use the interpreter"
+        )
     names = {place: "_".join(map(str, place)) for place in arrays}
     sizes = {name: arrays[place].nbytes for place, name in names.items()}
     work = work_of(interface, binary, grid, names, "input", sizes, textures, block, subgroup_size)
@@ -449,7 +453,7 @@ def _on_device(
 
 
 def _refuse_invalid(module: Module) -> None:
-    """Refuses a module that does not validate, because a driver may crash on it."""
+    """Raises `KernelError` for an invalid module, which could crash a driver."""
     from xdsl_spirv.serialization.validation import Severity, validate
 
     for finding in validate(module.raw):

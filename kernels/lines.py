@@ -1,6 +1,6 @@
 """
-Finds the line of Python that each instruction comes from: the innermost one outside of this
-package. The lines go into the binary as its source, so that reports can quote them.
+Finds the Python line of each instruction (the innermost outside of this package). The binary
+contains the lines as its source, so that reports can quote them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib")
 
 
 class Lines:
-    """The lines of Python from which a kernel is traced."""
+    """The Python lines from which a kernel is traced."""
 
     def __init__(self) -> None:
         self._texts: dict[str, dict[int, str]] = {}
 
     def assigned(self) -> str | None:
-        """Returns the Python variable that the current line assigns to, or None."""
+        """Returns the Python variable that the current line assigns to, if any."""
         place = self.here()
         if isinstance(place, UnknownLoc):
             return None
@@ -50,7 +50,7 @@ class Lines:
         return FileLineColLoc(StringAttr(name), IntAttr(number), IntAttr(0))
 
     def add_file(self, path: Path, places: Iterable[Attribute]) -> None:
-        """Takes the lines of a file that places name; without the file they are empty."""
+        """Adds the lines of a file that `places` refer to; empty lines if it is missing."""
         for place in places:
             if isinstance(place, FileLineColLoc) and place.filename.data == path.name:
                 number = place.line.data
@@ -58,7 +58,7 @@ class Lines:
                 self._texts.setdefault(path.name, {})[number] = line
 
     def added_to(self, module: ModuleOp) -> ModuleOp:
-        """Copies the module and adds the lines' text as OpSource; other lines are empty."""
+        """Returns a copy of the module with the lines' text as OpSource. Unused lines are empty."""
         copied = module.clone()
         block = copied.body.block
         for name, lines in self._texts.items():

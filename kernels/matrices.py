@@ -1,13 +1,13 @@
 """
-Cooperative matrices in kernels (SPV_KHR_cooperative_matrix): matrices that a subgroup holds
-together.
+Cooperative matrices in kernels (SPV_KHR_cooperative_matrix), which the invocations of a subgroup
+share.
 
     a = k.load_matrix(A, 0, k.f16, 16, 16, "A", stride=64)
     b = k.load_matrix(B, 0, k.f16, 16, 16, "B", stride=64)
     c = k.multiply_add(a, b, k.filled_matrix(0.0, k.f32, 16, 16))
     k.store_matrix(C, 0, c, stride=64)
 
-Sizes and types are those that a device lists (`xdsl-spirv devices`).
+`xdsl-spirv devices` lists the sizes and types that a device supports.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Matrix:
 
 def _type(element: Type, rows: int, columns: int, use: str) -> spv.CooperativeMatrixType:
     if use not in USES:
-        raise KernelError(f"there is no use {use!r}", "", "write A, B, or C for the accumulator")
+        raise KernelError(
+            f"{use!r} is not a use of matrices", "", "write A, B, or C for the accumulator"
+        )
     return spv.CooperativeMatrixType(
         rows, columns, element.attribute, spv.Scope.Subgroup, USES[use]
     )
@@ -58,7 +60,7 @@ def _type(element: Type, rows: int, columns: int, use: str) -> spv.CooperativeMa
 
 def _layout(name: str) -> spv.CooperativeMatrixLayout:
     if name not in LAYOUTS:
-        raise KernelError(f"there is no layout {name!r}", "", "write row or column")
+        raise KernelError(f"{name!r} is not a layout of matrices", "", "write row or column")
     return LAYOUTS[name]
 
 
@@ -73,9 +75,9 @@ def load_matrix(
     layout: str = "row",
 ) -> Matrix:
     """
-    The matrix in memory whose first element is `memory[index]`; `use` is A, B or C.
+    Loads a matrix whose first element is `memory[index]`. `use` is A, B or C.
 
-    `stride` is from row to row (from column to column where the layout is `column`), in elements.
+    `stride` is the distance between rows (between columns for the layout `column`) in elements.
     """
     type = _type(memory.element, rows, columns, use)
     step = value_of(stride, u32).ssa
@@ -86,12 +88,12 @@ def load_matrix(
 def store_matrix(
     memory: Memory, index: Any, matrix: Matrix, *, stride: Number, layout: str = "row"
 ) -> None:
-    """Write a matrix to memory, its first element to `memory[index]`."""
+    """Stores a matrix, with its first element at `memory[index]`."""
     if memory.read_only or memory.element != matrix.element:
         raise KernelError(
             f"a matrix {matrix} cannot be stored in {memory.name}",
             f"{memory.name} has elements of {memory.element}",
-            "describe it as a buffer of the matrix's type, and not read_only",
+            "declare a buffer of the matrix's type without read_only",
         )
     step = value_of(stride, u32).ssa
     pointer = memory.pointer(index)
@@ -99,18 +101,18 @@ def store_matrix(
 
 
 def filled_matrix(value: float, element: Type, rows: int, columns: int, use: str = "C") -> Matrix:
-    """A matrix whose components all have one value."""
+    """Returns a matrix whose components all have the same value."""
     type = _type(element, rows, columns, use)
     op = spv.CompositeConstructOp([constant(value, element).ssa], type)
     return Matrix(current().add(op), element, rows, columns, use)
 
 
 def multiply_add(a: Matrix, b: Matrix, c: Matrix) -> Matrix:
-    """a * b + c: rows x k times k x columns, plus rows x columns. Signs follow from the types."""
+    """Returns a * b + c for matrices m x k, k x n and m x n. The types determine the signedness."""
     shapes = (a.rows, a.columns, b.columns) == (c.rows, b.rows, c.columns)
     if (a.use, b.use, c.use) != ("A", "B", "C") or not shapes:
         raise KernelError(
-            "these matrices cannot be multiplied and added", f"{a}; {b}; {c}",
+            "the shapes or uses of the matrices do not match", f"{a}; {b}; {c}",
             "give an A of m x k, a B of k x n, and a C of m x n",
         )  # fmt: skip
     signs = spv.CooperativeMatrixOperands(0)

@@ -9,9 +9,9 @@ Memory of a kernel: buffers, push constants, specialization constants, Workgroup
         taps=k.specialization(k.u32, 3),
     ): ...
 
-A parameter's default gives its kind: `buffer` is a storage buffer at set 0 and the binding that its
-place among the buffers is, `push` a member of the block of push constants, `specialization` a
-constant that a launch may change.
+The default of a parameter gives its kind. `buffer` is a storage buffer in set 0, whose binding is
+its index among the buffers. `push` is a member of the push-constant block. `specialization` is a
+constant that a launch can change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BufferType:
 
     @property
     def attribute(self) -> spv.StructType:
-        """The buffer's block: a struct of one densely packed array of elements."""
+        """The buffer's block: a struct with a densely packed array of elements."""
         element, stride = self.element.attribute, self.element.bytes
         whole = None in self.sizes
         array: Attribute = (
@@ -64,7 +64,7 @@ class PushType:
 
 @dataclass(frozen=True)
 class ConstantType:
-    """A parameter's declaration by `specialization(...)`."""
+    """The declaration of a specialization constant, made by `specialization(...)`."""
 
     type: Type
     default: float | bool
@@ -72,7 +72,9 @@ class ConstantType:
 
 def _scalar(type: Any, what: str) -> Type:
     if not isinstance(type, Type) or type.lanes != 1:
-        raise KernelError(f"{type!r} is not a type of {what}", "", "write a scalar type, as k.f32")
+        raise KernelError(
+            f"{type!r} is not a type for {what}", "", "write a scalar type, for example k.f32"
+        )
     return type
 
 
@@ -82,41 +84,42 @@ def _is_size(size: object) -> bool:
 
 def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory:
     """
-    A parameter that is a storage buffer of elements: `x=buffer(f32)`.
+    Declares a parameter that is a storage buffer: `x=buffer(f32)`.
 
-    Sizes are constants, except that the first may be None: the bound array gives it. Without sizes,
-    there is one such dimension.
+    Sizes are constants. The first size may be None, which is the size of the bound array. Without
+    sizes, the buffer has one dimension of this kind.
     """
     if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise KernelError(f"{element!r} is not a type of a buffer's elements", "", "write k.f32")
+        raise KernelError(f"{element!r} is not a type for a buffer's elements", "", "write k.f32")
     for place, size in enumerate(sizes):
         if not (size is None and place == 0) and not _is_size(size):
             raise KernelError(
                 f"{size!r} is not a size of a buffer",
                 "",
-                "write integers above 0; the first may be None, for as many as there are",
+                "write integers above 0; the first may be None, for any size",
             )
     return cast(Memory, BufferType(element, sizes or (None,), read_only))
 
 
 def push(type: Type) -> Value:
-    """A parameter that is a push constant, a number: `n=push(u32)`."""
+    """Declares a parameter that is a push constant: `n=push(u32)`."""
     pushed = PushType(_scalar(type, "a push constant"))
     if pushed.type.is_boolean:
-        raise KernelError("a push constant is not a truth value", "", "push a u32, compare with 0")
+        raise KernelError("a push constant cannot be a Boolean", "", "push a u32, compare with 0")
     return cast(Value, pushed)
 
 
 def specialization(type: Type, default: float | bool) -> Value:
-    """A parameter that is a specialization constant with a default: `n=specialization(u32, 4)`."""
+    """Declares a specialization constant as a parameter: `n=specialization(u32, 4)`."""
     return cast(Value, ConstantType(_scalar(type, "a specialization constant"), default))
 
 
 class Memory:
     """
-    An array in memory: `x[i]` loads, `x[i] = value` stores; `x[i, j]` of one with two sizes.
+    An array in memory: `x[i]` loads, `x[i] = value` stores; `x[i, j]` with two sizes.
 
-    Indices are integers of 32 bits, not checked here: the interpreter finds those that lie outside.
+    Indices are 32-bit integers and are not checked. The interpreter detects accesses out of
+    bounds.
     """
 
     def __init__(
@@ -133,10 +136,7 @@ class Memory:
 
     @property
     def length(self) -> Value | int:
-        """
-        Number of elements in the first dimension; the size of the bound buffer if it is open.
-
-        """
+        """Number of elements in the first dimension: a constant, or the size of the bound array."""
         if self.sizes[0] is not None:
             return self.sizes[0]
         count = Value(current().add(spv.ArrayLengthOp(self.base, 0)), u32)
@@ -144,7 +144,7 @@ class Memory:
         return count // rest if rest > 1 else count
 
     def pointer(self, index: Any) -> SSAValue:
-        """The address of an element."""
+        """Returns the pointer to an element."""
         linear = self._linear(index if isinstance(index, tuple) else (index,))
         path = [linear.ssa]
         if self.storage == spv.StorageClass.StorageBuffer:
@@ -156,7 +156,7 @@ class Memory:
             raise KernelError(
                 f"{self.name} has {len(self.sizes)} dimensions, not {len(indices)}",
                 self.name,
-                "give an index for each; one index where a buffer is described without sizes",
+                "give an index for each dimension; a buffer without sizes has one dimension",
             )
         linear: Number = indices[0]
         for index, size in zip(indices[1:], self.sizes[1:], strict=True):
@@ -177,9 +177,9 @@ class Memory:
     def __setitem__(self, index: Any, value: Number) -> None:
         if self.read_only:
             raise KernelError(
-                f"{self.name} is read_only and cannot be stored to",
+                f"{self.name} is read_only, so stores are not allowed",
                 self.name,
-                "leave read_only out",
+                "remove read_only",
             )
         stored = value_of(value, self.element)
         current().insert(spv.StoreOp(self.pointer(index), stored.ssa))
@@ -191,14 +191,14 @@ class Memory:
 
 
 class Variable:
-    """A value of an invocation that changes: `v.value`, `v.value = x`, `v.value += x`."""
+    """A variable of each invocation: `v.value`, `v.value = x`, `v.value += x`."""
 
     def __init__(self, pointer: SSAValue, type: Type):
         self._pointer, self.type = pointer, type
 
     @property
     def value(self) -> Value:
-        """The variable's present value."""
+        """The current value of the variable."""
         return Value(current().add(spv.LoadOp(self._pointer)), self.type)
 
     @value.setter
@@ -207,11 +207,11 @@ class Variable:
 
 
 def variable(initial: Number, type: Type | None = None) -> Variable:
-    """A variable of each invocation, with its first value; a number needs a `type` beside it."""
+    """Makes a variable of each invocation. A Python number as initial value requires `type`."""
     tracer = current()
     if type is None and not isinstance(initial, Value):
         raise KernelError(
-            f"the type of a variable with the first value {initial!r} is not known",
+            f"the type of a variable with the initial value {initial!r} is unknown",
             "",
             f"write variable({initial}, f32)",
         )
@@ -224,12 +224,14 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
 
 def shared(element: Type, *sizes: int) -> Memory:
     """
-    Workgroup memory: an array that all invocations of a workgroup see, undefined at first. Reports
-    call it as the variable that it is assigned to.
+    Declares an array in Workgroup memory, which all invocations of a workgroup share. Its contents
+    are undefined at first. Reports use the name of the Python variable that it is assigned to.
     """
     tracer = current()
     if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > spv.WORD:
-        raise KernelError(f"{sizes} are not sizes of Workgroup memory", "", "write shared(f32, 64)")
+        raise KernelError(
+            f"Workgroup memory cannot have the sizes {sizes}", "", "write shared(f32, 64)"
+        )
     name = free_symbol(tracer.module, tracer.code.lines.assigned() or "shared")
     pointer = spv.PointerType(
         spv.ArrayType(prod(sizes), element.attribute), spv.StorageClass.Workgroup
@@ -239,7 +241,7 @@ def shared(element: Type, *sizes: int) -> Memory:
 
 
 def bind_buffer(tracer: Tracer, name: str, binding: int, type: BufferType) -> Memory:
-    """The buffer of a parameter."""
+    """Declares the buffer of a parameter."""
     pointer = spv.PointerType(type.attribute, spv.StorageClass.StorageBuffer)
     address = tracer.declare(spv.GlobalVariableOp(name, pointer, bind=(0, binding)))
     storage = spv.StorageClass.StorageBuffer

@@ -32,35 +32,35 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class ViewType:
-    """A parameter's declaration by `view(...)`: None is a size that the launch gives."""
+    """The declaration of a view parameter, made by `view(...)`. The launch gives sizes of None."""
 
     element: Type
     shape: tuple[int | None, ...]
 
 
 class View:
-    """A buffer with sizes, while the kernel is traced."""
+    """A buffer with sizes, during tracing."""
 
     def __init__(self, name: str, ssa: SSAValue, type: ViewType):
         self.name, self.ssa, self.type = name, ssa, type
 
     def size(self, axis: int) -> Number:
-        """The size of an axis."""
+        """Returns the size of an axis."""
         if not 0 <= axis < len(self.type.shape):
             raise KernelError(f"{self.name} has no axis {axis}", self.name, "count from 0")
         return Number(current().add(tile.SizeOp(self.ssa, axis)), i32)
 
     def load(self, *place: Any, outside: float | None = 0) -> Tile:
         """
-        A box: an index for each axis, then the sizes of the tile along the last axes.
+        Loads a box: an index for each axis, then the sizes of the tile along the last axes.
 
-        Elements outside of the view are `outside`; with None the box must lie inside.
+        Elements outside of the view are `outside`. With None, the whole box must be inside.
         """
         rank = len(self.type.shape)
         shape = place[rank:]
         if not 1 <= len(shape) <= rank or not all(type(n) is int and n > 0 for n in shape):
             raise KernelError(
-                f"a box of {self.name} does not take {len(place)} numbers",
+                f"a box of {self.name} cannot be given by {len(place)} numbers",
                 self.name,
                 f"give {rank} indices, then the sizes of the tile",
             )
@@ -72,9 +72,10 @@ class View:
 
     def store(self, *place: Any, clipped: bool = True) -> None:
         """
-        Writes a tile to the box at an index for each axis; the tile comes last.
+        Stores a tile to a box: an index for each axis, then the tile.
 
-        Elements outside of the view are left out; with `clipped=False` the box must lie inside.
+        Elements outside of the view are skipped. With `clipped=False`, the whole box must be
+        inside.
         """
         *indices, value = place
         if len(indices) != len(self.type.shape) or not isinstance(value, Tile):
@@ -85,7 +86,7 @@ class View:
             )
         if value.type != self.type.element:
             raise KernelError(
-                f"{self.name} has elements of {self.type.element}, and {value!r} is stored",
+                f"{self.name} has elements of {self.type.element}, but {value!r} is stored",
                 self.name,
                 f"convert it: .to({self.type.element})",
             )
@@ -95,7 +96,7 @@ class View:
 
 
 def view(element: Type, *shape: int | None) -> Any:
-    """A parameter that is a buffer: `a=view(f16, None, 64)`; None is a size given at the launch."""
+    """Declares a buffer as a parameter: `a=view(f16, None, 64)`. The launch gives sizes of None."""
     if not shape or any(n is not None and (type(n) is not int or n < 1) for n in shape):
         raise KernelError(f"a view of {shape}", "", "give a size or None for each axis")
     if element.lanes != 1 or element.is_boolean:
@@ -104,29 +105,28 @@ def view(element: Type, *shape: int | None) -> Any:
 
 
 class LaunchedKernel(ABC):
-    """A kernel over tiles: `text` shows its program, `launch` runs it, `check` looks for faults."""
+    """A kernel over tiles."""
 
     name: str
 
     @abstractmethod
     def trace(self) -> Traced:
-        """Traces the program with open sizes."""
+        """Traces the program with symbolic sizes."""
 
     @abstractmethod
     def _launch(
         self, arguments: tuple[Any, ...], device: str, checks: Any, named: Mapping[str, Any]
-    ) -> Launched:
-        """Runs the kernel, under checks if some are given."""
+    ) -> Launched: ...
 
     @property
     def text(self) -> str:
-        """The program, of open sizes, as text."""
+        """The program as text, with symbolic sizes."""
         from xdsl_spirv.runtime.modules import text_of
 
         return text_of(ModuleOp([self.trace().program.clone()]))
 
     def on(self, target: str, **options: Any) -> str:
-        """Lowers the kernel tile by tile for a target. Returns its invocations' code."""
+        """Lowers the kernel tile by tile for a target. Returns the code of the invocations."""
         from xdsl_spirv.runtime.modules import text_of
 
         with refusals(self.name):
@@ -134,14 +134,14 @@ class LaunchedKernel(ABC):
 
     def launch(self, *arguments: Any, device: str = "interpreter", **named: Any) -> Launched:
         """
-        Runs the kernel; arguments as the function takes them. Arrays are not changed.
+        Runs the kernel with the arguments of the function. Arrays are not changed.
 
-        On the interpreter whole tiles are computed; an argument `tiles.Unwritten` has no contents.
+        The interpreter computes on whole tiles; an argument `tiles.Unwritten` has no contents.
         `device="vulkan"` lowers for the device, or for `target`. `subgroups=(rows, columns)` and
-        `instruction="16x16x16"` or `"fma"` choose the schedule, `sizes="open"` makes a kernel for
-        all sizes instead of these; constants of the kernel are given by name.
+        `instruction="16x16x16"` or `"fma"` select the schedule. `sizes="open"` makes a kernel for
+        all sizes, not only for the given ones. Constants of the kernel are given by name.
 
-        Raises `KernelError` for arguments that do not fit and faults that whole tiles show.
+        Raises `KernelError` for arguments that do not fit and for faults in whole tiles.
         """
         return self._launch(arguments, device, None, named)
 
@@ -149,10 +149,10 @@ class LaunchedKernel(ABC):
         """
         Runs the kernel under all checks: on whole tiles, and with a `target` also by invocations.
 
-        A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python. A
-        result that depends on the order of sums (CHOICE-02) is allowed: buffers are compared bit by
-        bit here. A kernel that relies on the target's map of matrix components to invocations has
-        the finding CHOICE-01.
+        A fault in whole tiles raises `KernelError`. Findings in invocations name Python lines.
+        Results that depend on the order of sums (CHOICE-02) are allowed, since buffers are
+        compared bit by bit. A kernel that depends on the target's mapping of matrix components to
+        invocations has the finding CHOICE-01.
         """
         from xdsl_spirv.interpreter.checks import Allowed, Checks
 
@@ -163,15 +163,15 @@ class LaunchedKernel(ABC):
         return checks.report
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
-        """A kernel is launched, not called."""
+        """Raises an error: a kernel must be launched."""
         raise KernelError(
-            "a kernel is launched, not called", self.name, f"write {self.name}.launch(...)"
+            "a kernel cannot be called like a function", self.name, f"write {self.name}.launch(...)"
         )
 
 
 @dataclass(frozen=True)
 class TileKernel(LaunchedKernel):
-    """A function of Python over tiles."""
+    """A Python function over tiles."""
 
     name: str
     function: Callable[..., None] = field(repr=False)
@@ -188,7 +188,7 @@ class TileKernel(LaunchedKernel):
         return {n: p for n, p in self.parameters.items() if isinstance(p, ViewType)}
 
     def with_constants(self, **constants: int) -> TileKernel:
-        """Returns the kernel with other values for some of its constants (tile sizes)."""
+        """Returns the kernel with new values for some of its constants (tile sizes)."""
         for name, value in constants.items():
             if name not in self.constants or type(value) is not int:
                 raise KernelError(
@@ -200,7 +200,7 @@ class TileKernel(LaunchedKernel):
         return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
 
     def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
-        """Traces the program for these shapes of its views; without shapes, all sizes are open."""
+        """Traces the program for views of these shapes. Sizes are symbolic without `shapes`."""
         key = None if shapes is None else tuple(shapes.items())
         if key not in self._traced:
             self._traced[key] = _trace(self, shapes or {})
@@ -235,17 +235,16 @@ class TileKernel(LaunchedKernel):
 
 
 OPTIONS = ("target", "subgroups", "instruction", "sizes")
-"""Options of a launch, in addition to the kernel's arguments."""
+"""Names of a launch's options, in addition to the kernel's arguments."""
 
 
 class refusals:
-    """Turns refusals of passes and faults of whole tiles into errors of the kernel."""
+    """Converts errors of passes and faults in whole tiles to `KernelError`."""
 
     def __init__(self, name: str):
         self.name = name
 
-    def __enter__(self) -> None:
-        """Does nothing."""
+    def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, PassFailedException):
@@ -286,21 +285,19 @@ def run_whole(
 def bind(
     name: str, names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """
-    Returns a kernel's arguments by the names of its parameters. Refuses arguments that do not fit.
-    """
+    """Returns a kernel's arguments by parameter name. Raises `KernelError` if they do not fit."""
     given = dict(zip(names, arguments, strict=False))
     twice = [n for n in named if n in given or n not in names]
     missing = [n for n in names if n not in given and n not in named]
     if len(arguments) > len(names) or twice or missing:
-        cause = f"{len(arguments)} arguments and {', '.join(named) or 'none'} by name do not fit"
+        cause = f"{len(arguments)} arguments and the names {', '.join(named) or 'none'} do not fit"
         remedy = f"missing: {', '.join(missing)}" if missing else f"too many: {', '.join(twice)}"
         raise KernelError(cause, f"{name}({', '.join(names)})", remedy)
     return given | dict(named)
 
 
 def _array(name: str, value: Any, type: ViewType) -> Array:
-    """A copy of an argument, checked against its view."""
+    """Returns a copy of an argument. Raises `KernelError` if it does not fit the view."""
     shape = "x".join("?" if n is None else str(n) for n in type.shape)
     if isinstance(value, Unwritten):
         value = np.zeros(value.shape, type.element.dtype)
@@ -315,7 +312,7 @@ def _array(name: str, value: Any, type: ViewType) -> Array:
     if not fits or array.dtype != type.element.dtype or not array.size:
         given = f"{'x'.join(map(str, array.shape))} {array.dtype}"
         raise KernelError(
-            f"{name} is a view of {shape} {type.element}, and {given} was given", name,
+            f"{name} is a view of {shape} {type.element}, but {given} was given", name,
             f"give an array of {type.element} with {array.ndim and len(type.shape)} axes",
         )  # fmt: skip
     return array
@@ -324,9 +321,9 @@ def _array(name: str, value: Any, type: ViewType) -> Array:
 def kernel(function: Callable[..., None]) -> TileKernel:
     """
     Makes a kernel of a function: `@tiles.kernel`. The default of each parameter gives its kind:
-    `view`, `push`; keyword parameters with integers are constants.
+    `view`, `push`. Keyword parameters with integers are constants.
 
-    Raises `KernelError` for a function that cannot be one.
+    Raises `KernelError` if the function cannot be traced.
     """
     parameters: dict[str, ViewType | PushType] = {}
     constants: dict[str, int] = {}
@@ -338,11 +335,15 @@ def kernel(function: Callable[..., None]) -> TileKernel:
             parameters[parameter.name] = said
         else:
             raise KernelError(
-                f"the parameter {parameter.name!r} is not described", function.__name__,
-                "its default says what it is: view(f32, None), push(i32), push(f32), or *, N=64",
+                f"the parameter {parameter.name!r} has no kind", function.__name__,
+                "give its kind as the default: view(f32, None), push(i32), push(f32), or *, N=64",
             )  # fmt: skip
     if not any(isinstance(p, ViewType) for p in parameters.values()):
-        raise KernelError("the kernel has no view", function.__name__, "its effect is not seen")
+        raise KernelError(
+            "the kernel has no view",
+            function.__name__,
+            "without a view, a kernel has no result; add one",
+        )
     made = TileKernel(function.__name__, function, parameters, constants)
     made.trace()
     return made
@@ -370,7 +371,9 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
         result = kernel.function(**bound, **kernel.constants)
         if result is not None or tracer.fault:
             cause = tracer.fault or f"the kernel returns {result!r}"
-            raise KernelError(cause, kernel.name, "store results in views; never break or return")
+            raise KernelError(
+                cause, kernel.name, "store results in views; do not use break or return"
+            )
     program = tile.ProgramOp(
         properties={"sym_name": StringAttr(kernel.name)}, regions=[Region(block)]
     )

@@ -1,6 +1,6 @@
 """
-Compiles and launches tile programs. Products and attentions are raised to tensors and compiled as a
-model's (`raise-tiles`), others are lowered tile by tile (`lower-tiles`).
+Compiles and launches tile programs. Products and attentions are raised to tensors and compiled
+like models (`raise-tiles`), other programs are lowered tile by tile (`lower-tiles`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A program's kernel for a target."""
+    """A program that is compiled tile by tile for a target."""
 
     name: str
     program: tile.ProgramOp
     kernels: ModuleOp
     binary: bytes
     pushed: Sequence[tuple[int, int]]
-    """The argument and the axis of each size or number that the launch gives."""
+    """The argument and axis of each size (or number) that the launch passes."""
     target: Target
     way: str = "tile by tile"
     """The way of compilation, with the reason why the program was not raised to tensors."""
@@ -47,7 +47,7 @@ class LoweredProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """Runs the program on the arrays and returns them with their new contents."""
+        """Runs the program on arrays and returns the arrays with their new contents."""
         from xdsl_spirv.interpreter.host.tiles import grid_of
 
         order = {**arrays, **numbers}
@@ -95,7 +95,7 @@ class LoweredProgram:
                 octets[:] = np.frombuffer(loaded.read(f"b{n}", opened.timeout), np.uint8)
 
     def work(self, held: Mapping[int, Array], push: bytes, grid: tuple[int, int, int]) -> Any:
-        """The launch as a device takes it."""
+        """Returns the launch in the form that a device executes."""
         from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
         bound = tuple((0, n, f"b{n}") for n in held)
@@ -109,15 +109,15 @@ class LoweredProgram:
 
 @dataclass(frozen=True)
 class RaisedProgram:
-    """A program that is compiled as a function on tensors, whose numbers are 0 or more."""
+    """A program that is compiled as a function on tensors, whose numbers are at least 0."""
 
     traced: Traced
     target: str
     compiled: Program
     stored: Sequence[str]
-    """The views that are the function's results, in their order."""
+    """Names of the views that are the function's results, in order."""
     shapes: Mapping[str, Sequence[int]]
-    """Shapes of the views in the compiled function."""
+    """The shape of each view in the compiled function."""
     way = "as a function on tensors"
 
     def run(
@@ -128,7 +128,7 @@ class RaisedProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """Runs the program on the schedule's grid; returns the arrays with their new contents."""
+        """Runs the program on the schedule's grid. Returns the arrays with their new contents."""
         from xdsl_spirv.runtime.execution import run
 
         names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
@@ -141,14 +141,14 @@ class RaisedProgram:
 
     @property
     def work(self) -> Any:
-        """The launch as a device takes it."""
+        """Returns the launch in the form that a device executes."""
         from xdsl_spirv.runtime.vulkan.programs import work_of
 
         return work_of(self.compiled)
 
 
 def _word(value: Any, axis: int) -> int:
-    """A size, or a number's bits."""
+    """Returns the size of an array's axis, or the bits of a number."""
     if isinstance(value, np.ndarray):
         return value.shape[axis]
     if isinstance(value, float | np.floating):
@@ -157,7 +157,7 @@ def _word(value: Any, axis: int) -> int:
 
 
 def _in_words(value: Array) -> Array:
-    """An array's bytes, up to a whole word."""
+    """Returns an array's bytes, padded to whole words."""
     octets = np.zeros(-(-value.nbytes // 4) * 4, np.uint8)
     octets[: value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     return octets
@@ -173,9 +173,9 @@ def raise_program(
     Compiles a program as a function on tensors. A program without `tile.place` needs the `grid` of
     workgroups and the numbers of the launch.
 
-    Raises `NotRaised` where it has no such form, where the target refuses it, and where its
-    temporaries would take more memory than its arguments: then it is better to keep tiles in
-    registers.
+    Raises `NotRaised` if the program has no such form, the target does not support it, or its
+    temporaries need more memory than its arguments. In the last case, tiles in registers are
+    better.
     """
     from xdsl_spirv.compiler import compile_module
     from xdsl_spirv.passes.graph.place_tiles import placed_programs
@@ -222,7 +222,7 @@ def lower_program(
     Compiles a program for a target, or for a device's target. `subgroups` and `instruction` apply
     to lowering tile by tile, `grid` and `numbers` to `raise_program`.
 
-    Raises `PassFailedException` for features that the target does not have.
+    Raises `PassFailedException` for features that the target does not support.
     """
     from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
@@ -243,7 +243,7 @@ def lower_program(
 def lower_tiles(
     traced: Traced, target: str, subgroups: Sequence[int] = (), instruction: str = ""
 ) -> LoweredProgram:
-    """The kernel of a program, tile by tile."""
+    """Lowers a program tile by tile to a kernel."""
     from xdsl_spirv.compiler.tiles import lower_to_spirv
     from xdsl_spirv.dialects.schedule.push_constants import sizes_of
     from xdsl_spirv.serialization.encode.encoder import encode

@@ -18,7 +18,7 @@ from xdsl_spirv.kernels.tracer import KernelError
 
 
 class TileTracer:
-    """A program while its function runs: `block` is where it is written."""
+    """State of tracing a tile program. Operations are written to `block`."""
 
     def __init__(self, name: str, block: Block):
         self.name, self.block = name, block
@@ -32,7 +32,7 @@ class TileTracer:
         self.block.add_op(op)
 
     def add(self, op: Operation) -> SSAValue:
-        """Writes an operation with one result."""
+        """Writes an operation and returns its result."""
         self.insert(op)
         name = self.lines.assigned()
         if name and op.results[0].name_hint is None:
@@ -40,7 +40,7 @@ class TileTracer:
         return op.results[0]
 
     def as_index(self, value: Any) -> SSAValue:
-        """A number, or one of Python's, as an index."""
+        """Converts a number of the program or a Python integer to an index."""
         if type(value) is int:
             return self.add(arith.ConstantOp.from_int_and_width(value, IndexType()))
         ssa: Any = getattr(value, "ssa", None)
@@ -53,7 +53,7 @@ class TileTracer:
         return self.add(arith.IndexCastOp(ssa, IndexType()))
 
     def plain(self, ssa: SSAValue) -> SSAValue:
-        """Converts an index to i32, the type of tile elements; returns other values as they are."""
+        """Converts an index to i32, the type of tile elements; returns other values unchanged."""
         return self.add(arith.IndexCastOp(ssa, i32)) if isinstance(ssa.type, IndexType) else ssa
 
     @contextmanager
@@ -70,10 +70,10 @@ _current: ContextVar[TileTracer | None] = ContextVar("tile program", default=Non
 
 
 def current() -> TileTracer:
-    """Returns the program that is being traced; raises `KernelError` outside of one."""
+    """Returns the program that is being traced. Raises `KernelError` outside of a kernel."""
     tracer = _current.get()
     if tracer is None:
-        raise KernelError("there is no kernel here", "", "call this under @tiles.kernel")
+        raise KernelError("no kernel is being traced", "", "call this under @tiles.kernel")
     return tracer
 
 
@@ -89,7 +89,7 @@ def tracing(tracer: TileTracer) -> Generator[None]:
 
 @dataclass
 class Traced:
-    """A program with the lines of Python that it comes from."""
+    """A program with its Python lines."""
 
     program: tile.ProgramOp
     lines: Lines

@@ -1,4 +1,4 @@
-"""Tiles and numbers of a workgroup, and Python's operators that write operations on them."""
+"""Tiles and numbers of a workgroup, with Python operators that write operations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMPARISONS = {
 
 
 class Operand:
-    """The base of tiles and numbers: Python's operators."""
+    """Base class of tiles and numbers, with Python's operators."""
 
     ssa: SSAValue
     type: Type
@@ -108,7 +108,7 @@ class Operand:
 
     def __bool__(self) -> NoReturn:
         raise KernelError(
-            f"{self!r} has no truth value while the kernel is traced: only the device knows it",
+            f"{self!r} has no truth value while the kernel is traced",
             "",
             "choose with where(...), loop with range(...)",
         )
@@ -119,7 +119,9 @@ class Operand:
         )
 
     def __iter__(self) -> NoReturn:
-        raise KernelError(f"{self!r} cannot be iterated", "", "reduce it: .sum(axis=1)")
+        raise KernelError(
+            f"{self!r} cannot be iterated", "", "reduce the tile, for example with .sum(axis=1)"
+        )
 
 
 class Number(Operand):
@@ -146,7 +148,7 @@ class Tile(Operand):
         self.shape = tile.tile_of(ssa).shape
 
     def to(self, type: Type) -> Tile:
-        """Each element converted: floats round to nearest, to an integer toward zero."""
+        """Converts each element. Floats round to nearest, or toward zero for an integer type."""
         if type == self.type:
             return self
         return map_tiles([self], type, lambda add, x: _convert(add, x, self.type, type))
@@ -160,16 +162,16 @@ class Tile(Operand):
 
     @property
     def column(self) -> Tile:
-        """A vector as a column: a number for each row."""
+        """A vector as a matrix with one column."""
         return self.reshape(*self.shape, 1)
 
     @property
     def row(self) -> Tile:
-        """A vector as a row: a number for each column."""
+        """A vector as a matrix with one row."""
         return self.reshape(1, *self.shape)
 
     def reshape(self, *shape: int) -> Tile:
-        """The elements in the same order in another shape."""
+        """Returns the tile in another shape, with the same order of elements."""
         return self if shape == self.shape else self._move(tile.ReshapeOp(self.ssa, shape))
 
     def broadcast(self, shape: Sequence[int]) -> Tile:
@@ -181,7 +183,7 @@ class Tile(Operand):
             raise KernelError(
                 f"tiles of {_show(self.shape)} and {_show(shape)} cannot be combined",
                 "",
-                "a vector is a row: use .column for one number for each row",
+                "a vector broadcasts as a row: use .column for a column",
             )
         source = self.reshape(*wide)
         if wide == tuple(shape):
@@ -189,15 +191,15 @@ class Tile(Operand):
         return source._move(tile.BroadcastOp(source.ssa, shape))
 
     def max(self, axis: int) -> Any:
-        """The greatest element along an axis."""
+        """Returns the maximum along an axis."""
         return self._reduce(axis, "max")
 
     def min(self, axis: int) -> Any:
-        """The least element along an axis."""
+        """Returns the minimum along an axis."""
         return self._reduce(axis, "min")
 
     def sum(self, axis: int) -> Any:
-        """The sum along an axis, in the tile's type; the order is the device's."""
+        """Returns the sum along an axis, in the tile's type and an unspecified order."""
         return self._reduce(axis, "+")
 
     def _move(self, op: Operation) -> Tile:
@@ -259,7 +261,7 @@ def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValu
 
 
 def binary(symbol: str, left: Any, right: Any) -> Any:
-    """Writes a binary operator: of two tiles, of two numbers, or of one of each."""
+    """Writes a binary operator on tiles and numbers."""
     known = next(v for v in (left, right) if isinstance(v, Operand))
     tiles = [v for v in (left, right) if isinstance(v, Tile)]
     type = tiles[0].type if tiles else known.type
@@ -295,13 +297,13 @@ def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
 
 
 def _operand(value: Any, type: Type) -> Any:
-    """Returns a tile or number, checked for its type; makes a constant of a Python number."""
+    """Returns a tile or number after checking its type. A Python number becomes a constant."""
     if isinstance(value, Operand):
         if value.type != type:
             raise KernelError(
                 f"{value!r} and a value of {type} cannot be combined",
                 "",
-                f"convert one of them: .to({type})",
+                f"convert an operand with .to({type})",
             )
         return value
     return constant(value, type)
@@ -313,7 +315,7 @@ def _convert(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
     to: Any = after.attribute
     if before.is_boolean or after.is_boolean:
         if after.is_boolean:
-            raise KernelError(f"{before} is not converted to a truth value", "", "compare with 0")
+            raise KernelError(f"{before} cannot be converted to a Boolean", "", "compare with 0")
         return add((arith.UIToFPOp if after.is_float else arith.ExtUIOp)(value, to))
     if before.is_float and after.is_float:
         if before.width == after.width:
@@ -331,7 +333,7 @@ def _convert(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
 
 
 def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
-    """Writes a function of floats, of a tile or a number."""
+    """Writes a function of floats on a tile or number."""
     if not isinstance(value, Operand) or not value.type.is_float:
         raise KernelError(f"{value!r} is not a float", "", "convert with .to(f32)")
     if isinstance(value, Tile):
@@ -340,7 +342,7 @@ def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
 
 
 def function(kind: Any) -> Callable[[Any], Any]:
-    """Makes a kernel function that applies a unary float operation."""
+    """Returns a kernel function that applies a unary float operation."""
     return lambda value: unary(lambda x: kind(x), value)
 
 
@@ -351,7 +353,7 @@ exp, exp2, log, sqrt, rsqrt, tanh, absolute = map(
 
 
 def attribute_of(value: float, type: Type) -> IntegerAttr | FloatAttr:
-    """A number as an attribute of a type; raises `KernelError` if the type has no such number."""
+    """Returns a number as an attribute. Raises `KernelError` if the type cannot represent it."""
     element: Any = type.attribute
     if type.is_float:
         return FloatAttr(float(value), element)
@@ -362,7 +364,7 @@ def attribute_of(value: float, type: Type) -> IntegerAttr | FloatAttr:
 
 
 def number(ssa: SSAValue, type: Type) -> Number:
-    """Wraps a value as a number; i32 values are computed as indices."""
+    """Makes a `Number` from a value; i32 values are computed as indices."""
     if ssa.type == i32.attribute:
         ssa = current().add(arith.IndexCastOp(ssa, INDEX))
     return Number(ssa, type)

@@ -13,9 +13,9 @@ Kernels over whole tiles, written in Python.
     double.check(x, y, target="nvidia-h200")       # what invocations do, under all checks
     double.launch(x, y, device="vulkan")
 
-The function runs once for each set of sizes; its operations become a `tile.program`, which
-`lower-tiles` makes a kernel of. Keyword parameters with integers are sizes that a launch may
-choose. A loop is `for at in t.range(...)`, and values that it changes are variables
+The function runs once for each set of sizes. Its operations become a `tile.program`, which
+`lower-tiles` lowers to a kernel. Keyword parameters with integers are sizes that a launch can
+change. A loop is `for at in t.range(...)`. A value that a loop changes must be a variable
 (`t.variable`).
 """
 
@@ -57,7 +57,7 @@ __all__ = [
 
 
 class Variable:
-    """A tile or number that loops of the kernel change: assign to `value`."""
+    """A tile or number that loops of the kernel change by assigning to `value`."""
 
     def __init__(self, value: Any):
         self._value = value
@@ -81,14 +81,14 @@ class Variable:
 
 
 def variable(value: Any) -> Variable:
-    """A variable, with its first value."""
+    """Makes a variable with an initial value."""
     if not isinstance(value, Tile | Number):
-        raise KernelError(f"{value!r} is neither a tile nor a number", "", "write zeros(...)")
+        raise KernelError(f"{value!r} is not a tile or number", "", "write zeros(...)")
     return Variable(value)
 
 
 def range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Number]:
-    """A loop of the kernel, like Python's `range`; the step is an integer above 0."""
+    """A loop of the kernel, like Python's `range`. The step is a positive integer."""
     if stop is None:
         start, stop = 0, start
     if type(step) is not int or step < 1:
@@ -112,7 +112,7 @@ def _loop(start: Any, stop: Any, step: int) -> Iterator[Number]:
             results = [variable.value.ssa for variable in changed]
             tracer.insert(scf.YieldOp(*results))
     except GeneratorExit:
-        tracer.fault = "a loop over tiles.range cannot be left early"
+        tracer.fault = "break and return are not possible in a loop over tiles.range"
         return
     del tracer.variables[len(changed) :]
     low, high, stride = bounds
@@ -127,18 +127,21 @@ def place(
     view: View, *sizes: int, axes: tuple[int, ...] | None = None, group: int | None = None
 ) -> Any:
     """
-    The first indices of the workgroup's tile of a view, one for each of `axes`, slowest first.
+    Returns the first indices of the workgroup's tile in a view, one for each of `axes`, slowest
+    first.
 
-    The grid covers the view with tiles of these sizes; axes without a size have tiles of 1. With
-    `group`, workgroups go through that many tiles of the first axis before the next tile of the
-    last.
+    The grid covers the view with tiles of these sizes; other axes have tiles of size 1. With
+    `group`, workgroups process this many tiles along the first axis before the next tile along the
+    last axis.
     """
     rank = len(view.type.shape)
     chosen = tuple(axes) if axes is not None else tuple(_integers(len(sizes)))
     wanted = (*sizes, *([1] * (len(chosen) - len(sizes))))
     if len(wanted) != len(chosen) or len(set(chosen)) != len(chosen) or not chosen:
         raise KernelError(
-            f"{len(sizes)} sizes do not fit the axes {chosen}", view.name, "give one for each axis"
+            f"{len(sizes)} sizes do not fit the axes {chosen}",
+            view.name,
+            "give a size for each axis",
         )
     if not all(0 <= axis < rank for axis in chosen) or min(wanted) < 1 or len(chosen) > 3:
         raise KernelError(
@@ -160,7 +163,7 @@ def _integers(count: int) -> list[int]:
 
 
 def full(value: Any, type: Type, *shape: int) -> Tile:
-    """A tile of one number."""
+    """Returns a tile whose elements all have one value."""
     tracer = current()
     number = value if isinstance(value, Number) else constant(value, type)
     if number.type != type:
@@ -172,21 +175,21 @@ def full(value: Any, type: Type, *shape: int) -> Tile:
 
 
 def zeros(type: Type, *shape: int) -> Tile:
-    """A tile of zeros."""
+    """Returns a tile of zeros."""
     return full(0, type, *shape)
 
 
 def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
-    """a * b + c of matrices; products and sums have c's type."""
+    """Returns a * b + c of matrices. Products and sums have c's type."""
     shapes = [t.shape for t in (a, b, c)]
     if any(len(shape) != 2 for shape in shapes):
         raise KernelError(
-            f"multiply_add does not take {a!r}, {b!r} and {c!r}", "", "give three matrices"
+            f"multiply_add does not support {a!r}, {b!r} and {c!r}", "", "give three matrices"
         )
     if a.shape[1] != b.shape[0]:
         turned = "write y.T" if a.shape[1] == b.shape[1] else "load boxes that fit"
         raise KernelError(
-            f"multiply_add does not take {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K",
+            f"multiply_add does not support {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K",
             "",
             turned,
         )
@@ -207,25 +210,25 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The greater one."""
+    """Returns the elementwise maximum."""
     return binary("max", a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The lesser one."""
+    """Returns the elementwise minimum."""
     return binary("min", a, b)
 
 
 def clamp(value: Any, low: Any, high: Any) -> Any:
-    """The nearest number from low to high."""
+    """Returns the value limited to the range from `low` to `high`."""
     return minimum(maximum(value, low), high)
 
 
 def where(condition: Tile, a: Any, b: Any) -> Tile:
-    """a where the condition is true, b elsewhere; one of them is a tile."""
+    """Returns `a` where the condition is true, else `b`. At least one of both must be a tile."""
     known = next((v for v in (a, b) if isinstance(v, Tile)), None)
     if known is None or condition.type != boolean:
-        raise KernelError("where(condition, a, b) chooses elements of a tile", "", "give tiles")
+        raise KernelError("where(condition, a, b) needs a tile as a or b", "", "give tiles")
     wide = condition.broadcast(known.shape)
     tiles = [
         v.broadcast(known.shape) if isinstance(v, Tile) else full(v, known.type, *known.shape)
@@ -233,14 +236,16 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
     ]
     if tiles[0].type != tiles[1].type:
         raise KernelError(
-            f"where cannot choose between {tiles[0]!r} and {tiles[1]!r}", "", "convert one of them"
+            f"where cannot choose between {tiles[0]!r} and {tiles[1]!r}",
+            "",
+            "convert one tile with .to(...)",
         )
     return map_tiles([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
 
 
 def places(like: Tile) -> tuple[Tile, ...]:
     """
-    For each axis of a tile the numbers 0, 1, ... along it, in a shape that broadcasts to the
+    Returns the indices 0, 1, ... along each axis of a tile, in a shape that broadcasts to the
     tile's.
     """
     tracer, rank = current(), len(like.shape)

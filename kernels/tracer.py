@@ -1,4 +1,4 @@
-"""Traces a Python function to a kernel, and raises errors about it."""
+"""Traces a Python function to a kernel, and defines the error for invalid kernels."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 class KernelError(ProgramError):
-    """Raised for a Python kernel that cannot be traced, and for a launch that does not fit it."""
+    """Raised for a Python kernel that cannot be traced, and for invalid arguments of a launch."""
 
 
 class Code(SpirvEmitter):
     """
-    The body of the kernel; `interface` names the global variables that it uses, `lines` has the
-    lines of Python that it comes from.
+    The body of the kernel. `interface` names the global variables that it uses; `lines` are its
+    Python lines.
     """
 
     def __init__(self, function: spv.FuncOp, module: spv.ModuleOp):
@@ -44,7 +44,7 @@ class Code(SpirvEmitter):
 
 @dataclass
 class Tracer:
-    """A kernel while its function runs."""
+    """State of tracing a kernel."""
 
     name: str
     workgroup: tuple[int, int, int]
@@ -52,9 +52,9 @@ class Tracer:
     function: spv.FuncOp = field(init=False)
     code: Code = field(init=False)
     branch: tuple[Any, ...] | None = None
-    """The last `when` of this block, for an `otherwise` behind it."""
+    """The last `when` of this block, which an `otherwise` may follow."""
     fault: str | None = None
-    """An error from a place that cannot raise exceptions; raised later."""
+    """An error from code that cannot raise exceptions; raised later."""
 
     def __post_init__(self) -> None:
         self.module = spv.ModuleOp([], spv.AddressingModel.Logical, spv.MemoryModel.GLSL450)
@@ -63,17 +63,17 @@ class Tracer:
         self.code = Code(self.function, self.module)
 
     def add(self, op: Operation) -> SSAValue:
-        """Write an operation with one result."""
+        """Writes an operation and returns its result."""
         self.branch = None
         return self.code.add(op)
 
     def insert(self, op: Operation) -> None:
-        """Inserts an operation."""
+        """Writes an operation."""
         self.branch = None
         self.code.insert(op)
 
     def declare(self, variable: spv.GlobalVariableOp) -> SSAValue:
-        """Declares a global variable; returns its address."""
+        """Declares a global variable and returns its pointer."""
         return self.code.address(declare(self.module, variable))
 
     def built_in(self, built_in: spv.BuiltIn, component: int | None = None) -> SSAValue:
@@ -81,7 +81,7 @@ class Tracer:
         return self.code.built_in(built_in, component)
 
     def first(self, make: Callable[[], Operation]) -> SSAValue:
-        """Write an operation at the function's top."""
+        """Writes an operation at the start of the function."""
         return self.code.at_top(make())
 
 
@@ -89,11 +89,11 @@ _current: ContextVar[Tracer | None] = ContextVar("kernel", default=None)
 
 
 def current() -> Tracer:
-    """Returns the kernel that is being traced; raises `KernelError` outside of one."""
+    """Returns the kernel that is being traced. Raises `KernelError` outside of a kernel."""
     tracer = _current.get()
     if tracer is None:
         raise KernelError(
-            "there is no kernel here", "", "call this in a function under @kernel(workgroup=...)"
+            "no kernel is being traced", "", "call this in a function under @kernel(workgroup=...)"
         )
     return tracer
 
@@ -103,7 +103,9 @@ def tracing(tracer: Tracer) -> Generator[None]:
     """Makes `tracer` the current kernel inside the `with`."""
     if _current.get() is not None:
         raise KernelError(
-            "a kernel cannot be made inside another one", tracer.name, "move it out of the function"
+            "a kernel cannot be defined inside another kernel",
+            tracer.name,
+            "move the inner kernel out of the function",
         )
     token = _current.set(tracer)
     try:
@@ -113,7 +115,7 @@ def tracing(tracer: Tracer) -> Generator[None]:
 
 
 def three(size: Any, what: str) -> tuple[int, int, int]:
-    """Extends one to three positive integers to three with 1s; raises `KernelError` for others."""
+    """Appends 1s to one to three positive integers. Raises `KernelError` for other values."""
     parts: tuple[Any, ...] = tuple(size) if isinstance(size, tuple | list) else (size,)
     if not 1 <= len(parts) <= 3 or not all(_is_count(part) for part in parts):
         raise KernelError(f"{size!r} is not a {what}", "", "give one to three integers above 0")
@@ -122,5 +124,5 @@ def three(size: Any, what: str) -> tuple[int, int, int]:
 
 
 def _is_count(value: Any) -> bool:
-    """Whether it is an integer above 0 that fits a word, of Python's or numpy's."""
+    """True for a positive integer of Python or numpy that fits 32 bits."""
     return hasattr(value, "__index__") and not isinstance(value, bool) and 0 < value <= spv.WORD

@@ -1,5 +1,5 @@
 """
-Triton's kernels, without a GPU: checked on the interpreter, run on Vulkan devices.
+Runs Triton kernels without an NVIDIA GPU: with checks on the interpreter, or on Vulkan devices.
 
     from xdsl_spirv import kernels
 
@@ -7,7 +7,7 @@ Triton's kernels, without a GPU: checked on the interpreter, run on Vulkan devic
     add.launch(x, y, out, 1000, grid=4)["out"]
     add.check(x, y, out, 1000, grid=4, target="nvidia-h200")
 
-A kernel of Triton becomes a program over tiles (`frontends.triton`), which runs like a kernel of
+A Triton kernel becomes a program over tiles (`frontends.triton`), which runs like a kernel of
 `kernels.tiles`. `from_ttir` reads TTIR from a file, without Triton.
 """
 
@@ -41,10 +41,10 @@ Grid: TypeAlias = int | Sequence[int] | Callable[[Mapping[str, Any]], Sequence[i
 @dataclass(frozen=True)
 class TritonKernel(LaunchedKernel):
     """
-    A kernel of Triton. A launch takes the arguments of the function, without its constants; an
-    array of any shape stands for a pointer, and `grid=` gives the number of workgroups.
+    A Triton kernel. A launch takes the arguments of the function without its constants. An array
+    of any shape is passed for a pointer, and `grid=` is the number of workgroups.
 
-    Integers become constants of the kernel that a launch lowers, unless `sizes="open"`.
+    Integer arguments become constants of the lowered kernel, unless `sizes="open"` is given.
     """
 
     name: str
@@ -52,7 +52,7 @@ class TritonKernel(LaunchedKernel):
     parameters: Sequence[Parameter]
     constants: Mapping[str, Any]
     folder: Path | None = field(default=None, repr=False)
-    """The folder in which to look for the Python files that the kernel's text names."""
+    """The folder with the Python files that the kernel's locations name."""
     _lowered: dict[object, LoweredProgram | RaisedProgram] = field(
         default_factory=dict[object, "LoweredProgram | RaisedProgram"], repr=False
     )
@@ -62,7 +62,7 @@ class TritonKernel(LaunchedKernel):
         constants: Mapping[str, int] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> Traced:
-        """The program for these integers and sizes of arrays; others stay open."""
+        """Returns the program for these integers and shapes; others are symbolic."""
         try:
             made = convert(self.source, constants, shapes)
         except FrontendError as error:
@@ -105,7 +105,7 @@ class TritonKernel(LaunchedKernel):
     def _lower(
         self, settings: tuple[Any, Any], places: Mapping[str, Any], options: Mapping[str, Any]
     ) -> LoweredProgram | RaisedProgram:
-        """Compiles the kernel of a launch; float arguments are constants if raised to tensors."""
+        """Compiles the kernel for a launch. Float arguments are constants if raised to tensors."""
         key = str(settings), tuple(options.items()), places.get("grid")
         exact = *key, str(places)
         if key not in self._lowered and exact not in self._lowered:
@@ -133,7 +133,7 @@ class TritonKernel(LaunchedKernel):
 
 
 def _array(parameter: Parameter, value: Any) -> Array:
-    """A copy of an argument, checked against its parameter."""
+    """Returns a copy of an argument. Raises `KernelError` if it does not fit the parameter."""
     dtype = scalar_dtype(parameter.element)
     if isinstance(value, Unwritten):
         value = np.zeros(value.shape, dtype)
@@ -144,12 +144,12 @@ def _array(parameter: Parameter, value: Any) -> Array:
         said = (
             f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else repr(value)
         )
-        raise KernelError(f"{parameter.name} is {wanted}, and {said} was given", "", "convert it")
+        raise KernelError(f"{parameter.name} is {wanted}, but {said} was given", "", "convert it")
     return np.array(value, order="C")
 
 
 def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    """A number, or the size or stride that belongs to an array."""
+    """Returns a number argument, or the size or stride of an array."""
     if parameter.of is not None:
         name, kind, axis = parameter.of
         array = arrays[name]
@@ -159,18 +159,20 @@ def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str,
     kinds = (int, np.integer) if is_integer else (int, float, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise KernelError(
-            f"{parameter.name} is {parameter.element}, and {value!r} was given", "", "give a number"
+            f"{parameter.name} is {parameter.element}, but {value!r} was given", "", "give a number"
         )
     return int(value) if is_integer else float(value)
 
 
 def _refuse_shared(given: Mapping[str, Any]) -> None:
-    """Refuses two parameters that share memory: each would work on its own copy."""
+    """Raises `KernelError` for two arguments that share memory, which would be copied apart."""
     arrays = [(name, value) for name, value in given.items() if isinstance(value, np.ndarray)]
     for number, (name, array) in enumerate(arrays):
         for other, second in arrays[:number]:
             if np.shares_memory(array, second):
-                raise KernelError(f"{other} and {name} share memory", "", "give one of them a copy")
+                raise KernelError(
+                    f"{other} and {name} share memory", "", "pass a copy for one parameter"
+                )
 
 
 def _grid(grid: Grid | None, constants: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -186,9 +188,9 @@ def _grid(grid: Grid | None, constants: Mapping[str, Any]) -> tuple[int, int, in
 
 def from_ttir(source: str | Path, name: str | None = None) -> TritonKernel:
     """
-    The kernel in a file of TTIR, or in its text.
+    Returns the kernel in a file of TTIR, or in a text.
 
-    Raises `KernelError` for text that is not TTIR and for operations that tiles do not have.
+    Raises `KernelError` for invalid TTIR and for operations that tiles do not support.
     """
     try:
         is_text = isinstance(source, str) and "\n" in source
@@ -205,19 +207,19 @@ def from_ttir(source: str | Path, name: str | None = None) -> TritonKernel:
 
 def from_triton(kernel: Any, **types: Any) -> TritonKernel:
     """
-    Makes a kernel of a function under `triton.jit`, for the types of its parameters.
+    Makes a kernel of a `triton.jit` function for given types of its parameters.
 
-    A parameter has Triton's text for a type (`"*fp32"`, `"i32"`, `"tensordesc<fp16[64,32]>"`), a
-    `tl.constexpr` its value. Triton is asked for TTIR; no GPU is needed.
+    A parameter's type is Triton's text for it (`"*fp32"`, `"i32"`, `"tensordesc<fp16[64,32]>"`); a
+    `tl.constexpr` is given by its value. Triton generates TTIR, which needs no GPU.
 
-    Raises `KernelError` where Triton refuses the kernel or is not installed.
+    Raises `KernelError` if Triton rejects the kernel or is not installed.
     """
     text, constants = ttir_of(kernel, types)
     return replace(from_ttir(text), constants=constants)
 
 
 def ttir_of(kernel: Any, types: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The TTIR of a function under `triton.jit`, and its constants."""
+    """Returns the TTIR of a `triton.jit` function, and its constants."""
     try:
         from triton._C.libtriton import ir  # pyright: ignore
         from triton.backends.compiler import GPUTarget  # pyright: ignore
@@ -226,12 +228,12 @@ def ttir_of(kernel: Any, types: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
         raise KernelError("triton is not installed", str(error), "pip install triton") from None
     kernel = getattr(kernel, "fn", kernel) if not hasattr(kernel, "arg_names") else kernel
     while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
-        kernel = kernel.fn  # the function inside of triton.autotune's wrapper
+        kernel = kernel.fn  # The wrapper of triton.autotune contains the function.
     names = [p.name for p in kernel.params if p.is_constexpr]
     constants = {n: v for n, v in types.items() if n in names}
     missing = [n for n in kernel.arg_names if n not in types]
     if missing or len(types) > len(kernel.arg_names):
-        said = f"missing: {', '.join(missing)}" if missing else "it has no such parameters"
+        said = f"missing: {', '.join(missing)}" if missing else "the kernel has no such parameters"
         raise KernelError("the types do not fit the kernel", kernel.__name__, said)
     target: Any = GPUTarget("cuda", 90, 32)
     backend: Any = make_backend(target)

@@ -1,8 +1,8 @@
 """
-The types of values: numbers with a sign, vectors of them, truth values.
+The types of values: signed and unsigned numbers, vectors of numbers, Booleans.
 
-In SPIR-V instructions, not types, decide how integers are read. Here the type has a sign, which
-decides between `SDiv` and `UDiv`, `SLessThan` and `ULessThan`.
+In SPIR-V, instructions determine how the bits of integers are read. A kernel's types have a
+signedness, which selects `SDiv` or `UDiv`, `SLessThan` or `ULessThan`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLOATS: dict[str, tuple[Attribute, Any]] = {
 
 @dataclass(frozen=True)
 class Type:
-    """A type: `f32`, `i8`, `u16`, `bool`, of `lanes` components."""
+    """A type with `lanes` components: `f32`, `i8`, `u16`, `bool`."""
 
     name: str
     lanes: int = 1
@@ -47,17 +47,17 @@ class Type:
 
     @property
     def is_signed(self) -> bool:
-        """Whether it is an integer with a sign."""
+        """True for a signed integer."""
         return self.name.startswith("i")
 
     @property
     def width(self) -> int:
-        """Bits of a component."""
+        """Width of a component in bits."""
         return 1 if self.is_boolean else int(self.name.lstrip("bfiu"))
 
     @property
     def bytes(self) -> int:
-        """Bytes in memory, where elements lie one behind the other."""
+        """Size of a densely packed element in bytes."""
         return self.width * self.lanes // 8
 
     @property
@@ -66,17 +66,17 @@ class Type:
 
     @property
     def scalar(self) -> Attribute:
-        """A component's type in the dialect."""
+        """The type of a component in the dialect."""
         return _FLOATS[self.name][0] if self.is_float else IntegerType(self.width)
 
     @property
     def attribute(self) -> Attribute:
-        """The type in the dialect, whose integers have no sign."""
+        """The type in the dialect, whose integers are signless."""
         return self.scalar if self.lanes == 1 else VectorType(self.scalar, [self.lanes])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """numpy's type of a component."""
+        """The numpy type of a component."""
         if self.is_float:
             return np.dtype(_FLOATS[self.name][1])
         return np.dtype("bool" if self.is_boolean else f"{self.name[0]}{self.width // 8}")
@@ -94,7 +94,7 @@ boolean = Type("bool")
 
 
 def vector(element: Type, lanes: int) -> Type:
-    """The type of vectors of 2, 3 or 4 components. Raises `TypeError` for any other."""
+    """Returns a vector type of 2, 3 or 4 components. Raises `TypeError` for other numbers."""
     if element.lanes != 1 or lanes not in (2, 3, 4):
-        raise TypeError(f"a vector has 2, 3 or 4 scalars, not {lanes} of {element}")
+        raise TypeError(f"a vector must have 2, 3 or 4 scalars, not {lanes} of {element}")
     return Type(element.name, lanes)

@@ -1,9 +1,9 @@
 """
 Values of a kernel, and the meaning of Python's operators on them.
 
-Each operator is one instruction, chosen by the type. A Python number becomes a constant of the
-other operand's type. Two values of different types are refused, and so are uses that need a value
-while the kernel is traced: `if value`, `value and other`, `a < b < c`.
+Each operator is one instruction, which the type selects. A Python number becomes a constant of the
+other operand's type. Operands of different types are an error. Uses that need the value during
+tracing are errors, too: `if value`, `value and other`, `a < b < c`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _UFUNCS = {
     "remainder": "%", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
     "equal": "==", "not_equal": "!=",
 }  # fmt: skip
-"""numpy's names of operators, for a number of numpy's on the left."""
+"""numpy's names of operators, for a numpy number as the left operand."""
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _REMEDY = {
     "//": "Python rounds down, a device to zero: write >> n for 2**n, or convert with .to(u32)",
@@ -61,7 +61,7 @@ _REMEDY = {
 
 
 class Value:
-    """A value of a type; `ssa` is its value in the module."""
+    """A value with a type. `ssa` is its value in the module."""
 
     __slots__ = ("ssa", "type")
 
@@ -168,8 +168,7 @@ class Value:
 
     def __bool__(self) -> bool:
         raise KernelError(
-            "a value of the kernel has no truth value while the kernel is traced: only the "
-            "device knows it",
+            "a value of the kernel has no truth value while the kernel is traced",
             str(self.type),
             "branch with `with when(...)`, choose with select(...), combine with & and |",
         )
@@ -178,7 +177,7 @@ class Value:
         raise KernelError(
             "a value of the kernel cannot be used as a Python integer",
             str(self.type),
-            "loop over it with xdsl_spirv.kernels.range, which writes a loop of the kernel",
+            "use xdsl_spirv.kernels.range, which writes a loop of the kernel",
         )
 
     def __float__(self) -> float:
@@ -189,7 +188,7 @@ class Value:
         )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Value:
-        """Operators of numpy's numbers; other functions of numpy are refused."""
+        """Applies an operator to a numpy number. Raises `KernelError` for other numpy functions."""
         symbol = _UFUNCS.get(ufunc.__name__)
         if symbol is None or method != "__call__" or len(inputs) != 2:
             raise KernelError(
@@ -200,7 +199,7 @@ class Value:
         return binary(symbol, *inputs)
 
     def __pow__(self, exponent: Any) -> NoReturn:
-        raise KernelError(f"there is no ** for {self.type}", "", "multiply: x * x")
+        raise KernelError(f"the operator ** does not support {self.type}", "", "multiply: x * x")
 
     def __abs__(self) -> NoReturn:
         raise KernelError("abs() cannot be used in kernels", str(self.type), "use absolute(...)")
@@ -225,8 +224,8 @@ class Value:
 
     def to(self, type: Type) -> Value:
         """
-        Converts to another type of as many components: a float rounds to nearest or, to an integer,
-        toward zero; an integer is cut off or extended by its own sign.
+        Converts to another type with equally many components. A float rounds to nearest, or toward
+        zero for an integer type. An integer is truncated or extended by its signedness.
         """
         old = self.type
         if type.lanes == 1:
@@ -259,7 +258,7 @@ class Value:
 
 
 def constant(value: float | bool | np.number[Any] | np.bool_, type: Type) -> Value:
-    """A number as a constant of a type. Raises `KernelError` for one that the type cannot hold."""
+    """Returns a number as a constant. Raises `KernelError` if the type cannot represent it."""
     value = _plain(value)
     if type.is_boolean:
         if type.lanes != 1 or not isinstance(value, bool):
@@ -281,12 +280,12 @@ def constant(value: float | bool | np.number[Any] | np.bool_, type: Type) -> Val
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy's as Python's; of an array without dimensions, too."""
+    """Converts a numpy number, or an array without dimensions, to a Python number."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and not value.shape else value
 
 
 def value_of(value: Number, type: Type) -> Value:
-    """Returns the value, or a number as a constant; raises `KernelError` for another type."""
+    """Returns the value, or a number as a constant. Raises `KernelError` for other types."""
     if not isinstance(value, Value):
         return constant(value, type)
     if value.type != type:
@@ -295,26 +294,26 @@ def value_of(value: Number, type: Type) -> Value:
 
 
 def of_one_type(*values: Number) -> tuple[Value, ...]:
-    """Converts numbers of Python to the type of the other values, which must have one type."""
+    """Converts Python numbers to the type of the values, which must be equal for all values."""
     known = [value for value in values if isinstance(value, Value)]
     if not known:
         raise KernelError(
             f"{values} are Python numbers, not values of the kernel",
             "",
-            "compute with Python's own functions",
+            "use Python's functions",
         )
     types = list(dict.fromkeys(value.type for value in known))
     if len(types) > 1:
         raise KernelError(
             f"values of {' and '.join(map(str, types))} cannot be combined",
             "",
-            f"convert one of them, for example with .to({types[0]})",
+            f"convert an operand, for example with .to({types[0]})",
         )
     return tuple(value_of(value, types[0]) for value in values)
 
 
 def binary(symbol: str, left: Number, right: Number) -> Value:
-    """Emits a binary operator and returns its result."""
+    """Writes a binary operator and returns its result."""
     a, b = of_one_type(left, right)
     type = a.type
     column = 3 if type.is_boolean else 2 if type.is_float else 0 if type.is_signed else 1

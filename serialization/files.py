@@ -1,4 +1,7 @@
-"""Linux constants for renameat2: paths relative to the working directory, and an exchange."""
+"""
+Replaces files and folders atomically. A reader sees either the old or the new version, also if an
+error occurs.
+"""
 
 import ctypes
 import errno
@@ -11,11 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NEW, OLD = "new", "old"
-"""Contents of the folder in which another one is made."""
+"""Names in the scratch folder: the new folder, and the old target."""
 ATTEMPTS = 100
 """Number of attempts, since other processes may create or remove the same path in between."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Linux' names for relative paths, and for renameat2's exchange."""
+"""Linux constants for renameat2: paths relative to the working directory, and an exchange."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:

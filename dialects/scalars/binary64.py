@@ -1,4 +1,4 @@
-"""Above MOST exp(x) is infinite, below LEAST it is 0."""
+"""Computes `exp` and `log` in binary64 within 2 ulp. GLSL.std.450 has no such instructions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG = tuple(2 / (2 * n + 3) for n in range(10))
 """Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 in s^2, |s| <= 0.172; error 2^-58."""
 
 MOST, LEAST = 709.782712893384, -746.0
-"""Beyond them exp(x) is infinite, or 0."""
+"""Above MOST exp(x) is infinite, below LEAST exp(x) is 0."""
 
 MANTISSA = 52
 BIAS = 1023

@@ -113,7 +113,7 @@ class AttentionAttr(ScheduleAttr):
     With `probabilities = registers` there are further fields:
 
     - `ahead`: what is loaded early. `values` loads the tile's values before its softmax, `keys`
-      also the next tile's keys, `both` also the next tile's values.
+      also the next tile's keys.
     - `key_parts`: the number of subgroups that share rows and divide the keys.
     - `order`: whether consecutive workgroups differ first in their `queries` or in their `batch`.
     - `queries`: `read` loads queries again for each tile of keys, which saves registers for long

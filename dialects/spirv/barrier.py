@@ -30,13 +30,16 @@ class ControlBarrier(SPIRVOp, ABC):
 
 
 class ControlBarrierOp(ControlBarrier):
-    """`spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>`."""
+    """
+    OpControlBarrier: `spirv.ControlBarrier <Workgroup>, <Workgroup>,
+    <AcquireRelease|WorkgroupMemory>`.
+    """
 
     assembly_format = "$execution_scope `,` $memory_scope `,` $memory_semantics attr-dict"
 
 
 class MemoryBarrierOp(SPIRVOp):
-    """`spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>`."""
+    """OpMemoryBarrier: `spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
         "memory": "memory_scope",

@@ -124,7 +124,10 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
 
 
 class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLength"):
-    """Number of components of an invocation: `spirv.NV.CooperativeMatrixLength : matrix type`."""
+    """
+    Number of components that an invocation holds: `spirv.NV.CooperativeMatrixLength : matrix
+    type`.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
     cooperative_matrix_type = prop_def(TypeAttribute)

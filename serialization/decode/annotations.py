@@ -32,7 +32,10 @@ CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
     Decoration.CacheControlLoadINTEL: CacheControlLoadAttr,
     Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
 }
-"""Decorations with special attributes in MLIR, which are always elements of a list."""
+"""
+Decoration -> MLIR's attribute class for it. The value of the decoration is a list of such
+attributes.
+"""
 
 
 class Note(NamedTuple):

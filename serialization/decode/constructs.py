@@ -128,7 +128,10 @@ class _Finder:
         return self.result.of_header.get(label) or self.result.region[label]
 
     def _place(self, label: int) -> bool:
-        """Determines a block's region and construct. False if regions cannot express them."""
+        """
+        Determines a block's region and construct. Returns False if regions cannot express the
+        result.
+        """
         result, block = self.result, self.blocks[label]
         if label == self.entry:
             around = None
@@ -190,7 +193,7 @@ class _Finder:
         return True
 
     def _list(self, label: int) -> None:
-        """Adds a block to the list of its region, unless the block continues another one."""
+        """Adds a block to the list of its region, unless the block continues a previous block."""
         result = self.result
         if label in self.merges and label in self.idom:
             return

@@ -216,8 +216,8 @@ class FunctionDecoder:
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
         """
-        Continues the surrounding block with a construct's merge block. Returns the merge block,
-        and its phis if it is a loop's header.
+        Continues the surrounding block with a construct's merge block. Returns the merge block's
+        label, and the values of its phis if the merge block is a loop's header.
         """
         label = construct.merge
         if self._loop_at(label) is not None:

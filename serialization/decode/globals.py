@@ -39,7 +39,7 @@ NOTES = (
     *("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed"),
     "OpSamplerImageAddressingModeNV",
 )
-"""Instructions without a result, which no other instruction refers to."""
+"""Instructions without a result, to which no other instruction refers."""
 
 ALIAS_SETS = ("OpAliasDomainDeclINTEL", "OpAliasScopeDeclINTEL", "OpAliasScopeListDeclINTEL")
 """Instructions to which only decorations refer."""
@@ -85,7 +85,9 @@ class GlobalTable:
                     self._used.add(str(name.value))
 
     def _name_symbol(self, id: int, otherwise: str) -> str:
-        """Returns the symbol of an id. At the first call, makes it from OpName or `otherwise`."""
+        """
+        Returns the symbol of an id. The first call makes the symbol from OpName or `otherwise`.
+        """
         name = self._symbols.get(id)
         if name is None:
             wanted = self.annotations.names.get(id) or otherwise

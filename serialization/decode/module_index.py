@@ -215,7 +215,9 @@ class ModuleIndex:
             return BytesAttr(data)
 
     def text(self, text: str) -> StringAttr:
-        """Converts a string to an attribute. Raises `SPIRVDecodeError` if it is not UTF-8."""
+        """
+        Converts a string to an attribute. Raises `SPIRVDecodeError` if the string is not UTF-8.
+        """
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -316,7 +316,7 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
-    """Makes a property's attribute for an id. Raises `NotDeclared` if it is not allowed."""
+    """Makes a property's attribute for an id. Raises `NotDeclared` if the property forbids it."""
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)

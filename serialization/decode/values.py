@@ -94,9 +94,7 @@ class Values:
         return value
 
     def _await(self, id: int, row: int) -> SSAValue:
-        """
-        Returns a placeholder. Raises `SPIRVDecodeError` if the use precedes in the same block.
-        """
+        """Returns a placeholder for a value that a later block defines."""
         known = self._awaited.get(id)
         if known is None:
             if self.index.in_one_block(self.index.at, row):

@@ -356,7 +356,7 @@ class ModuleEncoder:
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
-        """Returns the id of the merge's operand for a result of a selection or loop."""
+        """Returns the id for a result of a selection or loop: the operand of `spirv.mlir.merge`."""
         last = op.regions[0].blocks[-1].last_op if op.regions[0].blocks else None
         index = list(op.results).index(value)  # pyright: ignore
         if last is None or index >= len(last.operands):

@@ -1,8 +1,13 @@
 """
-Attributes of a branch in a function without structured regions: its merge instruction.
+Encodes functions: structured regions become blocks with merge instructions, block arguments phis.
 
-The value lists the indices of the merge block and (for a loop) the continue target among the
-function's blocks, then the control mask and its parameters.
+The region of a selection or loop is inlined into the block of the operation: this block ends with
+a branch to the region's header, and continues as the region's merge block. So a block of the
+dialect may become several blocks of SPIR-V. A phi's parent is the label of the last of them.
+Values that leave a region are operands of `spirv.mlir.merge`, and need no instruction.
+
+Blocks keep the order of the text, except that a block moves after its first predecessor (SPIR-V
+2.4 requires that dominators come first). A region's merge block is always its last block.
 """
 
 from __future__ import annotations
@@ -32,10 +37,10 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """
-The merge instruction before a branch, in a function whose control flow has no regions.
+Attributes of a branch with its merge instruction, in a function without structured regions.
 
-Indices of blocks in the function (the merge block; of a loop also the continue target), then the
-control mask and its parameters.
+The value lists the indices of the merge block and (for a loop) the continue target among the
+function's blocks, then the control mask and the parameters of the mask.
 """
 
 PARAMETER_DECORATION = "spirv.decoration"

@@ -1,5 +1,6 @@
 """
-Maps the instructions of a binary to operations, so that a finding in the binary can name one.
+Maps the instructions of a binary to operations, to name an operation in a finding about the
+binary.
 
 The encoder fills an `Origins` on request.
 """

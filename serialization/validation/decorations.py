@@ -64,7 +64,7 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "XfbBuffer": (GLOBAL, True),
     "XfbStride": (GLOBAL, True),
 }
-"""Decoration -> instructions that it may decorate, True if also members (SPIR-V 3.20)."""
+"""Decoration -> instructions that may have it, True if struct members may, too (SPIR-V 3.20)."""
 
 REPEATED = frozenset(
     {

@@ -498,8 +498,8 @@ def _shapes(y=k.buffer(k.f16, read_only=True)):
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "if": (_bad(_if), "only the device knows it"),
-    "chained": (_bad(_chained), "only the device knows it"),
+    "if": (_bad(_if), "has no truth value while the kernel is traced"),
+    "chained": (_bad(_chained), "has no truth value while the kernel is traced"),
     "mixed": (_bad(_mixed), "values of f32 and u32 cannot be combined"),
     "python's math": (_bad(_python_math), "cannot be used as a Python number"),
     "numpy's math": (_bad(_numpy_math), "cannot compute the exp of a value"),
@@ -517,18 +517,18 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "remainder": (_bad(_remainder), "% has no meaning for i32"),
     "too large": (_bad(_too_large), "integer from 0 to 255"),
     "return": (_bad(_returned), "`return` stands inside a `with`"),
-    "break": (_bad(_left), "cannot be left early"),
+    "break": (_bad(_left), "break and return are not possible"),
     "python's range": (_bad(_python_range), "kernels.range"),
-    "read only": (_bad(_written), "y is read_only and cannot be stored to"),
+    "read only": (_bad(_written), "y is read_only, so stores are not allowed"),
     "dimensions": (_bad(_dimensions), "y has 2 dimensions, not 1"),
     "float index": (_bad(_fraction), "y cannot be indexed by a f32"),
-    "undescribed": (_bad(_undescribed), "'y' is not described"),
+    "undescribed": (_bad(_undescribed), "'y' has no kind"),
     "no buffer": (_bad(_nothing), "has no buffer"),
-    "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
+    "result": (_bad(_result), "store the result in a buffer"),  # pyright: ignore
     "otherwise alone": (_bad(_alone), "must follow a when()"),
-    "shapes": (_bad(_shapes), "cannot be multiplied"),
+    "shapes": (_bad(_shapes), "do not match"),
     "workgroup": (lambda: k.kernel(workgroup=0), "is not a size of a workgroup"),
-    "outside": (lambda: k.barrier(), "no kernel here"),
+    "outside": (lambda: k.barrier(), "no kernel is being traced"),
     "missing": (lambda: scale.launch(1, FLOATS, FLOATS, 1), "'factor' is missing"),
     "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is not a parameter"),
     "type": (lambda: scale.launch(1, A, FLOATS, 1, 2.0), "astype(float32)"),

@@ -46,8 +46,8 @@ def text_for_numbers() -> object:
     ("make", "cause"),
     [
         (huge_workgroup, "is not a size of a workgroup"),
-        (builtin, "is not a function of Python"),
-        (huge_memory, "are not sizes of Workgroup memory"),
+        (builtin, "is not a Python function"),
+        (huge_memory, "Workgroup memory cannot have the sizes"),
         (huge_buffer, "is not a size of a buffer"),
         (text_for_numbers, "no buffer of f32: could not convert"),
     ],

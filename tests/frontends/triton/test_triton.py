@@ -232,7 +232,7 @@ def test_arguments_that_do_not_fit_are_refused():
     assert "the grid None is not allowed" in refusal(lambda: launch(x, x + 0, 70))
     assert "float16 [70] was given" in refusal(lambda: launch(x.astype(np.float16), x, 70, grid=1))
     assert "missing: n" in refusal(lambda: launch(x, x + 0, grid=1))
-    assert "n is i32, and 1.5 was given" in refusal(lambda: launch(x, x + 0, 1.5, grid=1))
+    assert "n is i32, but 1.5 was given" in refusal(lambda: launch(x, x + 0, 1.5, grid=1))
     assert "cannot read the kernel" in refusal(lambda: from_ttir("nowhere.ttir"))
 
 
