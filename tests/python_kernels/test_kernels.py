@@ -535,7 +535,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "empty": (lambda: scale.launch(1, FLOATS, FLOATS[:0], 1, 2.0), "0 bytes"),
     "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "at least 768"),
     "grid": (lambda: scale.launch((1, 0), FLOATS, FLOATS, 1, 2.0), "number of workgroups"),
-    "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "not within 0 to"),
+    "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "must be from 0 to"),
     "no kernel": (lambda: k.launch(3, 1, []), "a int is not a kernel"),  # pyright: ignore
     "no file": (lambda: k.launch("nowhere.spv", 1, []), "No such file"),
     "buffers": (lambda: k.launch(scale, 1, [FLOATS], push=[1, 2.0]), "1 buffers were given"),
