@@ -118,7 +118,9 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """Renumbers elements of rows of `columns` across parts of `each` columns."""
+    """
+    Renumbers elements of rows of `columns`, so that equal positions of all parts are neighbours.
+    """
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 

@@ -98,7 +98,11 @@ class Contraction:
 
     @property
     def kernel_name(self) -> str:
-        """`matmul_MxNxK`, `batch_matmul_BxMxNxK` or `convolution_MxNxK`; D for a dynamic size."""
+        """
+        Name of the kernel: `matmul_MxNxK`, `batch_matmul_BxMxNxK` or `convolution_MxNxK`.
+
+        A dynamic size is written as D.
+        """
         kind = "convolution" if self.is_convolution else "matmul"
         if self.batch == 1:
             return f"{kind}_{named_sizes((self.m, self.n, self.k))}"
@@ -111,7 +115,7 @@ class Contraction:
 
     @cached_property
     def prologues(self) -> tuple[Prologue, Prologue]:
-        """Elementwise operations of the kernel on A and on B, the last one first."""
+        """Elementwise operations of the kernel on A and on B, each from last to first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
     @cached_property
@@ -367,7 +371,7 @@ def _loops(map: AffineMap) -> list[int]:
 
 
 def _signs(block: Block) -> tuple[bool, bool]:
-    """Returns for each input: True if the body extends it as a signed integer."""
+    """Returns, for each of both inputs, True if the body extends it as a signed integer."""
     factors = factors_of(block)
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)
@@ -437,12 +441,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
 
 
 def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
-    """
-    True if the loops of K follow B's memory order, False if A's.
-
-    They follow the operand that is read through windows, or else the operand that is contiguous
-    along K.
-    """
+    """True if the loops of K follow the memory order of B, False if they follow that of A."""
     in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
     if in_windows[0] != in_windows[1]:
         return in_windows[1]
@@ -472,7 +471,7 @@ def canonical_form(
     """
     Builds the canonical form of a contraction on the given tensors or memrefs.
 
-    Loops in the order batch, M, N, K; A before B; body `init + ext(a) * ext(b)`.
+    The loops have the order batch, M, N, K. A precedes B. The body is `init + ext(a) * ext(b)`.
     """
     a_sign, b_sign = (name.startswith("s") for name in contraction.types[:2])
     body = product_body(contraction.element_types, (a_sign, b_sign))

@@ -44,10 +44,11 @@ from xdsl_spirv.passes.analysis.pointwise import (
 
 def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
     """
-    Returns the operation, or a replacement whose two factors are inputs, possibly extended.
+    Returns an operation whose two factors are inputs, possibly extended: the given one, or a
+    replacement.
 
     Raises `NotAContraction`, and changes nothing, if the factors share an input or no input of a
-    factor has all its indices.
+    factor has all indices of the factor.
     """
     x, y = factors_of(op.body.block)
     if x.is_pure and y.is_pure and len(op.inputs) == 2:
@@ -121,7 +122,7 @@ class _Prepared:
 
 
 _HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}
-"""Width of the integers that each 16-bit float type represents exactly."""
+"""Largest width of the integers that each 16-bit float type represents exactly."""
 
 
 def _narrow(factor: Factor, other: Factor) -> Attribute | None:
@@ -171,9 +172,10 @@ def elementwise(
     before: Operation,
 ) -> SSAValue:
     """
-    Inserts an elementwise `linalg.generic` before an operation, of the first input's shape.
+    Inserts an elementwise `linalg.generic` with the first input's shape before an operation.
 
-    `maps` are over that input's dimensions. `body` needs an additional argument for the output.
+    `maps` are over the dimensions of the first input. `body` needs an additional argument for the
+    output.
     """
     main = tensor_type(inputs[0])
     if DYNAMIC_INDEX in main.get_shape():

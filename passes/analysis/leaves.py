@@ -1,8 +1,10 @@
 """
-Finds the tensors in memory from which a contraction's operand is computed, read by linear indices.
+Finds the tensors in memory from which a contraction's operand is computed.
 
-%w = linalg.generic ins(%q, %d) { ... }      leaves of %w: %q and %d, each by the contraction's
-contraction ins(%x, %w)                      loops
+    %w = linalg.generic ins(%q, %d) { ... }      the leaves of %w are %q and %d
+    contraction ins(%x, %w)
+
+A leaf is indexed by linear functions of the contraction's loops.
 """
 
 from __future__ import annotations
@@ -28,8 +30,7 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 @dataclass(frozen=True)
 class Leaf:
     """
-    A row-major tensor in memory, indexed by the contraction's loops: `start` + `strides[d]` * loop
-    d.
+    A row-major tensor in memory. Its element index is `start` + the sum of `strides[d]` * loop d.
 
     If an index of `guards` is not below its size, the element is the padding value `fill`.
     """

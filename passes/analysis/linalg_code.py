@@ -284,7 +284,7 @@ class Code:
         body: Body,
         maps: Sequence[AffineMap] | None = None,
     ) -> SSAValue:
-        """Builds an elementwise operation with the first input's sizes; `maps` index the inputs."""
+        """Builds an elementwise operation of the first input's sizes; `maps` are the index maps."""
         sizes = extents(inputs[0])
         whole = AffineMap.identity(len(sizes))
         reads = maps or [whole] * len(inputs)

@@ -375,7 +375,7 @@ def constant(op: arith.ConstantOp) -> Range:
 
 LESS = {"slt", "sle", "olt", "ole", "ult", "ule"}
 GREATER = {"sgt", "sge", "ogt", "oge", "ugt", "uge"}
-"""Predicates of greater-than comparisons, like `LESS` without unsigned integer comparisons."""
+"""Predicates of greater-than comparisons of floats and signed integers."""
 
 
 def _predicate(op: Operation) -> str:
@@ -407,7 +407,6 @@ def _clamp_side(
     operands: Sequence[Range],
     holds: bool,
 ) -> Range:
-    """Returns the range of a select's operand, limited by a comparison with the other operand."""
     other, its = (op.rhs, operands[2]) if holds else (op.lhs, operands[1])
     name = _predicate(compare)
     if name not in LESS | GREATER or {value, other} != {compare.lhs, compare.rhs}:

@@ -126,7 +126,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
 
 
 def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
-    """Returns the dimensions that remain when some of size 1 are dropped to give `shape`."""
+    """Returns the dimensions that remain when dimensions of size 1 are dropped to give `shape`."""
     kept: list[int] = []
     for axis, size in enumerate(sizes):
         left = len(shape) - len(kept)
@@ -149,7 +149,6 @@ def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue
 
 
 def _result_extent(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:
-    """Returns a result's size: of an input dimension with the same loop, else the output's."""
     index = next(n for n, result in enumerate(op.results) if result is value)
     known = _input_extent(op, len(op.inputs) + index, dimension)
     return extent(op.outputs[index], dimension) if known is None else known

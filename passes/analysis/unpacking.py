@@ -120,7 +120,7 @@ class Unpacking:
 
     @cached_property
     def bits(self) -> int:
-        """Bits of all planes per unit. Data that several units share is divided among them."""
+        """Bits of all planes per unit; data that several units share is divided among the units."""
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
@@ -135,10 +135,10 @@ def _known_size(size: Size) -> int:
 
 def unpacks(op: Operation) -> bool:
     """
-    True if an operation computes floats elementwise from planes of narrow integers, and indices.
+    True if an operation dequantizes: it computes floats from planes of narrow integers.
 
-    Each plane is indexed by some of the loops, the result by all of them, and the body does not
-    read the index of the last loop.
+    The operation is elementwise and may read loop indices, except the last. Each plane is indexed
+    by some of the loops, the result by all of them.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
         return False
@@ -160,7 +160,6 @@ def unpacks(op: Operation) -> bool:
 
 
 def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) -> bool:
-    """True if the body can be computed on vectors along the last loop."""
     block = op.body.block
     arguments = zip(block.args, reads, strict=False)
     along: set[SSAValue] = {x for x, read in arguments if AffineDimExpr(last) in read.results}
@@ -179,7 +178,7 @@ def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) ->
 
 
 def _is_selection(map: AffineMap) -> bool:
-    """True if a map's results are different loops, or 0."""
+    """True if each result of a map is 0 or a loop, and no loop occurs twice."""
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
     others = map.results.count(AffineConstantExpr(0))
     return len(loops) + others == len(map.results) and len(loops) == len(set(loops))

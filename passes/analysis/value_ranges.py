@@ -136,7 +136,9 @@ class ValueRanges:
         return interval
 
     def _product(self, op: arith.MuliOp) -> Range:
-        """Returns the range of a product of one tensor's dimensions: at most the largest tensor."""
+        """
+        Returns the range of a product of dimensions of one tensor, limited by the largest tensor.
+        """
         shapes, equal = self._shapes()
         factors = [_replace_extents(number(value), equal) for value in factors_of(op)]
         if not all(map(is_dynamic, factors)):
@@ -303,7 +305,7 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    Returns the tensor or outer scalar whose element a scalar of a body is.
+    Returns the tensor, or outer scalar, whose element a scalar of a body is.
 
     Two scalars with the same tensor or outer scalar are equal in every iteration.
     """

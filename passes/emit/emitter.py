@@ -102,7 +102,7 @@ class Emitter:
         return op.results[0]
 
     def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Inserts an operation at the top of the function, after the earlier ones there."""
+        """Inserts an operation at the top of the function, after the operations inserted before."""
         if self._last_at_top is not None:
             self.entry.insert_op_after(op, self._last_at_top)
         elif self.entry.first_op is not None:

@@ -64,7 +64,7 @@ class HoistingEmitter(KernelEmitter):
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
-        """Returns the outermost scope from `depth` on inside of all current fences."""
+        """Returns the outermost scope, from `depth` on, that is inside of all current fences."""
         for outer in range(self.depth, depth, -1):
             if self.scopes[outer].fence:
                 return outer

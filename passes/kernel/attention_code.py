@@ -3,10 +3,10 @@ Writes the attention kernel that multiplies cooperative matrices, one tile of ke
 
 Each subgroup loops over the keys for its own rows of queries. For each row the loop carries the
 greatest score m so far, the sum of exp(s - m) over the scores s, and the unnormalized result. When
-m grows, the sum and the result are multiplied by exp(m_before - m). Row sums stay split over the
-row's cells until the end. The maximum needs the whole row in every iteration, but may be too small
-as long as no power overflows f16. With `rescale = seldom` a vote of the subgroup therefore decides
-whether the maxima are updated.
+m grows, the sum and the result are multiplied by exp(m_before - m). Each row sum is divided among
+the cells of the row until the end. An exact maximum would need the whole row in every iteration. A
+smaller value is allowed as long as no power overflows f16, so with `rescale = seldom` a vote of
+the subgroup decides whether the maxima are updated.
 
 `attention_rows` reduces rows and converts powers to operands. `attention_lines` reads queries,
 keys and values. A tile of keys passes through the stages of the plan's pipeline. The loop carries
@@ -76,7 +76,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """
-        First row that bounds which key tiles are read, and the number of rows after the first row.
+        First row that bounds which key tiles are read, and the distance from it to the last row.
         """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
@@ -109,7 +109,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _load_sink(self) -> SSAValue | None:
         """
-        Loads the attention sink of the batch in the unit of the maxima; None if there is no sink.
+        Loads the attention sink of the batch, scaled like the maxima; None if there is no sink.
         """
         b, view = self.b, self._view("sink")
         if view is None:
@@ -170,7 +170,9 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self._tiles(first, (lower, upper), state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
-        """Returns the ends of the tiles that every row sees completely and that any row sees."""
+        """
+        Returns the ends of two ranges of key tiles: visible to every row, and visible to any row.
+        """
         b = self.b
         plan, last = self.plan, self.last_row
         causal, window = plan.causal, plan.sizes.window
@@ -199,7 +201,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         """Loops over the tiles between two bounds; may read `first` even in an empty range."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
-        """Number of tiles that exist for reads ahead."""
+        """Number of existing tiles, as bound for reads ahead."""
 
         def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return self._tile(number, state.like(carried)).flat()
@@ -426,7 +428,9 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Raises maxima for these scores: always, or if a score exceeds them by `EXCESS`."""
+        """
+        Raises the maxima to these scores: always, or if a score exceeds its maximum by `EXCESS`.
+        """
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -480,7 +484,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         )
 
     def _risen(self, maximum: SSAValue, score: SSAValue) -> SSAValue:
-        """Returns the greater of a maximum and a score, in the unit of the maxima."""
+        """Returns the greater of a maximum and a score, scaled like the maxima."""
         if self.raw:
             score = self.times(score, self.number(self.factor))
         return self.greater(maximum, score)
@@ -489,7 +493,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self, scores: Cells, kept: State, lefts: list[list[Fragment]], sums: list[list[Cell]]
     ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
         """
-        Recomputes powers and row sums with new maxima if a sum is too large for the old maxima.
+        Recomputes powers and row sums with new maxima if a sum is too large with the old maxima.
         """
         totals = [total for row in sums for total in row]
         over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
@@ -549,7 +553,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _merge(self, state: State, load: Callable[[int], list[SSAValue]]) -> State:
         """
-        Merges the states of all key parts: rescales two states to a common maximum and adds them.
+        Merges the states of all key parts: scales two states to a common maximum and adds them.
         """
         empty, held = self.splat(0.0), self._in_cells(state)
         for part in range(1, self.key_parts):

@@ -55,7 +55,7 @@ class Elements:
     # Vectors of a key or value
 
     def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
-        """Loads the lane's vectors of a key or value; undefined beyond the end."""
+        """Loads the lane's vectors of a key or value. Vectors beyond the end are undefined."""
         b, width = self.b, self.plan.vector(name)
         if name in self.units:
             vectors = (b.index_inside(exists, n) for n, exists in self._vectors(name, lane))
@@ -105,7 +105,9 @@ class Elements:
     def pieces(
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
-        """Yields first element, numbers and existence of each of the lane's vectors."""
+        """
+        Yields first element, numbers and condition of existence of each of the lane's vectors.
+        """
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):
             yield self.b.times(number, width), list(numbers[i * width : (i + 1) * width]), exists

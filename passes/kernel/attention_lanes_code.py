@@ -2,11 +2,11 @@
 Writes the attention kernel without cooperative matrices.
 
 A group of lanes loops over the keys for a few rows of queries. Each lane computes a partial dot
-product over its part of the head. Exchanges between lanes add these partial sums up so that each
-lane ends with different complete scores (`Scores`). The lane computes the powers of its scores and
-passes them to the other lanes of the group. For each row the group carries the greatest score, the
-sum of powers and the unnormalized result. If several groups share the rows, their states are
-merged at the end: by exchanges in the subgroup, then through Workgroup memory.
+product over its part of the head. Exchanges add up the partial sums, so that each lane ends with
+different complete scores (`Scores`). Each lane computes the powers of its scores and sends them to
+the other lanes of the group. For each row the group carries the greatest score, the sum of powers
+and the unnormalized result. If several groups share the rows, their states are merged at the end:
+by exchanges in the subgroup, then through Workgroup memory.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class LanesCode(Numbers[LanesPlan]):
         return b.plus(b.plus(first, b.times(number, plan.groups)), self.group)
 
     def _load(self, name: str, first: Index, masked: bool, end: Index) -> list[Values]:
-        """Loads the lane's vectors of a step's keys or values; undefined from key `end` on."""
+        """Loads the lane's vectors of a step's keys or values. Keys from `end` on are undefined."""
         loaded: list[Values] = []
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)

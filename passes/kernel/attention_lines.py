@@ -61,7 +61,7 @@ class Lines(ABC):
     """Number of fragments in a block, if a line has several blocks."""
 
     buffer: Index = 0
-    """Index of the Workgroup buffer that holds the tile to multiply."""
+    """Index of the Workgroup buffer that holds the current tile."""
 
     def __init__(
         self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
@@ -170,7 +170,7 @@ class RowLines(Lines):
 
 
 class VectorLines(Lines):
-    """Reads an unpacked operand by vector loads; invocations load only their own components."""
+    """Reads an unpacked operand by vector loads. Invocations load only their own components."""
 
     def _open(self, value: SSAValue) -> None:
         b, plan, name, lane = self.b, self.plan, self.name, self.lane
@@ -237,9 +237,7 @@ class VectorLines(Lines):
             yield words
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """
-        Loads the vectors of one row; vectors beyond the end of the head, or of the values, are 0.
-        """
+        """Loads the vectors of one row. Vectors beyond the head or outside of the operand are 0."""
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)
@@ -260,12 +258,12 @@ class VectorLines(Lines):
 
 class StagedLines(VectorLines):
     """
-    Copies tiles of keys or values into Workgroup memory and reads the vectors of their rows from
-    the copy.
+    Copies tiles of keys or values into Workgroup memory, and reads rows as vectors from the copy.
 
-    With long heads, a subgroup has registers for one strip of rows only, so each subgroup would
-    read all keys and values from global memory. Staging makes the workgroup read each tile once.
-    Values are stored with pairs of rows interleaved, because fragments need two rows in one word.
+    With long heads, a subgroup has registers for only one strip of rows, so that without staging
+    each subgroup reads all keys and values from global memory. Staging makes the workgroup read
+    each tile once. Values are stored with pairs of rows interleaved, because fragments need two
+    rows in one word.
     """
 
     def _open(self, value: SSAValue) -> None:
@@ -298,7 +296,6 @@ class StagedLines(VectorLines):
         return [b.plus(begin, column) for column in columns]
 
     def _place(self, places: list[Index], number: int, step: int, buffer: Index) -> Index:
-        """Returns the address of vector `number` * `step`, from the places of one period."""
         repeated, at = divmod(number, len(places))
         place = self.b.plus(places[at], self.b.times(buffer, self.pitch))
         return self.b.plus(place, repeated * len(places) * step)

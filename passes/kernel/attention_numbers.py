@@ -23,7 +23,7 @@ from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 Fragment: TypeAlias = SSAValue
 
 LOWEST = -3.4028234663852886e38
-"""Initial row maximum. Finite, because -inf - -inf would make the powers of masked scores NaN."""
+"""Initial row maximum. It is finite, because -inf - -inf would make powers of masked scores NaN."""
 
 EXCESS = 8.0
 """Exponent of 2 by which a score may exceed its row's maximum. f16 holds at most 2^15."""
@@ -52,7 +52,7 @@ class State:
 
     @property
     def carried(self) -> State:
-        """A copy without the words that are ahead."""
+        """A copy without the words that were read ahead."""
         return State(self.maxima, self.sums, self.results)
 
     def _parts(self) -> list[list[list[SSAValue]]]:

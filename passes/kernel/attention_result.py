@@ -83,7 +83,6 @@ class AttentionResult:
             self.held.each_place(partial(store, column), cells)
 
     def _weights(self) -> dict[int, int]:
-        """Maps each bit of a fragment column to the element offset that the bit adds."""
         if self.plan.is_dealt("v"):
             return self.plan.deal("v").weights
         return {1 << bit: 1 << bit for bit in range(self.n.bit_length() - 1)}

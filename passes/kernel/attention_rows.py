@@ -65,7 +65,7 @@ class LaneRows:
     """Position of each cell."""
 
     groups: Sequence[Sequence[int]]
-    """Cell indices by row: cells of a group share a maximum and a sum."""
+    """Cell indices of each row. The cells of a row share a maximum and a sum."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, lane: SSAValue, subgroup: Index):
         self.b, self.plan, self.lane = b, plan, lane
@@ -100,7 +100,7 @@ class LaneRows:
         return put_together(self.b, cells, fragment)
 
     def votes(self, cell: Cell) -> list[SSAValue]:
-        """Lists the invocation's own numbers of a cell."""
+        """Lists the numbers of a cell that the invocation holds."""
         return [cell]
 
     def each(self, body: Callable[..., SSAValue], *cells: Cell) -> Cell:
@@ -114,7 +114,7 @@ class LaneRows:
         return [body(place, cell) for place, cell in zip(self.places, cells, strict=True)]
 
     def over_rows(self, values: Sequence[Cell], combine: Combine) -> Iterable[Cell]:
-        """Reduces each row's value over all invocations that share the row."""
+        """Reduces the values of each row over all invocations that share the row."""
         for value in values:
             for distance in self.row_lanes:
                 value = exchanged(self.b, value, distance, 2 * distance, combine)
@@ -193,7 +193,7 @@ class MemoryRows(LaneRows):
     def _load(
         self, name: str, at: int, stride: int, type: spv.CooperativeMatrixType | None = None
     ) -> SSAValue:
-        """Loads a fragment; with stride 0, one value per row in all components of the row."""
+        """Loads a fragment. With stride 0, all components of a row get the value of the row."""
         place = (self.b.plus(self.start[name], at),)
         layout = () if stride else (COLUMN_MAJOR,)
         type = type or self.accumulator
@@ -310,10 +310,10 @@ def exchange_parts(
 ) -> Callable[[int], list[SSAValue]]:
     """
     Stores the numbers of all subgroups except the first of each group in Workgroup memory, then
-    waits.
+    waits at a barrier.
 
-    Returns a function that loads the numbers of another subgroup's invocation with the same lane
-    index. `at` is the index of the group, of the subgroup in the group, and of the lane.
+    Returns a function that loads the numbers of another subgroup, from the invocation with the
+    same lane index. `at` is the index of the group, of the subgroup in the group, and of the lane.
     """
     lanes, count, (group, own, lane) = plan.target.subgroup_size, len(numbers), at
     memory = b.allocate(f32, [plan.workgroup_bytes // 4], "of_parts")

@@ -58,8 +58,9 @@ IN_EACH_BYTE = 0x01010101
 @dataclass(frozen=True)
 class Bits:
     """
-    An unsigned bit field: `count` bits of `word` from bit `low` on, times 2^`up`. `width` is the
-    bit width of the element's type.
+    An unsigned bit field: bits `low` to `low` + `count` - 1 of `word`, multiplied by 2^`up`.
+
+    `width` is the bit width of the element's type.
     """
 
     word: SSAValue
@@ -81,7 +82,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer as binary32. If `signed`, `bits` are the whole integer in two's complement."""
+    """An integer as binary32. If `signed`, `bits` are the two's complement of the whole integer."""
 
     bits: Bits
     signed: bool = False
@@ -89,7 +90,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Affine:
-    """The number `value` * `scale` + `addend`; neighbouring elements share the last two."""
+    """The number `value` * `scale` + `addend`. Neighbouring elements share `scale` and `addend`."""
 
     value: SSAValue | Whole
     scale: SSAValue | None = None
@@ -106,7 +107,9 @@ def fields_of(word: SSAValue, width: int) -> list[Bits]:
 
 
 class ScalarCode:
-    """Emits scalar operations. With `keeps`, bit fields are converted to float late."""
+    """
+    Emits scalar operations. With `keeps`, bit fields are converted to float as late as possible.
+    """
 
     def __init__(self, b: KernelEmitter, known: Known, keeps: bool = False):
         self.b, self.known, self.keeps = b, known, keeps
@@ -150,13 +153,12 @@ class ScalarCode:
         return scalar_of(wanted)
 
     def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
-        """Reinterprets an i16 as bfloat16 if the operand's type is bfloat16."""
         if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
             return self.b.add(arith.BitcastOp(scalar, operand.type))
         return scalar
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
-        """Emits an operation with new operands: folded if possible, and once for equal ones."""
+        """Emits an operation with new operands, folded if possible; equal ones are emitted once."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
             result = self._apart(op, operands) or self._copied(op, operands)
@@ -280,7 +282,6 @@ class ScalarCode:
         return copy.results[0]
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
-        """Folds an operation on a bit field into a bit field or float; None if impossible."""
         match op, others:
             case arith.OrIOp(), [Bits() as other]:
                 return self._joined(bits, other)
@@ -312,7 +313,6 @@ class ScalarCode:
                 return None
 
     def _joined(self, x: Bits, y: Bits) -> Bits | None:
-        """Joins low and high bits of the same byte of two words, for all bytes at once."""
         lower, upper = (x, y) if x.up < y.up else (y, x)
         if lower.end > upper.up or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
             return None
@@ -379,7 +379,6 @@ class ScalarCode:
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
-    """True if the scalar is an i16 that holds the bits of a bfloat16."""
     return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)
 
 

@@ -38,7 +38,7 @@ class ColumnsCode(LoopsCode):
         self.readers, self.source, self.values = readers, readers.source, values
 
     def store_group(self, reader: ColumnReader, group: Index) -> None:
-        """Stores the elements that depend on group `group`, counted from the reader's first."""
+        """Stores the elements that depend on group `group` of the reader, counted from 0."""
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)

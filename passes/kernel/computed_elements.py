@@ -47,7 +47,7 @@ MOST_BYTES = 16
 """Largest size of one load in bytes."""
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
-"""Position by loop: the loop index at which the unit begins, plus a constant."""
+"""Position of a unit: for each loop, an index plus a constant."""
 
 
 def stored_type(element: Attribute) -> Attribute:
@@ -66,7 +66,7 @@ class LeafCode:
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
         self.selected: tuple[SSAValue, int] | None = None
-        """The tensor of part indices and the loop that runs over it, for a `SelectedViewOp`."""
+        """Tensor of part indices, and the loop that runs over it, if a `SelectedViewOp` is read."""
         if isinstance(memory.owner, SelectedViewOp):
             (first, *_), selection = leaf.placed.map.results, memory.owner
             assert isinstance(first, AffineDimExpr)
@@ -94,7 +94,6 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """True if the point lies in memory, not in the padding."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:
@@ -102,7 +101,6 @@ class LeafCode:
         return inside
 
     def _fill(self) -> int:
-        """Returns the padding value, repeated for each element of a word."""
         fill, bits = self.leaf.fill, bit_width(self.type)
         if not self.in_words:
             return fill
@@ -134,7 +132,7 @@ class LeafCode:
         return b.add(arith.IndexCastOp(number, IndexType())), 0
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
-        """Returns `first` * `stride` in vectors; one factor is a multiple of the vector width."""
+        """Returns `first` * `stride` in vectors. One of both is a multiple of the vector width."""
         b = self.b
         if is_multiple(stride, self.width):
             return b.times(first, stride // self.width)
@@ -200,7 +198,7 @@ class ComputedOperand:
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """Returns the element at a point as an affine expression with separate shared factors."""
+        """Returns the element at a point as an affine expression, with the shared factors apart."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)

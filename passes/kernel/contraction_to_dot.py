@@ -4,8 +4,8 @@ integers.
 
 The schedule's instruction is `dot MxNxK`; see `collective` for the surrounding code. Workgroup
 memory holds the operands as words of four elements along K, independent of their layout in global
-memory. A separate addition accumulates the exact 32-bit dot product, because it wraps like the
-source's multiply-adds; the accumulating dot instructions saturate.
+memory. The exact 32-bit dot product is accumulated by a separate addition, which wraps like the
+source's multiply-adds. Accumulating dot instructions would saturate.
 """
 
 from __future__ import annotations

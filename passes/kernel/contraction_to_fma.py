@@ -69,7 +69,6 @@ class InvocationCore(Core):
     # The result
 
     def _vectors(self) -> list[tuple[Index, Index]]:
-        """Lists row and column of each accumulator's first element."""
         b = self.builder
         return [
             (b.plus(self.row, row), b.plus(self.column, column))

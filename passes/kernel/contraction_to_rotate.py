@@ -82,7 +82,6 @@ class WindowKernel:
     # The result
 
     def _output(self, loops: Loops, number: int) -> Loops:
-        """Returns the loop indices of the invocation's output `number`."""
         filters = self.plan.filters
         if filters is None:
             return loops
@@ -96,7 +95,6 @@ class WindowKernel:
             code.store(row, column, total)
 
     def _numbers(self, loops: Loops) -> tuple[Index, Index, Index]:
-        """Returns the linearized loop indices of batch, M and N."""
         b, contraction = self.builder, self.plan.contraction
         numbers: list[Index] = []
         for group in contraction.groups[:3]:
@@ -115,7 +113,7 @@ class WindowKernel:
         return self.builder.plus(offset, elements.start)
 
     def _inside(self, loops: Loops, ahead: int) -> Condition:
-        """True if the element `ahead` columns further lies inside of the input."""
+        """True if the element `ahead` columns after the current one lies inside of the input."""
         b, elements, sizes = self.builder, self.input_elements, self.plan.sizes
         condition: Condition = True
         last = len(elements.shape) - 1
@@ -176,7 +174,7 @@ class WindowKernel:
         return {loop: v for loop, v in chosen.items() if loop != self.plan.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """Loads the row element `ahead` columns further, or the padding value."""
+        """Loads the row element `ahead` columns after the current one, or the padding value."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
@@ -186,7 +184,6 @@ class WindowKernel:
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
-        """Returns the padding value in the type of the sums."""
         contraction = self.plan.contraction
         fill, type = fill_of(contraction.b), element_type(contraction.b)
         if not isinstance(type, IntegerType):
@@ -197,7 +194,9 @@ class WindowKernel:
         )
 
     def _shifted(self, near: SSAValue, far: SSAValue | None, distance: int) -> SSAValue:
-        """Returns the row element `distance` columns further; padding if `far` is None."""
+        """
+        Returns the row element `distance` columns after the current one; padding if `far` is None.
+        """
         b = self.builder
         if not distance:
             return near

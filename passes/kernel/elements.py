@@ -57,7 +57,9 @@ def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue, to: Attribute = f32) -> S
 
 
 def convert_factor(b: KernelEmitter, value: SSAValue, to: Attribute, signed: bool) -> SSAValue:
-    """Converts a factor to the type of the sum; an i16 converted to float is taken as bfloat16."""
+    """
+    Converts a factor to the type of the sum. An i16 that becomes a float holds a bfloat16's bits.
+    """
     if value.type == to:
         return value
     if isinstance(to, IntegerType):
@@ -310,11 +312,11 @@ class ElementCode(EpilogueCode):
         known: Known | None = None,
     ) -> None:
         """
-        Stores the results of an accumulator: a scalar, a vector of `width`, or a scalar for each
-        part.
+        Stores the results of an accumulator: a scalar, a vector of `width`, or a tuple with a
+        scalar for each part.
 
         All elements must lie inside of the result. `known` holds epilogue values that are equal
-        for all of them.
+        for all elements.
         """
         b = self.builder
         if isinstance(accumulators, tuple):

@@ -1,13 +1,13 @@
 """
 Loads and stores the fragments of a contraction's result.
 
-A fragment is stored directly if its tile lies inside of the result and the device's alignment rule
-for cooperative stores holds. In a tile that exceeds the result, fragments that lie inside are
-stored directly too. The other fragments go through Workgroup memory, one fragment per subgroup at
-a time, and each invocation stores the elements inside of the result. Barriers are placed outside
-of branches, because subgroups take different branches. With `result = components`, invocations
-store their own components; this needs known component positions. With `result = elements`, the
-device calls a function for each element. These two modes also skip elements outside of the result.
+A fragment is stored directly if it lies inside of the result and the device's alignment rule for
+cooperative stores holds. The other fragments go through Workgroup memory, one fragment per
+subgroup at a time, and each invocation stores the elements inside of the result. Barriers are
+placed outside of branches, because subgroups take different branches. With `result = components`,
+invocations store their own components, which needs known component positions. With `result =
+elements`, the device calls a function for each element. These two modes also skip elements outside
+of the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
 UNROLLED_ROWS = 8
-"""Largest number of elements that an invocation copies without a loop."""
+"""Largest number of elements of a fragment that an invocation copies without a loop."""
 
 
 class FragmentTile(ResultTile):
@@ -66,8 +66,8 @@ class FragmentTile(ResultTile):
         single = plan.schedule.slices > 1 and plan.schedule.fragments[:2] == (1, 1)
         self.reuses_sums = shape is not None and single
         """
-        True if slices of K share a single fragment: `scratch` is then the memory of the other
-        slices' sums, which is set later.
+        True if slices of K share one fragment. `scratch` is then the memory of the slices' sums,
+        which is set later.
         """
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
@@ -108,9 +108,10 @@ class FragmentTile(ResultTile):
         mine: Condition = True,
     ) -> None:
         """
-        Applies the epilogue to all or some accumulators and stores the results.
+        Applies the epilogue to accumulators and stores the results.
 
-        Only subgroups for which `mine` holds store. The other subgroups execute the barriers only.
+        Only subgroups for which `mine` holds store results. The other subgroups execute only the
+        barriers.
         """
         b, contraction, place = self.builder, self.plan.contraction, self.place
         if self._strips is not None:
@@ -203,7 +204,7 @@ class FragmentTile(ResultTile):
     def _store_components(
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
-        """Stores fragments by components; fragments inside of the result directly if allowed."""
+        """Stores fragments by components, or directly if a fragment lies inside of the result."""
         b, components, width = self.builder, self._components, self._together
         assert components is not None
         code = self.code if width == 1 else ElementCode(b, self.plan.contraction, self, width)

@@ -29,14 +29,14 @@ PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 MANTISSA = 23
 
 MIDDLE, MIDDLE_BITS = 1.5 * 2**MANTISSA, 0x4B400000
-"""A float to which integers below 2^22 are added exactly, and its bit pattern."""
+"""A float to which integers below 2^22 can be added exactly, and its bit pattern."""
 
 WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 
 GREATEST_EXPONENT = 254
 
 LEAST_EXPONENT = 40
-"""Least exponent of the greatest magnitude. Lower ones give scales outside of binary32."""
+"""Least exponent of the greatest magnitude. Lower exponents give scales outside of binary32."""
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
@@ -88,7 +88,6 @@ class RowDigits:
         return self.b.add(arith.MaxUIOp(x, y))
 
     def _power(self, exponent: SSAValue) -> SSAValue:
-        """Builds the power of two with this exponent field."""
         bits = self.b.add(arith.ShLIOp(exponent, self.b.i32(MANTISSA)))
         return self.b.add(arith.BitcastOp(bits, f32))
 
@@ -127,8 +126,7 @@ class RowDigits:
         """
         Builds a digit word without unused slots.
 
-        The words of all digits are a byte transpose of four integers and share the first half of
-        it.
+        The words of all digits are a byte transpose of four integers, whose first half they share.
         """
         b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
@@ -190,7 +188,7 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Packs a column's elements as words of four signed bytes, with slots.
+    Packs a column's elements as words of four signed bytes, each word with its slots.
 
     Also returns the offset that was subtracted from each element: 0 or 128. Returns None if an
     element is not a byte of a word.

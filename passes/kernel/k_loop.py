@@ -60,7 +60,7 @@ Operand: TypeAlias = TileInMemory | DirectOperand
 
 
 class Core(ABC):
-    """Multiplies the operands' tiles: computes an invocation's or subgroup's part of the result."""
+    """Multiplies tiles of the operands, for an invocation's or subgroup's part of the result."""
 
     @abstractmethod
     def begin(self) -> Values:
@@ -153,7 +153,7 @@ class KLoop:
         return _State(accumulators, self._fragments() if pipeline.load else (), registers)
 
     def _loop(self, end: Size, state: _State, room: int) -> _State:
-        """Writes the loop up to `end`; at least `room` tiles are left in each iteration."""
+        """Writes the loop up to `end`. In each iteration, at least `room` tiles are left."""
         pipeline, tile = self.pipeline, self.tile
         fragments = len(state.fragments)
 
@@ -183,10 +183,10 @@ class KLoop:
         self, k: Index, number: int, state: _State, room: int, last: bool = False
     ) -> _State:
         """
-        Multiplies the tile `number` tiles after `k`, and runs stages that are ahead for later
-        tiles.
+        Multiplies the tile that is `number` tiles after `k`, and runs the stages that are ahead
+        for later tiles.
 
-        At least `room` tiles remain from `k` on; exactly `room` if `last`.
+        From `k` on, at least `room` tiles remain; exactly `room` if `last`.
         """
         b, pipeline = self.builder, self.pipeline
         here, following = self._place(k, number), None
@@ -228,11 +228,9 @@ class KLoop:
         return _State(totals, loaded, registers)
 
     def _place(self, k: Index, number: int) -> Index:
-        """Returns the K index of the tile `number` tiles after `k`."""
         return self.builder.plus(self._place(k, number - 1), self.tile) if number else k
 
     def _ahead(self, k: Index, number: int, room: int) -> Index:
-        """Returns the K index of the tile `number` tiles after `k`; 0 if the tile may not exist."""
         b, place = self.builder, self._place(k, number)
         return place if number < room else b.select(b.below(place, self.size), place, 0)
 

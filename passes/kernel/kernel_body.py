@@ -3,8 +3,8 @@ Converts the body of a dispatch to a kernel body on buffers and chooses the memo
 
 A result of the dispatch is computed in its kernel argument. A tensor that an operation updates
 keeps its memory. Every other tensor becomes a `memref.alloc` in the collective. Each operand of a
-contraction has its own argument, even if both are the same tensor, because they are read in pieces
-of different sizes.
+contraction has its own argument, even if both are the same tensor, because the kernel reads A and
+B in pieces of different sizes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp
 
 
 class Unplaced(ValueError):
-    """An operation `op` that cannot be converted to buffers; the message tells the cause."""
+    """An operation `op` that cannot be converted to buffers; the message gives the cause."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -107,7 +107,7 @@ class KernelBody:
     # Arguments
 
     def _read_by_root(self, contraction: Contraction) -> None:
-        """Adds the arguments for A and B, in this order, by these names."""
+        """Adds the kernel arguments for A and B, in this order."""
         for value, role in ((contraction.a, "a"), (contraction.b, "b")):
             while not isinstance(value, BlockArgument):
                 owner = value.owner
@@ -137,7 +137,6 @@ class KernelBody:
         return argument
 
     def _given(self, value: SSAValue) -> SSAValue:
-        """Returns any kernel argument that holds the value."""
         matching = (argument for (known, _), argument in self._arguments.items() if known is value)
         return next(matching, None) or self._of(value)
 
@@ -153,7 +152,7 @@ class KernelBody:
         raise Unplaced(owner, "its result is read before it is written")
 
     def _place(self, value: SSAValue) -> SSAValue:
-        """Returns the memory of an operation's result; chooses it in the first call."""
+        """Returns the memory of an operation's result, which the first call chooses."""
         if value not in self._memory:
             self._memory[value] = self._new_place(value)
         return self._memory[value]
@@ -173,7 +172,6 @@ class KernelBody:
         return allocation.memref
 
     def _sizes_of(self, value: SSAValue) -> list[SSAValue]:
-        """Emits the dynamic sizes of a value."""
         assert isinstance(value.type, TensorType)
         return [
             self._number(extent(value, dimension))
@@ -182,7 +180,6 @@ class KernelBody:
         ]
 
     def _number(self, size: Size) -> SSAValue:
-        """Emits a size, computed from the sizes of the kernel's arguments."""
         extents = size.extents if is_dynamic(size) else []
         for asked in extents:
             if not isinstance(asked.value, BlockArgument):
@@ -276,7 +273,7 @@ class KernelBody:
 
     def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
         """
-        Emits an operation on buffers, with its result's memory as an operand after the inputs.
+        Emits an operation on buffers. The memory of the result is an operand after the inputs.
         """
         (result,) = op.results
         numbers = self._numbers
@@ -322,7 +319,7 @@ class KernelBody:
         self.ops.append(on_buffers)
 
     def _summed_operand(self, op: LinalgStructuredOperation) -> int | None:
-        """Returns the index of A's or B's argument if the operation sums rows of A or B."""
+        """Returns the argument index of A or B if the operation sums rows of A or B."""
         if self.contraction is None or row_sum_of(op) is None:
             return None
         value = op.inputs[0]
@@ -336,7 +333,6 @@ class KernelBody:
         return None
 
     def _root(self) -> None:
-        """Emits the contraction in its canonical form."""
         contraction = self.contraction
         assert contraction is not None
         if not (is_zero(contraction.init) or isinstance(contraction.init.owner, tensor.EmptyOp)):

@@ -70,7 +70,7 @@ def _gpu_module(kernels: list[gpu.FuncOp]) -> gpu.ModuleOp:
 def schedule_of(
     program: tile.ProgramOp, target: Target, subgroups: tuple[int, ...] = (), instruction: str = ""
 ) -> Schedule:
-    """Builds a schedule from pass options. Refuses options that the target does not support."""
+    """Builds a schedule from pass options; refuses options that the target does not support."""
     asked: tuple[int, int, int] | str | None = instruction or None
     if instruction and instruction != "fma":
         sizes = instruction.split("x")

@@ -105,7 +105,7 @@ class MatrixCode(EpilogueCode):
         return self._loaded[placed, at]
 
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
-        """Emits a body on whole fragments; operations without a matrix form on each component."""
+        """Emits a body on whole fragments, or on components where no matrix form exists."""
         block = op.body.block
         places = homes(op)
         assert places is not None, "is_componentwise must hold"
@@ -147,7 +147,7 @@ class MatrixCode(EpilogueCode):
 
     @property
     def components(self) -> int:
-        """Number of an invocation's components of a fragment."""
+        """Number of components of a fragment in an invocation."""
         return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:

@@ -74,7 +74,8 @@ def multiply_matrices(
     """
     Adds the products of A's matrices (`rows`) and B's (`columns`) to `totals`, ordered row by row.
 
-    `names` are the element types of A, B and the totals; "s..." marks signed integers.
+    `names` are the element types of A, B and the totals; a name such as "s8" marks signed
+    integers.
     """
     flags = spv.CooperativeMatrixOperands(0)
     for name, flag in zip(names, SIGNED, strict=False):
@@ -88,7 +89,9 @@ def multiply_matrices(
 
 
 def _access(shared: bool) -> spv.MemoryAccess | None:
-    """Returns the memory access of Workgroup memory, which other invocations read or write."""
+    """
+    Returns the memory access for Workgroup memory that other invocations read or write, else None.
+    """
     return spv.MemoryAccess.NonPrivatePointer if shared else None
 
 
@@ -102,7 +105,7 @@ def load_matrix(
     shared: bool = False,
 ) -> SSAValue:
     """
-    Loads a matrix. `stride` is the distance of rows, or of columns with COLUMN_MAJOR, in elements.
+    Loads a matrix. `stride` is the distance between rows (columns if COLUMN_MAJOR), in elements.
     """
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)

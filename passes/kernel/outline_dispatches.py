@@ -95,7 +95,6 @@ class OutlineDispatchesPass(ModulePass):
         _launch(dispatch, body, plan.kernel_name, shape, kernels)
 
     def _enclose(self, root: Operation) -> None:
-        """Encloses a scheduled contraction outside of a dispatch in a new dispatch."""
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
@@ -161,7 +160,6 @@ class _Kernels:
 def _launch(
     dispatch: DispatchOp, body: KernelBody, name: str, shape: _Shape, kernels: _Kernels
 ) -> None:
-    """Replaces the dispatch by buffers and a launch."""
     name = kernels.name_of(name, body, shape)
     given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
     code = SizeCode(Builder(InsertPoint.before(dispatch)).insert, dict(given))
@@ -199,7 +197,6 @@ def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) 
 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
-    """Emits the dynamic sizes of a dispatch's result in the host function."""
     shape = tensor_type(value).get_shape()
     sizes = {n: extent(value, n) for n, size in enumerate(shape) if size == DYNAMIC_INDEX}
     for dimension, size in sizes.items():

@@ -1,10 +1,10 @@
 """
 Packs operands into fragments or panels, and reads packed fragments.
 
-Packing loads each fragment cooperatively, then each invocation stores its components contiguously.
-To read a fragment, each invocation loads its components by one wide load. The device chooses the
-components of each invocation. The choice depends on the matrix type only, so it is equal in both
-kernels. Panels are read like unpacked rows (see `staging`).
+To pack a fragment, a subgroup loads it cooperatively, and each invocation stores its components
+contiguously. To read a packed fragment, each invocation loads its components by one wide load. The
+device chooses the components of each invocation. The choice depends only on the matrix type, so
+the kernels that pack and read agree. Panels are read like unpacked rows (see `staging`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
 
 
 class PackedOperand(DirectOperand):
-    """Reads a subgroup's packed fragments. Fragments read ahead wait as words, ordered along K."""
+    """Reads a subgroup's packed fragments. Fragments that are read ahead stay packed as words."""
 
     def __init__(
         self,
@@ -222,7 +222,9 @@ def _stage(
 def pack_panels(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelsPlan
 ) -> None:
-    """Packs the rows of a panel through Workgroup memory; transposes rows that run across K."""
+    """
+    Packs the rows of a panel through Workgroup memory; transposes them if K is not contiguous.
+    """
     vector, (_, panels, rows, depth) = plan.vector, plan.packing.shape
     staged, panel = _stage(b, source, plan, depth, "panel")
     part, moved = staged.part, vector_type(plan.staged.element_type, vector)

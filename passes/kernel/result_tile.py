@@ -18,7 +18,7 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS
 @dataclass(frozen=True)
 class Address:
     """
-    An offset in memory, `base` + `constant`, and the guarded coordinates that belong to it.
+    An offset in memory, `base` + `constant`, and the guarded coordinates of the element.
 
     The constant is separate, so that neighbouring accesses share `base` and use the constant as an
     immediate.
@@ -86,7 +86,7 @@ def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> 
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation's position: workgroup tile, subgroup in the grid, lane and slice of K."""
+    """Indices of an invocation: workgroup tile, subgroup in the grid, lane, and slice of K."""
 
     batch: Index
     tile_row: Index

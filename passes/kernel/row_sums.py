@@ -56,9 +56,9 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        Returns partial sums, computed from the elements that the products of `units` read.
+        Returns partial sums of the elements that the products of `units` read.
 
-        `units` has the element positions of each unit and the condition that the unit exists.
+        `units` has the element positions of each unit, and the condition that the unit exists.
         Returns None if the products do not read each row exactly once.
         """
         leaves = [self._leaf(placed, few) for placed in self.placed]

@@ -67,7 +67,6 @@ class RowsKernel:
         """First column of the current group, relative to the workgroup's tile."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        """Creates the readers of the streamed operand and of the few rows."""
         plan = self.plan
         beside = {plan.operands.reduced[-1]: QUAD} if plan.digits.are_shared else plan.operands.unit
         few = self._operand(1 - plan.operands.streamed, beside)
@@ -184,7 +183,6 @@ class RowsKernel:
     def _sources(
         self, places: Sequence[Point], columns: Sequence[Point]
     ) -> Iterator[tuple[SSAValue, Index]]:
-        """Yields the loads of the units at `places`, as memory and vector index."""
         for place in places:
             for column in columns[:: self.plan.operands.side_by_side]:
                 for offset in self._offsets():
@@ -208,7 +206,6 @@ class RowsKernel:
     # Places
 
     def _column(self, number: int) -> Index:
-        """Returns the tile column of the invocation's column `number`."""
         b, plan = self.b, self.plan
         width = plan.operands.side_by_side
         own = self.count[1] // width
@@ -230,8 +227,9 @@ class RowsKernel:
 
     def _in_turns_of_parts(self, number: Index) -> Index:
         """
-        Returns the operand column of an index. With several parts, consecutive indices take one
-        column of each part in turn.
+        Returns the operand column of a column index.
+
+        With several parts, consecutive indices are columns of different parts.
         """
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
@@ -243,7 +241,6 @@ class RowsKernel:
         return b.plus(row, b.plus(b.divided(number, readers.parts), part))
 
     def _points(self) -> tuple[list[Point], list[Point]]:
-        """Returns the loop positions of the invocation's rows and of its columns."""
         plan, b = self.plan, self.b
         batch = self._loops(plan.contraction.groups[0], self.batch)
         rows = [
@@ -305,7 +302,7 @@ class RowsKernel:
         return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """Returns the invocation's units of K, and the condition that each exists."""
+        """Returns the invocation's units of K, each with the condition that it exists."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.operands.units) for unit in units]
@@ -350,7 +347,7 @@ class RowsKernel:
         }
 
     def _offsets(self) -> list[dict[int, int]]:
-        """Lists the offsets of the invocation's elements in a unit (of lane 0 if lanes differ)."""
+        """Lists the offsets of the invocation's elements in a unit (lane 0's if lanes differ)."""
         operands, taken = self.plan.operands, self.plan.lane_iterations
         steps = [
             range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
@@ -426,7 +423,7 @@ class RowsKernel:
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """Like `_in_turns`, but reduces by halves, so that each lane gets one total."""
+        """Calls take(row, column, total) for each sum, after a reduction by halves."""
         b, size = self.b, self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
         share = size // len(totals)
@@ -446,7 +443,8 @@ class RowsKernel:
         take: Callable[[Index, Index, SSAValue], None],
     ) -> None:
         """
-        Calls take(row, column, total) for each sum, at its position in the workgroup's tile.
+        Calls take(row, column, total) for each sum, with the row and column in the workgroup's
+        tile.
 
         If all lanes have all totals, lane n takes total n.
         """

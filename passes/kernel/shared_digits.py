@@ -2,8 +2,8 @@
 Shares the digits of few rows between the subgroups of a workgroup, in Workgroup memory.
 
 Several subgroups multiply equal row elements by different columns. Each invocation computes the
-digits of a few quads and, after a barrier, reads the digits of its units. A quad is four elements;
-a word holds one digit of each.
+digits of a few quads and, after a barrier, reads the digits of its units. A quad is four elements.
+Each word holds one digit of every element of a quad.
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """
@@ -51,7 +51,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Lists unit and quad that the invocation computes, with the condition that they exist."""
+        """Lists the invocation's units and quads, each with the condition that it exists."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)
@@ -67,15 +67,12 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """
-        Element positions of each of the invocation's quads, with the condition that it exists.
-        """
+        """Element positions of each of the invocation's quads, and the condition that it exists."""
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]
 
     def _place(self, unit: Index, quad: Index) -> Point:
-        """Returns the start of a unit's quad, as index of each loop of K."""
         b, plan = self.b, self.plan
         counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
@@ -119,7 +116,7 @@ class SharedDigits:
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
     def index_of(self, before: int, quad: Index, unit: Index) -> Index:
-        """Returns the memory index of a unit's quad; `before` rows of quads precede."""
+        """Returns the memory index of a unit's quad, after `before` rows of quads."""
         b = self.b
         return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
 

@@ -44,10 +44,10 @@ class WordsLeaf(LeafCode):
 
 class LanesLeaf(LeafCode):
     """
-    Reads a tensor of the rows, of which each lane needs a different element.
+    Reads a tensor of the operand with few rows; each lane needs a different element.
 
-    All lanes load the elements of all lanes, and each selects one. With constant positions this is
-    a single vector load.
+    All lanes load the elements of all lanes, and each lane selects its own. With constant
+    positions, a single vector load is enough.
     """
 
     def __init__(self, kernel: SharedUnitsKernel, *given: Any):
@@ -90,7 +90,7 @@ class SharedUnitsKernel(RowsKernel):
         return results
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
-        """Returns a list for each element of a unit: this element's value in every lane."""
+        """Returns, for each element of a unit, a list of the element's values in all lanes."""
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         return [
             [
@@ -101,7 +101,7 @@ class SharedUnitsKernel(RowsKernel):
         ]
 
     def _own(self, point: Point) -> SSAValue:
-        """Returns the lane's row element. `point` is the position for lane 0."""
+        """Returns the lane's element of a row; `point` is the position for lane 0."""
         b, divisor = self.b, 1
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         self.lane_points = [
@@ -116,7 +116,6 @@ class SharedUnitsKernel(RowsKernel):
         return self.few.element(point, {})
 
     def _offset_of(self, lane: int) -> Offset:
-        """Returns the offset of a lane's elements from lane 0's."""
         offset: Offset = {}
         for digit in self.plan.lane_digits:
             lane, number = divmod(lane, digit.count)
@@ -150,9 +149,10 @@ class LaneSums:
 
     def add(self, elements: Sequence[Sequence[Affine]], total: SSAValue) -> SSAValue:
         """
-        Adds the products of a column to `total`. `elements` has all lanes' values for each x.
+        Adds the products of a column to `total`. `elements` has, for each row element, the values
+        of all lanes.
 
-        A factor and an addend that several elements share are applied once, to their sum.
+        A factor and an addend that several elements share are applied once, to the sum.
         """
         kernel = self.kernel
         sums: dict[tuple[SSAValue | None, SSAValue | None], list[Term]] = {}
@@ -175,7 +175,6 @@ class LaneSums:
         return self.kernel.by_lane([number if value is None else value for value in values])
 
     def _products(self, terms: Sequence[Term]) -> SSAValue:
-        """Sums products; factors that all columns share are computed once."""
         b, kernel = self.kernel.b, self.kernel
         pairs: list[tuple[SSAValue, SSAValue]] = []
         beyond: dict[tuple[int, ...], list[SSAValue]] = {}
@@ -230,11 +229,11 @@ class LaneSums:
 
 
 Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
-"""A row element, and the weight that each lane multiplies with it."""
+"""A row element, and its weight in each lane."""
 
 
 def _sign_bit_to_turn(number: Whole) -> int:
-    """Returns the field's top bit if this bit must be flipped for a signed conversion, else 0."""
+    """Returns the top bit of a field that a signed conversion must flip; 0 if there is none."""
     bits = number.bits
     has_sign = bits.low + bits.count == WORD
     return 0 if number.signed == has_sign else 1 << (bits.low + bits.count - 1)

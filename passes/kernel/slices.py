@@ -1,13 +1,13 @@
 """
 Adds up the partial sums of slices of K, which different subgroups multiply, in Workgroup memory.
 
-    each slice:    partial[slot, f] = sum of fragment f             for each f that it does not own
-                   barrier
-    each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it owns
+    each slice:    partial[slot, f] = sum of fragment f             for each f of other slices
+    barrier
+    each slice:    sum of f + partial[0, f] + partial[1, f] + ...   for each f that it completes
 
-Fragments are distributed evenly over the slices that complete them. With fewer fragments than
-slices, some slices complete none. The sums overwrite an operand's tile if more sums fit into the
-tile than beside the tiles.
+Fragments are distributed evenly over the slices. With fewer fragments than slices, some slices
+complete none. The sums overwrite an operand's tile if more sums fit into the tile than into the
+free Workgroup memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[SSAValue], Sequence[int], Condition], None]
 """
-Uses the complete sums of numbered fragments. If the condition is false, the sums are undefined.
+Function that uses the complete sums of fragments; they are undefined if the condition is false.
 """
 
 
@@ -44,7 +44,7 @@ class SliceSums:
         type: spv.CooperativeMatrixType,
         in_rows: bool,
     ):
-        """With `in_rows`, the memory is one matrix with the fragments below each other."""
+        """With `in_rows`, the memory is one matrix of all fragments, one below the other."""
         self.builder, self.place, self.type = builder, place, type
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
@@ -69,7 +69,7 @@ class SliceSums:
         self._lies_in_rows_of(self.shape[-1])
 
     def enter(self, operands: Sequence[Operand]) -> None:
-        """Lets the sums overwrite an operand's tile, which is not read any more."""
+        """Lets the sums overwrite the tile of an operand that is no longer read."""
         if self.in_tile is None:
             return
         operand = operands[self.in_tile]

@@ -41,10 +41,10 @@ class Move:
     """
     One vector of the tile that an invocation copies.
 
-    The vector's position in the tile is (`row` + `step`, `column`), with columns in vectors. Moves
-    of an invocation that differ in `step` only share the other fields. `address` is the position
-    along batch and M or N, redirected to the first element if it lies outside. If `outer_inside`
-    is false, the move stores zeros.
+    The vector's position in the tile is (`row` + `step`, `column`); columns count vectors. Moves
+    of an invocation share all fields except `step`. `address` is the position along batch and M or
+    N, or the operand's first element if that position lies outside. If `outer_inside` is false,
+    the move stores zeros.
     """
 
     row: Index
@@ -129,7 +129,6 @@ class TileInMemory(ABC):
         return ()
 
     def _k_origin(self, k: Index) -> Index:
-        """Returns the offset of element k, in the unit that `_load` expects."""
         return k
 
     @abstractmethod
@@ -147,7 +146,9 @@ class TileInMemory(ABC):
         self.memory = self.buffers[buffer]
 
     def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
-        """Returns the address of (row + rows, column + columns); columns are in vectors."""
+        """
+        Returns the address of (row + rows, column + columns) in the tile; columns count vectors.
+        """
         b, stride = self.builder, self.tile.stride
         return b.plus(b.plus(b.times(row, stride), column), rows * stride + columns)
 
@@ -226,7 +227,7 @@ class StagedOperand(TileInMemory):
         buffers: int = 1,
         zeros_outside: bool = False,
     ):
-        """With `zeros_outside`, elements beyond M or N are zero too."""
+        """With `zeros_outside`, elements beyond M or N are zero."""
         super().__init__(builder, tile, part, source.name_hint or "operand")
         self.zeros_outside = zeros_outside
         self.layout = tile.moved_layout
@@ -313,11 +314,11 @@ class StagedOperand(TileInMemory):
         depth: int,
     ) -> SSAValue:
         """
-        Reads the element or vector at `begin` + `at` along K: 0 outside of the operand, the fill
-        value in its padding.
+        Reads the element or vector at `begin` + `at` along K.
 
-        `limit` is the operand's size along K, `depth` the tile's. `guarded` is True if the access
-        may exceed `limit`.
+        The result is 0 outside of the operand, and the fill value in the padding. `limit` is the
+        operand's size along K, `depth` the tile's size. `guarded` is True if the access may exceed
+        `limit`.
         """
         b, layout = self.builder, self.layout
         first, step = at
@@ -358,7 +359,6 @@ class StagedOperand(TileInMemory):
         return value if inside is True else b.select(inside, value, b.zero(value.type))
 
     def _fill(self, type: Attribute) -> SSAValue:
-        """Returns the padding value, repeated for each element in the type."""
         bits = bit_width(self.tile.element_type)
         element = type.element_type if isinstance(type, VectorType) else type
         width = bit_width(element)

@@ -1,10 +1,10 @@
 """
 Reduces values over the invocations of a subgroup, also on devices without group arithmetic.
 
-Rotations by size/2, size/4, ... 1 give every invocation a bitwise equal result: before each step,
-values repeat with a period of twice the distance, so invocations that add the same pair differ
-only in operand order. The distance of a rotation is uniform; a device may therefore execute
-rotations faster than shuffles (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
+Rotations by size/2, size/4, ... 1 give every invocation a bitwise equal result. Before each step,
+values repeat with a period of twice the distance, so invocations that add equal pairs differ only
+in the order of operands. The distance of a rotation is uniform, so a device may execute rotations
+faster than shuffles (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
     arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
     arith.MinUIOp: spv.GroupNonUniformUMinOp,
 }
-"""Group operation of each reduction. None propagates NaN as `maximumf` and `minimumf` must."""
+"""Group operation of each reduction, except `maximumf` and `minimumf`, which propagate NaN."""
 
 
 def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
@@ -100,12 +100,12 @@ def reduce_by_halves(
     b: KernelEmitter, values: Sequence[SSAValue | None], lane: Index, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Reduces `count` values over `size` invocations. Each invocation gets the total with index `lane
-    * count // size`.
+    Reduces `count` values over `size` invocations; each invocation gets total `lane * count //
+    size`.
 
-    In each step two invocations swap halves of their values: four values take 6 exchanges, not 20.
-    `count` and `size` are powers of two, with `count` <= `size`. Values from some index on may be
-    None, but not all.
+    In each step, two invocations exchange halves of their values: four values take 6 exchanges,
+    not 20. `count` and `size` are powers of two, with `count` <= `size`. A suffix of the values
+    may be None.
     """
     distance = size // 2
     while len(values) > 1:

@@ -53,7 +53,7 @@ class Schedule:
 @dataclass(frozen=True)
 class Spot:
     """
-    A register of a layout. A value computed for a spot is the element that this register holds.
+    A register of a layout, at which a value can be computed: the element that this register holds.
     """
 
     layout: Layout
@@ -116,7 +116,7 @@ class TileEmitter(HoistingEmitter):
         return total
 
     def once_index(self, key: object, make: Callable[[], Index]) -> Index:
-        """Emits an index that depends only on the invocation; once for each key."""
+        """Emits an index that depends only on the invocation, once for each key."""
         known = self.scopes[0].known
         if key not in known:
             with self.at(0):
@@ -163,7 +163,7 @@ class TileEmitter(HoistingEmitter):
     # Memory that the workgroup shares
 
     def room(self, element: Attribute, shape: tuple[int, ...]) -> SSAValue:
-        """Allocates Workgroup memory, reusing freed memory. Refuses more than the target has."""
+        """Allocates Workgroup memory or reuses freed memory; refuses more than the target has."""
         if free := self._free.get((element, shape)):
             return free.pop()
         self.bytes += prod(shape) * max(8, bit_width(element)) // 8

@@ -23,8 +23,8 @@ class Homes:
     """
     Chooses a home for each tile, before code is written.
 
-    A product has the home of its plan. A reduction's home is its operand's without the reduced
-    axis. An elementwise map has the home of its first operand that has one. Other tiles have no
+    The plan of a product gives its home. A reduction has the home of its operand without the
+    reduced axis. An elementwise map has the first home among its operands. Other tiles have no
     home.
     """
 

@@ -37,7 +37,7 @@ class Layout:
 
     lanes: tuple[Place, ...]
     groups: tuple[tuple[int, Place], ...]
-    """Number of subgroups and offset of one step along each grid direction, fastest first."""
+    """For each grid direction, fastest first: number of subgroups, and the offset of one step."""
     registers: tuple[Place, ...]
 
     def __hash__(self) -> int:
@@ -53,7 +53,7 @@ class Layout:
         return {place: number for number, place in enumerate(self.registers)}
 
     def drop_axis(self, axis: int) -> Layout:
-        """Returns the layout without one axis, with one register for equal remaining offsets."""
+        """Returns the layout without one axis; registers whose offsets become equal are merged."""
         return self._map(lambda place: (*place[:axis], *place[axis + 1 :]))
 
     def select_axes(self, axes: Sequence[int | None]) -> Layout:

@@ -178,7 +178,6 @@ def multiply(
 def _multiply_elements(
     op: tile.MultiplyAddOp, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """Emits a * b + c by multiply-adds: each invocation computes its own elements."""
     emitter = c.b
     layout = emitter.schedule.spread(c.type.shape)
     left, right = (Stored(value).fill() for value in (a, b))

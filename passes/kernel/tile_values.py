@@ -94,7 +94,7 @@ class Elements(TileValue):
 
 
 class Stored:
-    """A tile in Workgroup memory, row by row, with `pad` elements after each row."""
+    """A tile in Workgroup memory, row by row. `pad` unused elements follow each row."""
 
     def __init__(self, value: TileValue, pad: int = 0):
         self.b, self.value = value.b, value
@@ -226,7 +226,7 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
 
 
 class Lazy(TileValue):
-    """A tile whose elements are computed when they are read, once for each scope and spot."""
+    """A tile whose elements are computed when read, once for each scope and spot."""
 
     def __init__(
         self,
@@ -264,7 +264,9 @@ class Box(Lazy):
         self.outside, self.guarded = outside, guarded
 
     def load(self, spot: Spot) -> SSAValue:
-        """Loads the element at a spot; `outside` if it lies outside of the view."""
+        """
+        Loads the element at a spot, or returns `outside` if the element lies outside of the view.
+        """
         b = self.b
         number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
         return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)
@@ -340,7 +342,7 @@ def guarded_load(
 def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
-    """Returns the tile whose indices are the selected `axes` of the source; None: index 0."""
+    """Returns a tile that reads the source at `axes` of each index; None: index 0."""
     b = source.b
 
     return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)

@@ -38,7 +38,7 @@ SIGNS = 0x80808080
 IN_EACH_HALF = 0x00010001
 
 BIAS, BIASED = 1024, 0x64006400
-"""The binary16 number whose mantissa counts in ones, and a word with two of its bit pattern."""
+"""The binary16 number 1024, whose last mantissa bit counts ones, and a word of two such numbers."""
 
 
 class UnitCode:
@@ -151,7 +151,7 @@ class UnitCode:
         return self._affine(wide, given, scale is not None)
 
     def _affine(self, x: SSAValue, factors: Sequence[SSAValue], is_scaled: bool) -> SSAValue:
-        """Multiplies a vector by the first of `factors` if `is_scaled`; adds the remaining one."""
+        """Multiplies a vector by the first factor if `is_scaled`, then adds the last one."""
         b, type = self.builder, x.type
         others = [self.code.once(vector.BroadcastOp, factor, type) for factor in factors]
         match others:
@@ -199,7 +199,6 @@ class UnitCode:
 
 
 def _half_of(number: SSAValue) -> SSAValue | None:
-    """Returns the binary16 operand of a widening to binary32; None if `number` is not widened."""
     op = number.owner
     return op.input if isinstance(op, arith.ExtFOp) and op.input.type == f16 else None
 

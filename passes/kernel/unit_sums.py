@@ -46,7 +46,8 @@ class UnitSums:
     Adds a unit's products to the sums of an invocation.
 
     Elements of a column may share a factor and an addend (scale and minimum of packed weights).
-    These are applied once, to the sum over the elements, if that takes fewer operations:
+    The shared numbers are applied once, to the sum over the elements, if that takes fewer
+    operations:
 
         sum of (q * d + m) * x = d * sum of q * x + m * sum of x
     """
@@ -58,12 +59,14 @@ class UnitSums:
         self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
         rows, columns = kernel.count
         self.sums_rows = rows < columns
-        """True if summing row elements saves operations: if there are fewer rows than columns."""
+        """
+        True if there are fewer rows than columns, so that summing row elements saves operations.
+        """
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Adds the products of a unit's elements, which are at these positions."""
+        """Adds the products of a unit's elements at `places`."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]

@@ -32,7 +32,7 @@ MOST_BITS = 128
 
 class PlaneSource:
     """
-    Reads a plane: an invocation loads its share of a unit by `loads` loads of `type`.
+    Reads a plane. An invocation loads its share of a unit by `loads` loads of `type`.
 
     Bytes are loaded as words if possible, other numbers one by one. With `split` above 1, a share
     is a part of a unit along the innermost loop: `runs` contiguous runs, one for each iteration of
@@ -167,7 +167,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the planes of a unit; of unit 0 if the unit does not exist."""
+        """Loads the planes of a unit, or of unit 0 if the unit does not exist."""
         b = self.builder
         unit, inside = self._unit(move, begin)
         if inside is not True:

@@ -27,7 +27,9 @@ from xdsl_spirv.passes.schedule.tiles import UnpackedTile
 
 
 class UnpackedFragments(DirectOperand):
-    """Computes a subgroup's fragments from packed planes. Planes read ahead wait packed."""
+    """
+    Computes a subgroup's fragments from packed planes. Planes that are read ahead stay packed.
+    """
 
     def __init__(self, builder: KernelEmitter, tile: UnpackedTile, part: Part):
         assert tile.fragment is not None
@@ -51,7 +53,6 @@ class UnpackedFragments(DirectOperand):
         self._units: dict[tuple[int, int, int], tuple[UnitCode, Condition]] = {}
 
     def _of_lane(self, axis: int) -> Index:
-        """Returns the lane's offset along an axis; along K in units."""
         b, bits = self.builder, self.map.lane.bits_along(axis)
         if axis == self.axis:
             bits = [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
@@ -99,7 +100,7 @@ class UnpackedFragments(DirectOperand):
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """Returns the invocation's unit index in a K tile's group; condition: the unit exists."""
+        """Returns the invocation's unit index in a group of a K tile, and if the unit exists."""
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.own)
         unit = b.plus(first, group * (self.order.group // unpacking.size))

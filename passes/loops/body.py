@@ -184,7 +184,7 @@ class LoopsBody(KernelBody):
             start += sizes[axis]
 
     def _surrounded(self, op: tensor.PadOp) -> None:
-        """Emits a padding as a fill of the result and a copy of the operand into it."""
+        """Emits a padding: fills the result and copies the operand into it."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
             raise Unplaced(op, "its padding value depends on the index: use a constant value")
@@ -209,13 +209,11 @@ def _space(memory: SSAValue):
 
 
 def _is_scalar(op: Operation) -> bool:
-    """True if no operand or result is a tensor."""
     values = (*op.operands, *op.results)
     return bool(op.results) and not any(hasattr(value.type, "get_shape") for value in values)
 
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
-    """Returns offsets, sizes and strides of a slice."""
     if op.strides:
         raise Unplaced(op, "its strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]

@@ -3,10 +3,9 @@ Emits the computation of an array's element from elements of the arrays that it 
 
 An element is computed once for equal indices, and hoisted as far as its indices allow. A value
 that is constant along a row (a maximum, a sum) is therefore computed once for each row. A
-reduction is a loop of one invocation. If all invocations of a group need its result, the group
-reduces together.
+reduction is a loop of one invocation, or of a group of invocations if all of them need the result.
 
-In a padding, an existing element of the operand is read and its value is discarded. An index that
+In a padding, an existing element of the operand is read, and its value is discarded. An index that
 depends on data is clamped to the array, so that no kernel reads outside of its buffers.
 """
 
@@ -59,7 +58,7 @@ UNROLLED = 4
 """Largest number of steps of a reduction that is unrolled."""
 
 MAX_LITERAL = 64
-"""Largest number of elements of a constant inside of a kernel. Larger ones need a buffer."""
+"""Largest number of elements of a constant inside of a kernel. Larger constants need a buffer."""
 
 MAX_CHAIN = 60
 """Largest depth of dependent arrays in one kernel, since code is emitted recursively."""
@@ -129,7 +128,6 @@ class LoopsCode:
                 raise TypeError(array)
 
     def _point(self, array: Computed, indices: Point) -> Point:
-        """Returns the loop indices of an element; 0 for reduction loops."""
         point: list[Index] = [0] * len(array.loops.sizes)
         for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
             if loop is not None:
@@ -351,7 +349,6 @@ class LoopsCode:
         return nest(0, point, initial)
 
     def _at(self, exprs: Sequence[AffineExpr], point: Point, shape: Shape) -> Point:
-        """Emits index expressions at a point."""
         indices = tuple(self.affine(expr, point) for expr in exprs)
         for index, size in zip(indices, shape, strict=True):
             self.b.assume(index, size)
@@ -399,9 +396,9 @@ class LoopsCode:
         values: Sequence[SSAValue] | None = None,
     ) -> list[SSAValue]:
         """
-        Emits the values that a body yields at a point, or `values`.
+        Emits the values that a body yields at a point, or other `values` of the body.
 
-        `carried` are the values of the outputs; None: their initial elements.
+        `carried` are the values of the outputs; None: the initial elements of the outputs.
         """
         wanted = tuple(yields_of(loops.body) if values is None else values)
         env: dict[SSAValue, Index] = {}
@@ -416,7 +413,6 @@ class LoopsCode:
         ]
 
     def _needed(self, loops: Loops, wanted: tuple[SSAValue, ...]) -> list[Operation]:
-        """Lists the operations of a body that compute the wanted values, in order."""
         key = (loops, wanted)
         if key not in self.needed:
             values = set(wanted)

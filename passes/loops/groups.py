@@ -4,7 +4,7 @@ Divides a row among invocations, and combines their partial results.
 A reduction is divided if its body is `accumulated <op> new` and `<op>` is associative and
 commutative. Each of n invocations reduces every n-th element. The partial results are then
 combined: within a subgroup by group arithmetic, rotations or shuffles, between subgroups through
-Workgroup memory. Other reductions are computed by each invocation alone, in loop order.
+Workgroup memory. For other reductions, every invocation computes the whole result in loop order.
 """
 
 from __future__ import annotations
@@ -254,11 +254,11 @@ class Lanes:
         writes: Condition = True,
     ) -> SSAValue:
         """
-        Combines `count` partial results, of which this is number `number`, through Workgroup
-        memory.
+        Combines `count` partial results through Workgroup memory; `value` is partial result
+        `number`.
 
-        If several invocations hold one partial result, `writes` must select one of them to avoid a
-        race.
+        If several invocations hold the same partial result, `writes` must select one of them to
+        avoid a race.
         """
         b = self.b
         memory = b.allocate(reducer.combination.type, [count], "partial")

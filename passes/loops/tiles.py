@@ -51,7 +51,7 @@ class Tiles:
         return prod(self.grid)
 
     def write(self, tile: Index) -> None:
-        """Writes the code by which a workgroup computes and stores a tile."""
+        """Writes the code with which a workgroup computes and stores a tile."""
         b = self.b
         indices = b.delinearized(tile, self.grid)
         thread: Index = 0 if self.workgroup == 1 else b.thread_id(self.workgroup)

@@ -5,9 +5,9 @@ Replaces loads and stores of neighbouring elements by vector loads and stores.
     %1 = memref.load %m[%i + 1]     ->     %0 = vector.extract %v[0]
     ...                                    ...
 
-A buffer is viewed either as elements or as vectors. It is changed only if all accesses form
-complete vectors, each aligned to the vector's length. A vector has at most 4 components: 8 halves
-are loaded as 4 words.
+A buffer is viewed either as elements or as vectors. A buffer is viewed as vectors only if all
+accesses form complete, aligned vectors. A vector has at most 4 components: 8 halves are loaded as
+4 words.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def _is_movable(element: Attribute, width: int) -> bool:
 
 
 def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]:
-    """Groups all accesses of a buffer as vectors of neighbours; [] if one does not fit."""
+    """
+    Groups all accesses of a buffer into vectors of neighbours; [] if an access fits no vector.
+    """
     type = argument.type
     if not isinstance(type, MemRefType) or not _is_movable(type.element_type, width):
         return []
