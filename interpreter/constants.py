@@ -78,7 +78,7 @@ def attribute_array(attribute: Attribute) -> Array:
     if isinstance(attribute, IntegerAttr | FloatAttr):
         dtype = scalar_dtype(attribute.type)
         if dtype is None:
-            raise InterpreterError(f"constants of type {attribute.type} are not executed")
+            raise InterpreterError(f"constants of type {attribute.type} are not supported")
         return scalar(attribute.value.data, dtype)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return _dense(attribute)
@@ -86,13 +86,13 @@ def attribute_array(attribute: Attribute) -> Array:
         return _resource(attribute)
     if isinstance(attribute, HeldTensorAttr):
         return attribute.array
-    raise InterpreterError(f"constants like {attribute} are not executed")
+    raise InterpreterError(f"constants like {attribute} are not supported")
 
 
 def _dense(attribute: DenseIntOrFPElementsAttr) -> Array:
     dtype = scalar_dtype(attribute.get_element_type())
     if dtype is None:
-        raise InterpreterError(f"constants of type {attribute.type} are not executed")
+        raise InterpreterError(f"constants of type {attribute.type} are not supported")
     shape = attribute.get_shape()
     array = _bits(attribute.data.data, dtype)
     if array.size == 1 and shape:

@@ -215,7 +215,7 @@ class Context:
             ):
                 return Opaque(str(type))
             case _:
-                raise InterpreterError(f"values of type {type} are not executed")
+                raise InterpreterError(f"values of type {type} are not supported")
 
     def _repeat_form(self, element: Attribute, shape: tuple[int, ...]) -> Form:
         form = self.form(element)
@@ -232,7 +232,7 @@ class Context:
         scope = self.scope(type.scope)
         if element is None or scope not in (spv.Scope.Subgroup, spv.Scope.Workgroup):
             raise InterpreterError(
-                f"a cooperative matrix of scope {scope.name} is not executed",
+                f"a cooperative matrix of scope {scope.name} is not supported",
                 remedy="use the scope Subgroup or Workgroup",
             )
         rows, columns = self.size(type.rows), self.size(type.columns)

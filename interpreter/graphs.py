@@ -34,7 +34,7 @@ def numpy_type(element: Attribute) -> np.dtype[Any]:
     names = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
     names |= {"f16": "float16", "f32": "float32"}
     if name not in names:
-        raise InterpreterError(f"graphs with elements of {name} are not executed")
+        raise InterpreterError(f"graphs with elements of {name} are not supported")
     return np.dtype(names[name])
 
 
@@ -88,7 +88,7 @@ def _value(
         return _constant(op)
     execute = OPERATORS.get(type(op))
     if execute is None:
-        raise InterpreterError(f"{op.name} is not executed", op)
+        raise InterpreterError(f"{op.name} is not supported", op)
     try:
         with np.errstate(all="ignore"):
             result = execute(op, *(values[operand] for operand in op.operands))
@@ -101,7 +101,7 @@ def _value(
 def _constant(op: Operation) -> Array:
     type_ = op.results[0].type
     if not isinstance(type_, spv.TensorArmType):
-        raise InterpreterError(f"{op.name} of {type_} is not executed in a graph", op)
+        raise InterpreterError(f"{op.name} of {type_} is not supported in a graph", op)
     value, wanted = op.properties.get("value"), numpy_type(type_.element_type)
     if op.name == "spirv.ConstantNull":
         return np.zeros(type_.extents, wanted)
@@ -109,7 +109,7 @@ def _constant(op: Operation) -> Array:
         return np.full(type_.extents, value.value.data, wanted)
     if isinstance(value, DenseIntOrFPElementsAttr):
         return np.frombuffer(value.data.data, wanted).reshape(type_.extents)
-    raise InterpreterError(f"{op.name} is not executed in a graph", op)
+    raise InterpreterError(f"{op.name} is not supported in a graph", op)
 
 
 # Element by element.

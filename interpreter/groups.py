@@ -60,7 +60,7 @@ def group_of(scope: Scope) -> Group:
     """Returns the group of an execution scope: Subgroup or Workgroup."""
     if scope not in (Scope.Subgroup, Scope.Workgroup):
         raise InterpreterError(
-            f"group instructions of scope {scope.name} are not executed",
+            f"group instructions of scope {scope.name} are not supported",
             remedy="use the scope Subgroup or Workgroup",
         )
     return Group(scope == Scope.Workgroup)

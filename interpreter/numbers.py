@@ -79,7 +79,7 @@ def integer_dtype(width: int) -> DType:
         return BOOL
     if width not in (8, 16, 32, 64):
         raise InterpreterError(
-            f"integers of {width} bits are not executed",
+            f"integers of {width} bits are not supported",
             remedy="use 1, 8, 16, 32 or 64 bits; the pass decompose-linalg widens up to 63",
         )
     return _SIGNED[width // 8]

@@ -34,7 +34,7 @@ def pointer_type(value: SSAValue) -> spv.PointerType:
     """Returns the type of a pointer value. Raises `InterpreterError` if it is untyped."""
     if isinstance(value.type, spv.UntypedPointerType):
         raise InterpreterError(
-            "this access through an untyped pointer is not executed",
+            "this access through an untyped pointer is not supported",
             remedy="give the pointer a type",
         )
     assert isinstance(value.type, spv.PointerType)

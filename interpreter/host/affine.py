@@ -90,7 +90,7 @@ def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
                     return -(-a // b)
         case _:
             pass
-    raise InterpreterError(f"the index expression {expr} is not executed")
+    raise InterpreterError(f"the index expression {expr} is not supported")
 
 
 @value(affine.ApplyOp)

@@ -27,7 +27,9 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
         raise InterpreterError(f"{type} is not a ranked tensor or memref")
     dtype = scalar_dtype(type.element_type)
     if dtype is None:
-        raise InterpreterError(f"elements of type {type.element_type} are not executed on the host")
+        raise InterpreterError(
+            f"elements of type {type.element_type} are not supported on the host"
+        )
     return _numbers(type.get_shape(), iter(sizes)), dtype
 
 
@@ -192,7 +194,7 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
     block = op.region.block
     if any(argument.uses for argument in block.args):
         raise InterpreterError(
-            "tensor.pad with a value that depends on the position is not executed", op
+            "tensor.pad with a value that depends on the position is not supported", op
         )
     (value,) = machine.run_nested(block, [np.int64(0)] * len(block.args))
     widths = list(zip(low, high, strict=True))

@@ -70,7 +70,7 @@ def extract(op: vector.ExtractOp, context: Context) -> Function:
     """Returns the component or sub-vector at static positions."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
-        raise InterpreterError("vector.extract at a dynamic position is not executed", op)
+        raise InterpreterError("vector.extract at a dynamic position is not supported", op)
     index = (slice(None),) * 3 + tuple(positions)
     return lambda a: a[index]
 
@@ -80,7 +80,7 @@ def insert(op: vector.InsertOp, context: Context) -> Function:
     """Returns the vector with the component or sub-vector at static positions replaced."""
     positions = op.static_position.get_values()
     if op.dynamic_position:
-        raise InterpreterError("vector.insert at a dynamic position is not executed", op)
+        raise InterpreterError("vector.insert at a dynamic position is not supported", op)
     index = (slice(None),) * 3 + tuple(positions)
 
     def call(source: Array, dest: Array) -> Array:
@@ -108,7 +108,7 @@ def shuffle(op: vector.ShuffleOp, context: Context) -> Function:
     """Selects components of two 1-D vectors by index."""
     numbers = np.array(op.mask.get_values())
     if len(context.plain(op.v1.type).shape) != 1:
-        raise InterpreterError("vector.shuffle of several dimensions is not executed", op)
+        raise InterpreterError("vector.shuffle of several dimensions is not supported", op)
 
     def call(a: Array, b: Array) -> Array:
         lead = np.broadcast_shapes(a.shape[:3], b.shape[:3])

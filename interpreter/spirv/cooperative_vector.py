@@ -199,8 +199,7 @@ class Product:
         self.rows, columns = _constant(op.m, context), _constant(op.k, context)
         if _constant(op.transpose, context):
             raise InterpreterError(
-                f"{op.name} with a transposed matrix needs a device-specific layout, "
-                "which only OptimalNV layouts are",
+                f"{op.name} with a transposed matrix needs an OptimalNV layout",
                 op,
                 "load the matrix without Transpose, and exchange RowMajorNV and ColumnMajorNV",
             )

@@ -333,4 +333,4 @@ def combine(
             reduced = ufunc.reduce(clusters, axis=3, keepdims=True)
             return np.broadcast_to(reduced, clusters.shape).reshape(row.shape)
         case _:
-            raise InterpreterError(f"the group operation {operation.name} is not executed")
+            raise InterpreterError(f"the group operation {operation.name} is not supported")

@@ -62,7 +62,7 @@ def image_type(type: Attribute) -> ImageType:
     """Returns the type of an image, also if it is combined with a sampler."""
     found = type.image_type if isinstance(type, SampledImageType) else type
     if not isinstance(found, ImageType) or found.dim.data not in DIMENSIONS:
-        raise InterpreterError(f"images of type {type} are not executed")
+        raise InterpreterError(f"images of type {type} are not supported")
     return found
 
 

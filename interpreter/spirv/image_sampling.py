@@ -57,7 +57,7 @@ class Sample:
         self.form = context.plain(op.result.type)
         self.operands = operands_of(op)
         if self.texels.type.dim.data is Dim.Cube:
-            raise InterpreterError("sampling of cubes is not executed", op)
+            raise InterpreterError("sampling of cubes is not supported", op)
 
     def __call__(self, batch: Batch, combined: Any, coordinates: Array, *values: Array) -> Array:
         image, sampler = parts_of(combined)

@@ -150,12 +150,12 @@ def creator(
         isinstance(op, spv.UntypedGlobalVariableOp) and storage not in WITH_BYTES
     ):
         raise InterpreterError(
-            f"the untyped variable @{name} in {storage.name} memory is not executed", op
+            f"the untyped variable @{name} in {storage.name} memory is not supported", op
         )
     if op.built_in is not None:
         fill = built_in(op.built_in.data)
         if fill is None:
-            raise InterpreterError(f"the built-in {op.built_in.data} is not executed", op)
+            raise InterpreterError(f"the built-in {op.built_in.data} is not supported", op)
         form, kind = context.form(pointee), context.plain(pointee).dtype
         return lambda batch: VariablePointer(Variable(form, fill(batch).astype(kind, copy=False)))
     match storage:
@@ -179,7 +179,7 @@ def creator(
             return _tensor(op, pointee, context, buffers)
         case _:
             raise InterpreterError(
-                f"variables of storage class {storage.name} are not executed", op
+                f"variables of storage class {storage.name} are not supported", op
             )
 
 
@@ -487,7 +487,7 @@ def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> li
         ):
             arguments.append(start_of(memory))
         else:
-            raise InterpreterError(f"a kernel's argument of type {type} is not executed", function)
+            raise InterpreterError(f"a kernel's argument of type {type} is not supported", function)
     return arguments
 
 

@@ -93,7 +93,7 @@ class Evaluator:
             case spv.RawGlobalOp():
                 return self._carried(op)
             case _:
-                raise InterpreterError(f"the constant {op.name} is not executed", op)
+                raise InterpreterError(f"the constant {op.name} is not supported", op)
 
     @staticmethod
     def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
@@ -125,7 +125,7 @@ class Evaluator:
                 size = form.dtype.itemsize
                 return np.array(words, "<u4").view(np.uint8)[:size].view(form.dtype)[None, None]
             case name:
-                raise InterpreterError(f"the constant {name} is not executed", op)
+                raise InterpreterError(f"the constant {name} is not supported", op)
 
     def operand(self, attribute: Attribute) -> Any:
         """Returns the value of a constituent or an operand."""
@@ -154,7 +154,7 @@ class Evaluator:
                 one = Geometry((1, 1, 1), (1, 1, 1), self.context.options.subgroup_size)
                 return meaning.stage(named, self.context)(Batch(one, 0, 1), *values)
             case _:
-                raise InterpreterError(f"{named.name} of constants is not executed", op)
+                raise InterpreterError(f"{named.name} of constants is not supported", op)
 
 
 def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
