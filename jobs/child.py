@@ -48,7 +48,7 @@ FAULTS: dict[str, Status] = {
 
 @cache
 def open_own_device() -> VulkanDevice:
-    """Opens the device of this process. Kinds of jobs that run on a device call it."""
+    """Opens the device of this process, for kinds of jobs that run on a device."""
     from xdsl_spirv.runtime.vulkan.device import open_device
 
     device = open_device(os.environ.get(DEVICE_VARIABLE) or None)

@@ -111,8 +111,9 @@ class Dealer:
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
         """
-        Returns the next job for a worker: from a new group or its groups, or any job if it is
-        idle.
+        Returns the next job for a worker, from a new group or a group that the worker had.
+
+        An idle device gets any job.
         """
         listed, devices = self._waiting[resource], self._devices[resource]
         homes = [self._homes.get((resource, w.job.near)) for w in listed]

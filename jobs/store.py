@@ -159,7 +159,7 @@ class Store(Closing):
     def _read(self, row: Sequence[Any]) -> Record:
         try:
             if [type(value) for value in row] != TYPES:
-                raise TypeError("a column has another type")
+                raise TypeError("a column has a wrong type")
             return _record(row)
         except (ValueError, TypeError, RecursionError) as error:
             raise ProgramError(

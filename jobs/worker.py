@@ -81,10 +81,9 @@ def describe() -> dict[str, Any]:
 
 def perform(jobs: Sequence[bytes], code: str) -> bytes:
     """
-    Performs a client's jobs and returns the results, or an error text if the client's code
-    differs.
+    Performs a client's jobs and returns the results. Dask calls this function in a thread.
 
-    Dask calls it in a thread.
+    Returns an error text if the client's code differs.
     """
     if _crew is None:
         return to_bytes("`xdsl-spirv worker` did not start this worker")

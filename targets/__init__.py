@@ -193,7 +193,7 @@ class Target:
     copy_bytes_per_second: int
     """Bytes per second that a copy in device memory reads and writes together."""
     measured_copy: int | None
-    """`copy_bytes_per_second` if it was measured; None if it is a default."""
+    """The measured value of `copy_bytes_per_second`; None if a default is used."""
     corrections: Mapping[str, float]
     """Factors for terms of a time estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]

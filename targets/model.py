@@ -72,7 +72,7 @@ class LanesModel:
     merging_subgroups: int
     """Maximum subgroups of a workgroup that merges parts."""
     long_past: int
-    """Assumed number of keys if it is dynamic."""
+    """Assumed number of keys if the number is dynamic."""
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ def without_collection() -> Generator[None]:
 @contextmanager
 def lasting() -> Generator[None]:
     """
-    Turns collection off in a `with` block, and excludes the objects that then exist from
-    collections.
+    Turns collection off in a `with` block, and excludes the objects that exist at its end from
+    later collections.
 
-    It is meant for imports: the objects that modules define are never garbage, and one collection
-    of them takes a fifth of the time to compile a small module.
+    Use it for imports: the objects that modules define are never garbage, and one collection of
+    them takes a fifth of the time to compile a small module.
     """
     with without_collection():
         try:

@@ -1,7 +1,8 @@
 """
-Writes conversions of floats of at most 8 bits as arithmetic on their codes, zero-extended bytes.
+Writes conversions of floats of at most 8 bits as arithmetic on their codes.
 
-MLIR has these conversions in `arith-expand`; xDSL 0.75 has only the formats (`FloatSemantics`).
+A code is a byte, with zeros above the float's bits. MLIR has these conversions in `arith-expand`;
+xDSL 0.75 has only the formats (`FloatSemantics`).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 Skips checks of an operation's position if it is certainly correct.
 
 xDSL checks regions, successors and position of every operation that it verifies. For a terminator
-it counts the blocks of the region, which takes n squared steps for a function of n blocks. The
-pull request would move these checks to the operation that has the regions, which visits each block
-once.
+it counts the blocks of the region, which takes n squared steps for a function of n blocks. A pull
+request to xDSL would move these checks to the operation that has the regions, which visits each
+block once.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class Signatures:
     """
     Signatures of one class that passed the check of its declaration.
 
-    Attributes are compared by identity. The cache refers to them, so that no identity is reused.
+    Attributes are compared by identity. The cache keeps the attributes alive, so that no identity
+    is reused.
     """
 
     def __init__(self, definition: OpDef, check: Callable[[Any], None]):

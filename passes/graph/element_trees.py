@@ -167,7 +167,7 @@ def after_reshape(op: Reshape, place: Place) -> Place:
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """
-    Maps a position through a reshape: splits indices into `shape`, or joins them if it is None.
+    Maps a position through a reshape: splits indices into `shape`, or joins indices without one.
     """
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
@@ -219,9 +219,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
 
 
 def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """
-    Follows operations that only move elements to the first tensor; returns it and the position.
-    """
+    """Follows operations that only move elements to the first tensor, and the position there."""
     *_, last = origins(value, place)
     return last
 
@@ -385,13 +383,13 @@ class Trees:
         block = op.body.block
         combined = yields_of(block)[0].owner
         if kinds.count("reduction") != 1 or not isinstance(combined, Operation):
-            raise NotTraced("not a reduction along one loop")
+            raise NotTraced("an operation does not reduce along exactly one loop")
         if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
             raise NotTraced("a reduction inside a reduction")
         steps = loop_extents(op)[kinds.index("reduction")]
         appended = steps is not None and self.normal(steps) == _size(self.reduced) + 1
         if not appended and (steps is None or self.normal(steps) != _size(self.reduced)):
-            raise NotTraced("a reduction along another loop")
+            raise NotTraced("an operation reduces along another loop than expected")
         out = block.args[-1]
         others = [value for value in combined.operands if value is not out]
         start = number_of(op.outputs[0])

@@ -55,8 +55,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
     """
     Rewrites a function's 8-bit floats as bytes.
 
-    Leaves the function unchanged if only contractions with matrix instructions on the target use
-    them.
+    Leaves a function unchanged if only contractions with matrix instructions use its 8-bit floats.
     """
     readers = [op for op in function.walk() if any(map(_is_narrow, values_of(op)))]
     readers += [op for op in function.walk() if any(map(_is_narrow, op.operands))]

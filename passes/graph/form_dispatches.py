@@ -326,9 +326,7 @@ class _Chain:
 
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
-    """
-    Adds broadcasts and conversions that the epilogue reads and that no member of `others` reads.
-    """
+    """Adds broadcasts and conversions that the epilogue reads, except those that `others` read."""
     waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()

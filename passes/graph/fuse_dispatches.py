@@ -88,7 +88,9 @@ def stored_results(first: DispatchOp, second: DispatchOp) -> list[OpResult]:
 def _clone_body(
     dispatch: DispatchOp, block: Block, given: dict[SSAValue, SSAValue]
 ) -> Sequence[SSAValue]:
-    """Clones a dispatch's operations to the end of a block; returns the values that it yields."""
+    """
+    Clones a dispatch's operations to the end of a block. Returns the clones of the yielded values.
+    """
     inside: dict[SSAValue, SSAValue] = {
         argument: given[value]
         for argument, value in zip(dispatch.body.block.args, dispatch.inputs, strict=True)

@@ -115,7 +115,7 @@ class Group:
         return {user for user in users if user not in self.members}
 
     def results(self) -> list[SSAValue]:
-        """Returns the values that the group produces and operations outside of it use."""
+        """Returns the group's values that operations outside of the group use."""
         return [
             value
             for op in self.members
@@ -175,10 +175,7 @@ class Group:
         return [*reversed(before), self.root, *after]
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
-        """
-        Returns the values that the group reads (the root's first) and the operations to copy into
-        it.
-        """
+        """Returns the values that the group reads, the root's first, and the operations to copy."""
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
         visited: set[SSAValue] = set()

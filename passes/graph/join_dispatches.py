@@ -48,9 +48,7 @@ OF_ONE_RESULT = 1 << 22
 """Maximum number of elements of two joined dispatches that read parts of one result."""
 
 FEW = 1 << 17
-"""
-Maximum number of elements of two dispatches that are joined although their vector widths differ.
-"""
+"""Maximum number of elements of two joined dispatches whose vector widths differ."""
 
 MOST_NUMBERS = 16
 """Maximum number of dynamic sizes of a joined kernel: push constants have room for 32."""
@@ -238,7 +236,7 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
 
 
 def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
-    """Replaces both dispatches by the joined one, and moves users of `first` behind it."""
+    """Replaces both dispatches by the joined one, and moves users of `first` after it."""
     block = second.parent_block()
     assert block is not None
     moved: list[Operation] = []

@@ -226,7 +226,7 @@ def drop_unused_results(op: Operation) -> None:
 
 
 def _is_candidate(op: Operation, group: Group) -> bool:
-    """True if only the group reads the operation's results, and no dispatch contains it yet."""
+    """True if no dispatch contains the operation yet, and only the group reads its results."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):

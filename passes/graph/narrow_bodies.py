@@ -198,8 +198,7 @@ class BodyNarrower:
 
     def value(self, value: SSAValue) -> SSAValue:
         """
-        Returns the 64-bit form of a value in the new block, or the value if the body does not
-        define it.
+        Returns the 64-bit form of a value in the new block. Values from outside do not change.
         """
         if value in self._same:
             return self._same[value]

@@ -44,8 +44,8 @@ class NarrowTo32BitsPass(ModulePass):
 
     target: str = ""
     """
-    A device name or a target file. The pass refuses remaining f64 if the target lacks f64. Without
-    a target it refuses nothing.
+    A device name or a target file. The pass refuses remaining f64 if the target lacks f64. If
+    empty, the pass refuses nothing.
     """
 
     addresses: bool = True

@@ -96,13 +96,13 @@ class OnlineSoftmax:
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
         """Returns the indices of maximum, sum and result among the values that the loop carries."""
         kinds = [node.kind for node in yields]
-        _require(len(kinds) == 3, "it carries more than a maximum, a sum and a result")
+        _require(len(kinds) == 3, "the loop carries more than a maximum, a sum and a result")
         tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]
         results = [n for n, kind in enumerate(kinds) if kind == "part"]
         totals = [n for n, kind in enumerate(kinds) if kind == "arith.addf"]
         _require(
             len(tops) == len(results) == len(totals) == 1,
-            "it does not carry one maximum, one sum and one result",
+            "the loop does not carry one maximum, one sum and one result",
         )
         return tops[0], totals[0], results[0]
 
@@ -128,7 +128,7 @@ class OnlineSoftmax:
         return exponent.children[0]
 
     def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
-        """Checks that new = max(top, max of scores), up to a constant factor of both sides."""
+        """Checks that new = max(top, max of scores). One constant factor may scale both sides."""
         greatest = self._other(new, lambda n: n.kind != "carried")
         _require(self._rest.detail == (self.loop, top), "another maximum")
         if greatest.kind == scores.kind == "arith.mulf":

@@ -102,14 +102,14 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """Returns the tensor of which a value is a view, or the value if it is not a view."""
+    """Returns the tensor of which a value is a view; any other value is returned unchanged."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """Inserts a copy of a tensor before `last`, or a new tensor if it is empty, and returns it."""
+    """Inserts and returns a copy of a tensor before `last`; a new empty tensor for an empty one."""
     empty = empty_like(value, last).tensor
     if 0 in empty.type.get_shape():
         return empty

@@ -40,10 +40,9 @@ INDEX = IndexType()
 @dataclass(frozen=True)
 class Axis:
     """
-    An axis of a buffer with `extent` elements.
+    An axis of a buffer with `extent` elements, and the part that one load or store covers.
 
-    A load or store covers `tile` elements of the axis, and is numbered `number` in the loaded
-    tile.
+    The part has `tile` elements. `number` is the axis of the loaded or stored tile, or None.
     """
 
     stride: int
@@ -87,7 +86,7 @@ def placed_programs(
     accesses = [_access(numbers, op) for op in ops]
     stores = [a for a in accesses if isinstance(a.op, tile.StoreOp)]
     if not stores or any(a.op.parent_op() is not program for a in stores):
-        raise NotRaised("it stores in a loop or branch" if stores else "it has no tile.store")
+        raise NotRaised("a loop or branch has a store" if stores else "the program has no store")
     rooms = [room for access in accesses for room in access.rooms if room is not None]
     digits = Digits(numbers, stores[0].start, [*(a.start for a in accesses), *rooms])
     if (count := digits.digits) > 3:
@@ -120,7 +119,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
         sizes, start = tile.view_of(view).shape, np.asarray(0)
         strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     if not isinstance(view, BlockArgument):
-        raise NotRaised("it accesses a view of a view")
+        raise NotRaised("the program accesses a view of a view")
     box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):
@@ -128,7 +127,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
         start = start + known[index] * step
         room = size - known[index]
         if is_cut and known[index].min() < 0:
-            raise NotRaised("a box begins before its view")
+            raise NotRaised("a load or store begins before its view")
         rooms.append(room if is_cut and room.min() < count else None)
     return Access(op, view, start, box, tuple(s or 0 for s in strides), tuple(rooms))
 
@@ -161,14 +160,14 @@ class _Placed:
         """Returns the buffer's axes along which an access moves, the slowest first."""
         walks = self.digits.split(access.start)
         if walks is None:
-            raise NotRaised("the workgroups' boxes do not form a regular grid")
+            raise NotRaised("the loads or stores of workgroups do not form a regular grid")
         start = walks.pop(None)
         made = list[Axis]()
         for number, size in enumerate(access.shape):
             if size > 1:
                 made.append(self._axis(access, number, walks))
             elif access.rooms[number] is not None:
-                raise NotRaised("a mask hides whole boxes")
+                raise NotRaised("a mask hides a whole load or store")
         for source, step in walks.items():
             self._agree(self.tiles, source, 1)
             self._agree(self.extents, source, self.digits.counts[source])
@@ -177,7 +176,9 @@ class _Placed:
         left = prod(tile.view_of(access.buffer).shape)
         for axis in made:
             if start or axis.stride * axis.extent != left:
-                raise NotRaised("the boxes of all workgroups do not cover a buffer exactly")
+                raise NotRaised(
+                    "the loads or stores of all workgroups do not cover a buffer exactly"
+                )
             left = axis.stride
         if left != 1:
             raise NotRaised("elements along a buffer's last axis are not contiguous")
@@ -185,8 +186,7 @@ class _Placed:
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """
-        Returns the buffer axis for axis `number` of an access; removes its digit or loop from
-        `walks`.
+        Returns the buffer axis for axis `number` of an access, and removes this axis from `walks`.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
@@ -198,7 +198,7 @@ class _Placed:
         count = self.digits.counts.get(source, 1)
         extent = size * count if room is None else self._extent(room, source, size)
         if -(-extent // size) != count:
-            raise NotRaised("a mask hides whole boxes")
+            raise NotRaised("a mask hides a whole load or store")
         if source is not None:
             self._agree(self.tiles, source, size)
             self._agree(self.extents, source, extent)
@@ -319,7 +319,9 @@ class _Placed:
         upper = self._constant(extent, INDEX)
         if (trips != trips.max()).any():
             if own_step != step or self.numbers.known[old.lb].any():
-                raise NotRaised("a loop's end depends on the workgroup, and is not in elements")
+                raise NotRaised(
+                    "a loop's end depends on the workgroup, and its index does not count elements"
+                )
             ends = [old.ub]
             if isinstance(
                 old.ub.owner, arith.MinSIOp
@@ -363,7 +365,7 @@ class _Placed:
 
     def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
         """
-        Returns first indices and sizes of a load or store; True if it may reach beyond the buffer.
+        Returns first indices and sizes of a load or store, and True if the buffer may end inside.
         """
         axes = self.axes[op]
         indices = [

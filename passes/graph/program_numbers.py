@@ -157,7 +157,7 @@ class Digits:
 
     def split(self, number: Array) -> dict[Source, int] | None:
         """
-        Returns a value's factor for each digit and loop index; None if it is not a linear sum.
+        Returns the factor of each digit and loop index in a value; None for a nonlinear value.
         """
         held = number[self._order] if len(number) > 1 else number
         start = int(held.flat[0])

@@ -34,7 +34,9 @@ class QuantizedContractionsPass(ModulePass):
     name = "linalg-quantized-to-contraction"
 
     dequantized: bool = True
-    """Also rewrites float contractions of dequantized operands; only their sum is then rounded."""
+    """
+    Also rewrites float contractions of dequantized operands. Only their result is then rounded.
+    """
 
     same_signs: bool = False
     """If the operands are bytes of different signedness, makes both signed or both unsigned."""

@@ -29,7 +29,7 @@ SIGN = -128
 """The sign bit of a byte, as a signed 8-bit integer."""
 
 DISPATCH_SECONDS = 4e-6
-"""Estimated seconds of an additional dispatch and the barrier after it."""
+"""Estimated seconds of an additional dispatch with a barrier."""
 
 SAME = "s8 -> s32"
 """The key in a schedule's `rates` for products of bytes of equal signedness."""

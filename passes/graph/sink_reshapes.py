@@ -41,7 +41,7 @@ Groups = Sequence[Sequence[int]]
 
 
 def sink_reshapes(block: Block) -> None:
-    """Moves the reshapes of contractions' results behind the elementwise operations after them."""
+    """Moves reshapes of contractions' results after the elementwise operations that follow."""
     for op in list(block.ops):
         if op.parent_block() is not block or not isinstance(op, Reshape) or _undone(op):
             continue
@@ -54,9 +54,7 @@ def sink_reshapes(block: Block) -> None:
 
 
 def _after_contraction(value: SSAValue) -> bool:
-    """
-    True if a tensor is the result of a contraction, or of elementwise operations on such a result.
-    """
+    """True if a contraction computes a tensor, possibly followed by elementwise operations."""
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -70,7 +68,7 @@ def _after_contraction(value: SSAValue) -> bool:
 
 
 def _undone(op: Reshape) -> bool:
-    """Removes a reshape that undoes the reshape before it. Returns True if it did."""
+    """Removes a reshape that undoes the previous reshape. Returns True if a reshape was removed."""
     before = op.src.owner
     if not isinstance(before, Reshape) or before.src.type != op.result.type:
         return False
@@ -105,7 +103,9 @@ def _join_reshapes(op: Reshape) -> Reshape:
 
 
 def _sunk(reshape: Reshape) -> Reshape | None:
-    """Moves a reshape behind its only user; returns the new reshape, or None if it cannot move."""
+    """
+    Moves a reshape after its only user. Returns the new reshape, or None if that is impossible.
+    """
     types = (reshape.src.type, reshape.result.type)
     if not reshape.src.has_one_use() or not all(_is_static(type) for type in types):
         return None

@@ -166,7 +166,7 @@ class Elements(Nodes):
 
     def _argument(self, view: SSAValue) -> Any:
         if not isinstance(view.owner, Block):
-            raise NotRaised("it accesses a view of a view")
+            raise NotRaised("the program accesses a view of a view")
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
@@ -273,7 +273,7 @@ class Elements(Nodes):
         return self.make(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
-        """Defines a reduction whose body is one operation."""
+        """Defines the result of a reduction whose body is one operation."""
         block = op.body.block
         first = block.ops.first
         simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1

@@ -40,7 +40,7 @@ from xdsl_spirv.passes.graph.own_results import readers_of, source
 PASS = "update-states"
 
 Update = tuple[DispatchOp, int, int]
-"""A dispatch, the index of its result, and the index of the operand that it updates in place."""
+"""A dispatch, the index of a result, and the index of the operand that this result overwrites."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,7 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """
-    Returns the operand into which a result is inserted, if the dispatch reads it nowhere else.
-    """
+    """Returns the operand into which a result is inserted; None if the operand has other uses."""
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)

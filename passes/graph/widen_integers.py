@@ -51,7 +51,7 @@ WRAPS = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, arith.DivSIOp, arith.FloorDivSIOp),
     *(arith.CeilDivSIOp, arith.FPToSIOp, arith.FPToUIOp, arith.TruncIOp, arith.IndexCastOp),
 )
-"""Operations whose result may have wrong upper bits, so that it must be sign-extended."""
+"""Operations whose result may have wrong upper bits and must be sign-extended."""
 WITHOUT_SIGN = (
     *(arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.ShRUIOp, arith.ExtUIOp),
     *(arith.UIToFPOp,),
@@ -225,7 +225,9 @@ def _has_numbers(op: Operation) -> bool:
 
 
 def _cast_integer(op: Operation, signed: bool) -> None:
-    """Rewrites a cast to or from `index` as a cast between integers; drops it if both are i64."""
+    """
+    Rewrites a cast to or from `index` as a cast between integers, or drops a cast of i64 to i64.
+    """
     (value,), (result,) = op.operands, op.results
     if value.type == result.type:
         result.replace_all_uses_with(value)

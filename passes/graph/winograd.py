@@ -34,7 +34,7 @@ CONTRACTIONS = {
 
 
 class WinogradTransform(RewritePattern):
-    """winograd_*(x) -> columns(rows(x)), where both are contractions with a matrix"""
+    """winograd_*(x) -> columns(rows(x)), two contractions with a matrix"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: Winograd, rewriter: PatternRewriter) -> None:

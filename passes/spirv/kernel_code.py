@@ -51,9 +51,7 @@ Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
 """Writes the instructions for an operation and returns its result."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
-"""
-Writes the instructions for an operation; returns None without a result, or if `values` has it.
-"""
+"""Writes the instructions for an operation. Returns None if there is no new value to record."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ LAYOUTS = ("base_type", "data_type", "structure")
 """Properties with the type of the data that an untyped pointer points to."""
 
 PASSES_SPEAK = ("abi", "target_env", "resource_limits")
-"""Parts of names of attributes that only passes read. The binary does not contain them."""
+"""Words in the names of attributes that only passes read and that the binary does not contain."""
 
 
 class Requirement:

@@ -79,7 +79,7 @@ class CompiledGraph:
         values = [node.meta.get("example_value") for node in nodes]
         self.sizes: list[Any] = _open_sizes(values)
         """
-        For each argument, its symbol if it is a size, or the symbols of its dynamic dimensions.
+        For each argument, the symbol of a size, or the symbols of a tensor's dynamic dimensions.
         """
 
     def __call__(self, *arguments: Any) -> Any:

@@ -148,8 +148,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-For each pass, contents (upstream/passes_on_demand.py) without which it changes nothing. Pipelines
-skip a pass if the module has none of its contents. A pass that is not listed always runs.
+For each pass, contents (upstream/passes_on_demand.py) that the pass changes. Pipelines skip the
+pass if the module has none of these contents. A pass that is not listed always runs.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -49,9 +49,7 @@ from xdsl_spirv.targets import TargetError, load
 NAME = "spirv-cooperative-matrix-to-invocations"
 SUBGROUPS = ("virtual", "device")
 DEFAULT_MEMORY = 32768
-"""
-Default bytes of Workgroup memory. Nearly every device has them, but Vulkan guarantees only half.
-"""
+"""Default bytes of Workgroup memory, which nearly every device has. Vulkan guarantees half."""
 
 COMPONENT_WISE = (
     spv.FAddOp,
@@ -145,7 +143,7 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Options:
-    """The pass's options. `subgroup_size` is 0 if it is not known."""
+    """Options of the pass. `subgroup_size` is 0 if the size is not known."""
 
     subgroup_size: int
     virtual: bool = True
@@ -186,7 +184,7 @@ def lower_cooperative_matrices(module: spv.ModuleOp, options: Options) -> None:
 
 
 class Lowering:
-    """Lowers one module: checks and plans all changes, then makes them."""
+    """Lowers one module. Checks and plans all changes before the first change."""
 
     def __init__(self, module: spv.ModuleOp, options: Options):
         self.module = module

@@ -64,7 +64,7 @@ class Batch:
 
 
 class Exchange:
-    """Plans a module's batches, and declares and accesses their Workgroup memory."""
+    """Plans a module's batches, and declares and accesses the Workgroup memory of the batches."""
 
     def __init__(self, pass_name: str, module: spv.ModuleOp, budget: int):
         self.pass_name = pass_name

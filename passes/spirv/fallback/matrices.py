@@ -103,7 +103,8 @@ class Form:
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
         """
-        Returns the place of a component, or of the last component if the component does not exist.
+        Returns the place of a component; the matrix's last place for a component that does not
+        exist.
         """
         position = self.position(code, number)
         exists = code.below(position, self.total)

@@ -42,7 +42,7 @@ class Product:
 
     @staticmethod
     def of(pass_name: str, op: spv.CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
-        """Describes a MulAdd. Raises `PassFailedException` if it mixes floats and integers."""
+        """Describes a MulAdd. Raises `PassFailedException` for a MulAdd of floats and integers."""
         elements = [f.element for f in forms]
         floating = [spv.is_float(e) for e in elements]
         if any(floating) != all(floating):

@@ -73,7 +73,7 @@ SIGNED = frozenset(
 
 
 def lower_small_integers(module: spv.ModuleOp, widths: frozenset[int]) -> None:
-    """Rewrites integers of these widths to 32 bits. Raises `PassFailedException` if it cannot."""
+    """Rewrites integers of these widths to 32 bits. Raises `PassFailedException` if that fails."""
     _Lowering(module, widths).lower()
 
 
@@ -260,7 +260,10 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """Clamps a group minimum or maximum: without active invocations it is an extreme of i32."""
+        """
+        Clamps a group minimum or maximum. Without active invocations the result is an extreme of
+        i32.
+        """
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))

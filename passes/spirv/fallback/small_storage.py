@@ -37,7 +37,7 @@ KEPT_ACCESS = (
     | spv.MAKE_VISIBLE
     | spv.MemoryAccess.NonPrivatePointer
 )
-"""Bits of memory operands that an access to words takes from the access that it replaces."""
+"""Bits of memory operands that an access to words keeps from the original access."""
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ HALVES = VectorType(f16, [2])
 
 
 class _Reader:
-    """Reads a value. Loads each word once for all parts in it."""
+    """Reads a value. Loads each word once, although several parts of the value may share a word."""
 
     def __init__(self, lowering: _Lowering, place: Place, said: spv.MemoryOperand):
         self.lowering, self.said = lowering, said

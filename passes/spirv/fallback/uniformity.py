@@ -62,7 +62,7 @@ class Uniformity:
                 self._region(function.body)
 
     def executed_together(self, op: Operation) -> bool:
-        """True if all invocations of the workgroup execute the operation, or none of them."""
+        """True if either all or no invocations of the workgroup execute the operation."""
         inside: Operation | None = op
         while inside is not None and not isinstance(inside, spv.FuncOp):
             block = inside.parent

@@ -107,7 +107,7 @@ class ComputedBuiltIn(RewritePattern):
     """Maps the symbols of variables to the names of their subgroup built-ins."""
     lanes: int
     size: int | str
-    """Number of invocations of the workgroup, or a text with the reason why it is not known."""
+    """Number of invocations of the workgroup, or a text with the reason why this is not known."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: spv.AddressOfOp, rewriter: PatternRewriter) -> None:

@@ -68,7 +68,7 @@ class Words:
     # Bits
 
     def word_by_word(self, kind: type[Operation], *pairs: Pair) -> Pair:
-        """Applies an operation without carries to both words."""
+        """Applies an operation without carries to the low and to the high words."""
         words = zip(*pairs, strict=True)
         return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))
 
@@ -290,7 +290,7 @@ def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
 
 
 def _long_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """Divides bit by bit: shifts the dividend out to the left and the quotient in."""
+    """Divides bit by bit: each step shifts out a dividend bit and shifts in a quotient bit."""
     code, one = words.code, words.code.number(1)
     zero = code.number(0)
 
