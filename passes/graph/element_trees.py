@@ -389,7 +389,7 @@ class Trees:
         steps = loop_extents(op)[kinds.index("reduction")]
         appended = steps is not None and self.normal(steps) == _size(self.reduced) + 1
         if not appended and (steps is None or self.normal(steps) != _size(self.reduced)):
-            raise NotTraced("an operation reduces along another loop than expected")
+            raise NotTraced("an operation reduces along a loop other than the keys")
         out = block.args[-1]
         others = [value for value in combined.operands if value is not out]
         start = number_of(op.outputs[0])
