@@ -132,7 +132,7 @@ def timed(module: bytes, case: Case, checks: Checks) -> tuple[Outcome, float]:
 
 def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
     """
-    Returns a product's seconds without checks, with all, and up to a missing barrier's report.
+    Returns seconds of a product: unchecked, with all checks, until a missing barrier is found.
     """
     table: list[dict[str, Any]] = []
     for name, (module, tiles, a, b, precision) in PRODUCTS.items():

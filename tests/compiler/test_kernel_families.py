@@ -294,9 +294,7 @@ FEW = {
     *(("sum and norm", size) for size in (4, 64)),
     *(("chain", 64), ("depthwise 3x3 10x10x24 batch 2 f16 -> f16", 64)),
 }
-"""
-Families and subgroup sizes that `make test` covers, because these families use subgroups most.
-"""
+"""Families and subgroup sizes that `make test` covers: the families that use subgroups most."""
 
 ALONE = (
     *("split along K", "chain", "sum and norm", "resize", "quantized convolution", "matmul bf16"),

@@ -184,7 +184,7 @@ class StrideInBytes(ModulePass):
 
 
 class DropScope(ModulePass):
-    """Makes a load visible without a scope."""
+    """Sets MakePointerVisible on loads and removes their memory scope."""
 
     name = "drop-scope"
 

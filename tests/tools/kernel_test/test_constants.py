@@ -1,4 +1,4 @@
-"""Constants of a binary have their values in a test, floats by their encoding."""
+"""Specialization constants of a binary are read with defaults, floats by their encoding."""
 
 from __future__ import annotations
 
