@@ -61,7 +61,7 @@ def split_heads(b: TensorBuilder, t: Tensor, heads: int) -> Tensor:
     if size is None:
         b.refuse(
             f"{hidden} elements do not divide into {heads} heads",
-            "use a number of heads that divides them",
+            f"use a number of heads that divides {hidden}",
         )
     return b.transpose(b.reshape(t, [batch, length, heads, size]), [0, 2, 1, 3])
 

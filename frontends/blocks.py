@@ -283,9 +283,10 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
     """
     Returns a function that unpacks the eight scales or minima of a super-block to bytes.
 
-    Twelve bytes hold both. Four bytes have six bits of a scale each, four have six bits of a
-    minimum each. The nibbles of the last four bytes are the lower four bits of the other scales
-    and minima, whose upper two bits are the upper two bits of the first eight bytes.
+    Bytes 0 to 3 contain scales 0 to 3 in the lower six bits, and the upper two bits of scales 4 to
+    7. Bytes 4 to 7 contain the minima likewise. Bytes 8 to 11 contain the lower four bits of
+    scales 4 to 7 in the lower nibble, and the lower four bits of minima 4 to 7 in the upper
+    nibble.
     """
 
     def cut(blocks: Array) -> Array:

@@ -77,7 +77,7 @@ def choose_experts(
     b: TensorBuilder, ranked: Tensor, scores: Tensor, used: int
 ) -> tuple[Tensor, Tensor]:
     """
-    Returns the indices (i32) and the scores of each token's experts, both tokens x used.
+    Returns indices (i32) and scores of each token's experts; each tensor is tokens x used.
 
     The experts with the largest values in `ranked` (tokens x experts) are chosen.
     """

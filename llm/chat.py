@@ -38,7 +38,7 @@ class Chat:
     """The chat template of a model."""
 
     def __init__(self, metadata: Mapping[str, Any], tokenizer: Tokenizer, place: str):
-        """Raises `FrontendError` if the file has no template, or a malformed one."""
+        """Raises `FrontendError` if the file has no template or a malformed template."""
         self._place = f"{place}, {KEY}"
         self._tokenizer = tokenizer
         source = metadata.get(KEY)
@@ -98,7 +98,7 @@ class Chat:
                 raise FrontendError(
                     f"the chat template leaves out the message of the {message['role']}",
                     self._place,
-                    "put it into another message, or give the prompt without a template (--raw)",
+                    "put the text into another message, or use a prompt without a template (--raw)",
                 )
         return text
 

@@ -163,10 +163,10 @@ class Answer(Iterator[str]):
 
     def step(self, prediction: Prediction | None = None) -> str | None:
         """
-        Computes one more token. Returns the text that it completes (maybe empty), or None at the
-        end.
+        Computes one more token. Returns the text that the token completes (maybe empty), or None
+        at the end.
 
-        With a `prediction`, the token is chosen from it, without a computation.
+        With a `prediction`, the token is chosen from the prediction, without a computation.
         """
         self._prediction = prediction
         return next(self._pieces, None)

@@ -50,7 +50,7 @@ class Prompts:
     def _raw(self, prompt: Prompt, system: str | None) -> list[int]:
         if not isinstance(prompt, str) or system is not None:
             raise ProgramError(
-                "a raw prompt is one text", "the prompt", "put the system message into it"
+                "a raw prompt is one text", "the prompt", "put the system message into the prompt"
             )
         tokens = self.tokenizer.encode(prompt, control=True)
         if not prompt:

@@ -163,7 +163,7 @@ class Queue:
             request.tell(RuntimeError("the server ends"))
 
     def _start_waiting(self) -> None:
-        """Assigns waiting requests to idle models, preferring one that has read the prompt."""
+        """Assigns waiting requests to idle models. Prefers models that have read the start."""
         self._drop_cancelled()
         while self._waiting and self.active < len(self.models):
             request, since = self._waiting.popleft()
@@ -191,7 +191,7 @@ class Queue:
         return 0 if answer.end is not None else model.texts.count_left(model.slot, answer.text)
 
     def _read_prompt(self) -> None:
-        """Reads a part of the prompt that has waited longest."""
+        """Reads a part of the longest waiting prompt."""
         number = next((n for n in self._active if self._count_left(n) > 1), None)
         if number is None or self._is_gone(number):
             return

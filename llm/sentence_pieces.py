@@ -2,7 +2,8 @@
 Implements SentencePiece tokens: characters are merged by the score of the resulting token.
 
 Text is not split into words: the two neighbours with the best score in the whole text are merged
-first, the leftmost of equals. A character that is not a token becomes the tokens of its bytes.
+first (the leftmost two if scores are equal). A character that is not a token becomes the tokens of
+its bytes.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class SentencePieces:
         pairs: list[tuple[float, int, int]] = []
 
         def offer(left: int) -> None:
-            """Queues the merge of the piece at `left` and the next one, if that is a token."""
+            """Queues a merge of the piece at `left` with the next piece, if that gives a token."""
             right = left + lengths[left]
             if left < 0 or right >= len(text):
                 return

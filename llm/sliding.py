@@ -1,8 +1,8 @@
 """
 Wraps a session in which the states of windowed blocks hold only the last tokens of each text.
 
-The wrapper takes the inputs of a session that holds all tokens. It adds the number of past tokens
-that such states hold. Before a run that does not fit, it moves the retained tokens to the front.
+The wrapper takes the inputs of a session that holds all tokens, and adds the number of past tokens
+in windowed states. Before a run that does not fit, it moves the retained tokens to the front.
 """
 
 from __future__ import annotations

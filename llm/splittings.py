@@ -30,7 +30,7 @@ REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 REST_WITH_SLASH = REST.replace(r"[\r\n]*", r"[\r\n/]*")
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 BEFORE = r"[^\r\n\p{L}\p{N}]?"
-"""Pattern of a character that joins the letters after it."""
+"""Pattern of a character that may precede the letters of a word."""
 
 
 def _letters(digits: str) -> str:

@@ -160,12 +160,12 @@ def _words(vocabulary: Vocabulary, place: str) -> Words:
     raise FrontendError(
         f"tokenizers of the kind {vocabulary.model!r} are not supported",
         f"{place}, tokenizer.ggml.model",
-        "use a model with one of: gpt2, llama",
+        "use a model whose tokenizer is gpt2 or llama",
     )
 
 
 def _pattern(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Returns a pattern for the longest of some tokens; without tokens, it matches nothing."""
+    """Returns a pattern that matches the longest of `tokens`, or nothing if there are no tokens."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 

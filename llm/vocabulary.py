@@ -37,7 +37,7 @@ ENDS_OF_TURNS = frozenset(
 """
 Control tokens that always end an answer.
 
-Files often name only the token that ends a document, not the one that ends a turn.
+Files often name only the token that ends a document, not the token that ends a turn.
 """
 
 

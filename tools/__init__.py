@@ -21,14 +21,14 @@ REFUSED, USAGE, ENVIRONMENT, DEVICE, OURSELVES = 1, 2, 3, 4, 70
 INTERRUPTED, CLOSED, TERMINATED = 130, 141, 143
 
 REMEDIES = {
-    errno.ENOENT: (REFUSED, "name one that exists"),
-    errno.ENOTDIR: (REFUSED, "name one that exists"),
+    errno.ENOENT: (REFUSED, "give the name of an existing file"),
+    errno.ENOTDIR: (REFUSED, "give the name of an existing file"),
     errno.EISDIR: (REFUSED, "name a file"),
-    errno.EACCES: (ENVIRONMENT, "change its permissions, or name another one"),
-    errno.EPERM: (ENVIRONMENT, "change its permissions, or name another one"),
-    errno.EROFS: (ENVIRONMENT, "name another place"),
-    errno.ENOSPC: (ENVIRONMENT, "free some space, or name another place"),
-    errno.EDQUOT: (ENVIRONMENT, "free some space, or name another place"),
+    errno.EACCES: (ENVIRONMENT, "change its permissions, or give the name of another file"),
+    errno.EPERM: (ENVIRONMENT, "change its permissions, or give the name of another file"),
+    errno.EROFS: (ENVIRONMENT, "use another folder"),
+    errno.ENOSPC: (ENVIRONMENT, "free some space, or use another folder"),
+    errno.EDQUOT: (ENVIRONMENT, "free some space, or use another folder"),
     errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
     errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
 }

@@ -31,8 +31,8 @@ class ComparisonData:
     """
     Two explanations and the pairs of their layers.
 
-    `measure` is the compared quantity: measured times if both sides have them, else roofline
-    times, else numbers of scalar operations.
+    `measure` is the compared quantity: measured times if known on both sides, else roofline times,
+    else numbers of scalar operations.
     """
 
     schema: str

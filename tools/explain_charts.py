@@ -78,7 +78,7 @@ class RunChart:
 
 
 def timeline(explanation: ExplanationData) -> RunChart | None:
-    """Returns a chart of the dispatches over time, both as measured and by the roofline."""
+    """Returns a chart of dispatches over time: a run as measured and a run by the roofline."""
     layers = explanation.layers
     runs: list[Run] = []
     if explanation.device is not None:

@@ -35,7 +35,7 @@ def phase_label(explanation: ExplanationData, phase: Phase) -> str:
 
 
 def phases_chart(explanation: ExplanationData) -> RunChart | None:
-    """Returns a chart of the tracks. Loading has its own scale; the other tracks share one."""
+    """Returns a chart of the tracks. Loading has a separate scale from the other tracks."""
     shown = tracks(explanation.phases)
     if not shown:
         return None

@@ -51,7 +51,7 @@ def _refuse(arguments: argparse.Namespace, names: Iterable[str]) -> None:
     for name in names:
         if getattr(arguments, name):
             option = f"--{name.replace('_', '-')}"
-            raise ProgramError("graph programs do not support it", option, "leave it out")
+            raise ProgramError("graph programs do not support the option", option, "leave it out")
 
 
 def run(arguments: argparse.Namespace) -> int:

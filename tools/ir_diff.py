@@ -176,7 +176,10 @@ def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> 
 
 
 def _defining(line: str) -> str:
-    """Returns the value names that a line defines, or a whole function or block header."""
+    """
+    Returns the names that a line defines, joined by spaces. Returns the line itself for a header
+    of a function or block.
+    """
     if HEADER.match(line):
         return line
     return " ".join(match[0] for match in DEFINED.finditer(line))

@@ -221,7 +221,7 @@ def _execute(test: KernelTest, fixed: Mapping[str, int], limits: Limits) -> Kern
     named = [test.entry] if test.entry is not None else entries(module)
     if len(named) != 1:
         raise Misuse(
-            f"the module has {len(named)} entry points, but a proof is about one",
+            f"the module has {len(named)} entry points, but a proof is about a single entry point",
             "",
             "choose one with --entry",
         )

@@ -142,7 +142,7 @@ def _kept_path(model: ImportedModel, arguments: argparse.Namespace) -> Path | No
 
 
 def compile(arguments: argparse.Namespace) -> Program:
-    """Runs `xdsl-spirv compile` for a model. Returns the program after writing it."""
+    """Runs `xdsl-spirv compile` for a model. Writes the program and returns it."""
     model = read_model(arguments, arguments.input)
     with tracing(arguments.trace_passes, arguments.input) as trace:
         observe = trace and trace.observe

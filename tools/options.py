@@ -11,8 +11,8 @@ Declares the options of commands from texts that read like a manual.
 A line declares an option: its names, the name of its value, and attributes (words of `WORDS`,
 `default=`, `dest=`). The help text follows after two spaces and on the indented lines below. A
 name without hyphens is a positional argument. `!` makes an option required. An option without a
-value is a flag. A line `@name WORDS` inserts the options of `GROUPS[name]`, and replaces `{}` in
-them by WORDS; `@json` takes a description of the JSON output.
+value is a flag. A line `@name WORDS` inserts the options of `GROUPS[name]`, with WORDS in place of
+`{}`. A line `@json TEXT` describes the JSON output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Proves the kernels of a compiled program, with the grids, buffers and sizes of its dispatches.
 
-Buffers may have any contents. Grids, lengths and push constants that depend on run-time sizes are
-symbolic expressions of these sizes.
+Buffers may have any contents. Grids, lengths and push constants are symbolic expressions if they
+depend on run-time sizes.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _reads_subgroups(module: ModuleOp) -> bool:
 
 
 def _find_overlap(launch: Launch, module: ModuleOp) -> str:
-    """Returns the names of two bound buffers that share memory, if the kernel may write one."""
+    """Returns two bound buffers that share memory, if the kernel may write to either of them."""
     buffers, written = {b.name: b for b in launch.manifest.buffers}, written_variables(module)
     changed = {
         (_number(op.descriptor_set), _number(op.binding))

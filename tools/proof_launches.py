@@ -1,4 +1,4 @@
-"""Makes launches from a solver's counterexamples, and runs them with all checks."""
+"""Makes launches from a solver's counterexamples, and runs the launches with all checks."""
 
 from __future__ import annotations
 

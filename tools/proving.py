@@ -61,8 +61,8 @@ def _confirm(
     length: int,
 ) -> None:
     """
-    Runs both modules on a solver's counterexample. Different results refute the pass, else the
-    verdict is unknown.
+    Runs the modules before and after the pass on a solver's counterexample. Different results
+    refute the pass, else the verdict is unknown.
     """
     subject = subject_of(before, function, options, grid, length)
     assert isinstance(subject, KernelSubject)

@@ -148,7 +148,7 @@ class Session:
         self.position += count
 
     def skip(self) -> str:
-        """Removes the next pass from the plan, and returns it."""
+        """Removes and returns the next pass of the plan."""
         if self.position == len(self.plan):
             raise ProgramError("the plan has no next pass", "", "there is nothing to skip")
         del self.states[self.position + 1 :]
@@ -156,11 +156,10 @@ class Session:
 
     def jump(self, place: str) -> None:
         """
-        Goes to the state after a pass, given by number or name, and applies passes if necessary. 0
-        is the source.
+        Goes to the state after a pass, given by number or name, and applies passes if necessary.
 
-        A name selects the next pass with that name, or else the last one before the position. If a
-        pass fails, the session stops before that pass.
+        0 is the source. A name selects the next pass with that name, or else the last earlier pass
+        with that name. If a pass fails, the session stops before that pass.
         """
         target = self._number(place)
         if target < self.position:

@@ -73,7 +73,7 @@ def file_of(number: int, stage: Stage) -> str:
 
 
 def units_of(module: ModuleOp) -> dict[str, str]:
-    """Returns the text of each function and kernel by symbol, and the rest of each module."""
+    """Returns the text of each function and kernel by symbol, and of each module without them."""
     texts: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:

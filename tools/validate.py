@@ -1,5 +1,5 @@
 """
-Implements `xdsl-spirv validate`: prints the findings; the exit status is 1 if one is an error.
+Implements `xdsl-spirv validate`: prints the findings. The exit status is 1 if there is an error.
 
 A file name that ends in `.mlir` is read as MLIR, any other file as a binary.
 """

@@ -51,9 +51,8 @@ class Architecture:
     name: str
     neighbours: bool = False
     """
-    True if a rotated pair consists of adjacent elements of a head.
-
-    Otherwise the elements of a pair are half the size of the rotated part apart.
+    True if a rotated pair consists of adjacent elements of a head. Otherwise the distance of the
+    two elements is half the number of rotated elements.
     """
     before: tuple[str, str] = ("attn_norm", "ffn_norm")
     """Names of the norms of the inputs of attention and of the feed-forward layers; "" for none."""

@@ -43,7 +43,7 @@ def mixture(step: Step, x: Tensor, block: str) -> Tensor:
 
 
 def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
-    """Returns the indices and weights of each token's experts, both tokens x used."""
+    """Returns indices and weights of each token's experts; each tensor is tokens x used."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     router, bias = experts.router, f"{block}exp_probs_b.bias"

@@ -142,7 +142,7 @@ class Step:
     slot: Size = 0
     """Index of this step's text in the states."""
     near: Size | None = None
-    """Number of past tokens in the states of windowed blocks; None if all past tokens are there."""
+    """Number of past tokens that the states of windowed blocks hold; None if they hold all."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -474,7 +474,7 @@ class Step:
         return self.b.concatenate([whole, rest], 3)
 
     def angles(self, local: bool) -> Sequence[Tensor]:
-        """Returns the cosines and the sines of the tokens' positions, both tokens x pairs."""
+        """Returns cosines and sines of the tokens' positions; each tensor is tokens x pairs."""
         if local not in self._angles:
             tables = self.weights.angles(local).items()
             self._angles[local] = [self.at_positions(self.constant(n, t)) for n, t in tables]

@@ -170,7 +170,7 @@ class _Common:
 def _function(
     name: str, common: _Common, products: Element, count: int | None, of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Builds a function of `count` tokens (None: dynamic). Returns it and its weights' values."""
+    """Builds a function of `count` tokens (None: dynamic). Returns the function and its weights."""
     block = Block()
     token = block.insert_arg(TensorType(I32.type, [DYNAMIC_INDEX if count is None else count]), 0)
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
@@ -195,7 +195,7 @@ def _function(
 
 
 def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Builds the function `decode_batch`. Returns it and its weights' values."""
+    """Builds the function `decode_batch`. Returns the function and its weights."""
     block, count = Block(), common.slots
     slides = common.sliding is not None
     called = [TOKEN, POSITION, *([f"{NEAR}_{POSITION}"] if slides else [])]

@@ -91,7 +91,7 @@ class Parameters:
     score_scale: float
     """Factor of the scores (products of queries and keys)."""
     window: int = 0
-    """Number of tokens to which windowed blocks attend; 0 without such blocks."""
+    """Number of tokens to which windowed blocks attend; 0 if no block is windowed."""
     local_rotation: Rotation | None = None
     """Rotation of windowed blocks."""
     pattern: tuple[bool, ...] = ()
@@ -149,7 +149,7 @@ class Values:
 
     @staticmethod
     def read(file: File) -> Values:
-        """Selects the architecture that a file names. Raises `FrontendError` for an unknown one."""
+        """Selects the architecture that a file names. Raises `FrontendError` if it is unknown."""
         return Values(file, architecture_of(file.values, file.place))
 
     def refuse(
@@ -376,7 +376,7 @@ def _is_number(value: Any) -> TypeGuard[int | float]:
 
 
 def _check_tensors(file: File, p: Parameters) -> None:
-    """Raises `FrontendError` for a missing or unknown tensor, or one with wrong sizes."""
+    """Raises `FrontendError` for missing or unknown tensors, and for tensors of wrong sizes."""
     needed, possible = tensors_of(p)
     for name, shape in (needed | possible).items():
         tensor = file.tensors.get(name)

@@ -20,7 +20,7 @@ KINDS = ("none", "linear", "yarn", "longrope")
 
 @dataclass(frozen=True)
 class Rotation:
-    """Parameters of the rotary embedding, for windowed blocks or for the others."""
+    """Parameters of the rotary embedding, for windowed blocks or for blocks without a window."""
 
     turned: int
     """Number of elements of a head that are rotated; they come first."""
@@ -67,7 +67,7 @@ class Rotation:
         return 1 - np.clip((pairs - low) / max(0.001, high - low), 0, 1)
 
     def tables(self, context: int) -> Mapping[str, Array]:
-        """Returns the cosines and the sines by name, both positions x pairs."""
+        """Returns cosines and sines by name; each array is positions x pairs."""
         angles = np.arange(context)[:, None] * self.frequencies(context)
         wide = self.magnitude * (1 + 0.1 * math.log(self.factor) if self.kind == "yarn" else 1.0)
         return {

@@ -18,7 +18,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 
 FAR = (1 << 31) - 1
-"""Bounds of at least this magnitude stand for the end of a dimension."""
+"""Bounds of at least this magnitude mean the end of a dimension."""
 
 
 def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:

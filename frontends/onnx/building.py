@@ -487,7 +487,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis; appends to the state if the first is its front."""
+        """Concatenates tensors along an axis. If the first is a `Front`, extends the state."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])

@@ -133,10 +133,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """
-    Returns the list axis after an elementwise operator, if other operands have size 1 along it or
-    the same list.
-    """
+    """Returns the list axis after an elementwise operator. Other operands have size 1 along it."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]

@@ -26,7 +26,7 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """Returns a rule: the size equals that of another operand's axis (an attribute, or `axis`)."""
+    """Returns a rule: the size equals the size of an axis of `operand` (an attribute or `axis`)."""
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -70,7 +70,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
 }
 """Maximum rank of an operand; None means the rank of the first operand."""
 PARTS = ("GatherElements", "ScatterElements")
-"""Operators whose indices must be at most as large as the data, except along the axis."""
+"""Operators whose indices must not exceed the data in any dimension except the axis."""
 
 
 def check_operand_sizes(

@@ -119,7 +119,7 @@ def slice_(b: Importer, op: Any, x: Tensor) -> Tensor:
 
 
 def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Tensor]) -> Any:
-    """Returns the start indices of a slice, clamped to the tensor; None if one is unknown."""
+    """Returns a slice's start indices, clamped to the tensor, or None if a start is unknown."""
     known: list[Any] = []
     for size, part, start in zip(x.sizes, sizes, starts, strict=True):
         item = 0 if size == part else None if start.known is None else start.known.item()

@@ -152,7 +152,7 @@ Form: TypeAlias = Affine | Pointer | Mask | Descriptor | SSAValue
 
 @dataclass
 class Bounds:
-    """The indices of an axis that a mask allows: from `first` to before the least of `ends`."""
+    """The allowed indices of an axis: at least `first`, and less than each of `ends`."""
 
     first: Sum
     ends: list[Sum]

@@ -1,8 +1,8 @@
 """
 Parses TTIR text with locations: the `location` of an operation is its line of Python.
 
-MLIR prints most locations after the module. xDSL's parser does not find them there, so they are
-parsed first.
+MLIR prints most locations after the module, where xDSL's parser does not find them. They are
+therefore parsed first.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Writer:
     # Places
 
     def at(self, op: Operation) -> None:
-        """Sets the location of the following operations to that of a Triton operation."""
+        """Sets the location of the following operations to the location of a Triton operation."""
         place, self.hint = line_of(op.location), name_of(op.location)
         if place is not None:
             file, line = place
@@ -90,7 +90,7 @@ class Writer:
             self._known.pop()
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:
-        """Returns the value made for `key` in this or an enclosing block, or makes it."""
+        """Returns the value for `key` from this or an enclosing block, or makes the value."""
         for known in self._known:
             if key in known:
                 return known[key]

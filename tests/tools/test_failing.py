@@ -26,7 +26,11 @@ COMMAND = (sys.executable, "-m", "xdsl_spirv.tools.main")
     [
         (ProgramError("no", "here", "do"), 1, "error: no (here); do"),
         (InterpreterError("no"), 1, "error: no"),
-        (FileNotFoundError(2, "No such file", "x"), 1, "'x': No such file; name one that exists"),
+        (
+            FileNotFoundError(2, "No such file", "x"),
+            1,
+            "'x': No such file; give the name of an existing file",
+        ),
         (OSError(28, "No space left on device"), 3, "cannot write the output: No space left"),
         (PermissionError(13, "Permission denied", "x"), 3, "change its permissions"),
         (MemoryError(), 3, "out of memory"),
@@ -119,7 +123,7 @@ def test_a_full_disk(words: str, tmp_path: Path) -> None:
     assert done.returncode == 3
     assert done.stderr == (
         "error: cannot write the output: No space left on device; "
-        "free some space, or name another place\n"
+        "free some space, or use another folder\n"
     )
 
 

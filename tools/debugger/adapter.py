@@ -73,7 +73,7 @@ follow invocation|subgroup|workgroup   whose next line ends a step"""
 
 class _Quiet(argparse.ArgumentParser):
     def error(self, message: str):
-        raise ProgramError(f"args: {message}", "", "they are the options of `xdsl-spirv test`")
+        raise ProgramError(f"args: {message}", "", "use options of `xdsl-spirv test`")
 
 
 @dataclass

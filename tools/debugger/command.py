@@ -28,7 +28,7 @@ def debug(arguments: argparse.Namespace) -> int:
     in_terminal = not arguments.dap and arguments.port is None
     if in_terminal and arguments.kernel is None:
         error = ProgramError(
-            "no kernel is named", "", "name one, or give --dap or --port for an editor"
+            "no kernel is named", "", "give the name of a kernel, or --dap or --port for an editor"
         )
         error.status = MISUSED
         raise error

@@ -37,7 +37,7 @@ class Connection:
             raise ProgramError(
                 "the input is not a message of the Debug Adapter Protocol",
                 "",
-                "leave out --dap in a terminal: it is for editors",
+                "leave out --dap in a terminal, because --dap is for editors",
             )
         return message  # pyright: ignore
 

@@ -1,7 +1,7 @@
 """
 Makes a launch's buffers and push constants as bytes, in the module's memory layout.
 
-A test must give all buffers and constants that the kernel reads, and no unknown ones. Memory is
+A test must give all buffers and constants that the kernel reads, and no unknown names. Memory is
 allocated only after the total size is known to fit this machine.
 """
 
@@ -33,7 +33,7 @@ from xdsl_spirv.tools.kernel_test.interface import (
 )
 
 ADDRESS = "&"
-"""Prefix of a value `&NAME`, which stands for the physical address of the buffer NAME."""
+"""Prefix of a value `&NAME`, which means the physical address of the buffer NAME."""
 
 SHARE = 8
 """Buffers may use 1 / SHARE of the machine's memory, because checks need copies and shadows."""
@@ -44,7 +44,7 @@ UNBOUND = 1 << 20
 
 @dataclass(frozen=True)
 class Part:
-    """A buffer, or a member of its block, whose elements form a strided array."""
+    """A buffer or a member of a block whose elements form a strided array."""
 
     path: tuple[str, ...]
     leaf: Leaf
@@ -83,7 +83,7 @@ class Buffer:
     bytes: int
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
     image: Image | Sampler | None = None
-    """The image or sampler, if the buffer stands for one."""
+    """Image or sampler of the binding; None for a buffer."""
 
     @property
     def array(self) -> Array:

@@ -35,7 +35,7 @@ class Mismatch:
     def __str__(self) -> str:
         index, got, want, error = self.worst
         lines = [
-            f"{self.label}: {self.count} of {self.total} elements differ from the expected ones"
+            f"{self.label}: {self.count} of {self.total} elements differ from the expected elements"
         ]
         lines += [f"  {_index(i)}: got {g}, want {w}" for i, g, w in self.first]
         if self.count > 1:

@@ -95,7 +95,7 @@ NAGA = Compiler(
     "with NAGA='node examples/runner-js/naga.mjs'", faults=("VUL-13",),
 )
 TINT = Compiler(
-    "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build it from Dawn",
+    "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build tint from Dawn",
 )
 # fmt: on
 

@@ -254,7 +254,9 @@ class Evaluator:
         if name is None or name not in self.functions:
             raise self.error(
                 f"{ast.unparse(node.func)!r} is not a function of expressions",
-                suggest(name or "", sorted(self.functions)) if name else "call one by its name",
+                suggest(name or "", sorted(self.functions))
+                if name
+                else "call a function by its name",
             )
         keywords: dict[str, Any] = {}
         for keyword in node.keywords:

@@ -76,7 +76,7 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
         yield Breach(
             "LIMIT-03",
             f"a subgroup of {launch.subgroup_size} invocations, but {name} has {least} to {most}",
-            "correct subgroup-sizes, or leave it out for the target's own",
+            "correct subgroup-sizes, or leave subgroup-sizes out for the target's size",
         )
     if any(n > most for n, most in zip(launch.grid, target.max_grid, strict=True)):
         yield Breach(
@@ -90,7 +90,7 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
             "LIMIT-05",
             f"there are {block.size} bytes of push constants, but {name} supports "
             f"{target.push_constant_bytes}",
-            "put some of them into a buffer",
+            "put some push constants into a buffer",
         )
     for buffer, size_in_bytes in launch.buffer_bytes.items():
         if size_in_bytes > target.storage_buffer_max_bytes:
@@ -266,7 +266,7 @@ def _types(interface: Interface, at: Instruction) -> dict[str, Type | None]:
 
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
-    """Returns a multiplication's shape and types as a target lists them; None if it is invalid."""
+    """Returns a multiplication's shape and types as in a target's list, or None if invalid."""
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 

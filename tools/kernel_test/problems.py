@@ -29,7 +29,7 @@ RULES = {
     UNMET: "a finding or an error that the test expects occurs",
     UNPROVED: ("the test's questions about all launches are proved under the test's premises"),
 }
-"""Rules that a test as a whole must meet, by id."""
+"""Rules about a test as a whole, by id."""
 
 
 @dataclass(frozen=True)

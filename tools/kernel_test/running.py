@@ -75,7 +75,7 @@ def _refuse_failures(allowed: tuple[str, ...]) -> None:
         if rule in RULES:
             raise Misuse(
                 f"allow {text!r}: {rule} is not a finding", "",
-                'leave it out; write error = "..." under [expect] for a refused launch',
+                'leave the entry out; write error = "..." under [expect] for a refused launch',
             )  # fmt: skip
 
 
@@ -131,10 +131,10 @@ def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[P
 
 def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
-    Removes the expected problems, and adds a problem for each expectation that is not met.
+    Removes the expected problems, and adds a problem for each expectation that is not fulfilled.
 
-    The expectation `UNDEF-01|UNDEF-02` accepts either rule, because an optimizer may turn one into
-    the other.
+    The expectation `UNDEF-01|UNDEF-02` accepts either rule, because an optimizer may replace one
+    fault by the other.
     """
     from xdsl_spirv.tools.kernel_test.compilers import faults_of_compiler
 
@@ -374,7 +374,7 @@ def workgroup_size(interface: Interface) -> tuple[int, int, int]:
             return x, y, z
     raise Misuse(
         f"the entry point {interface.entry.name!r} has no workgroup size", "",
-        "give it one, such as layout(local_size_x = 64) in",
+        "declare a workgroup size, such as layout(local_size_x = 64) in",
     )  # fmt: skip
 
 

@@ -104,7 +104,9 @@ def read_case(path: Path, arguments: argparse.Namespace) -> Case:
         raise error
     if len(tests.tests) != 1:
         raise ProgramError(
-            f"{path} contains {len(tests.tests)} tests", "", "name one kernel or test"
+            f"{path} contains {len(tests.tests)} tests",
+            "",
+            "give the file of a single kernel or test",
         )
     test = override(tests.tests[0], arguments)
     name = f"{test.kernel.name.partition('.')[0]}.spv"

@@ -202,7 +202,7 @@ def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program
 def _replace_values(
     program: Program, values: Mapping[int, int], kept: Callable[[Row], bool]
 ) -> Program:
-    """Replaces ids by others, and removes the instructions for which `kept` is false."""
+    """Replaces ids according to `values`, and removes the rows for which `kept` is false."""
     functions = (
         Function(f.head, substitute((tuple(filter(kept, b)) for b in f.blocks), values))
         for f in program.functions
@@ -275,7 +275,7 @@ def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Progr
 
 
 def _notes(program: Program) -> Iterator[int]:
-    """Yields the indices of annotations and declarations; -1 stands for all line instructions."""
+    """Yields the indices of annotations and declarations, and -1 for all line instructions."""
     yield -1
     for k, row in enumerate(program.globals):
         if not row.result and row.op not in ("OpMemoryModel", "OpEntryPoint"):

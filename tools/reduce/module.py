@@ -40,8 +40,8 @@ MERGES = frozenset({"OpSelectionMerge", "OpLoopMerge"})
 
 class Row(NamedTuple):
     """
-    An instruction. `refs` are the positions of the used ids in `words`; `lines` are the line
-    instructions before it.
+    An instruction. `refs` are the positions of the used ids in `words`; `lines` are the preceding
+    line instructions.
     """
 
     op: str
@@ -66,7 +66,7 @@ class Row(NamedTuple):
         return self._replace(words=tuple(words))
 
     def drop_words(self, places: Iterable[int]) -> Row:
-        """Returns a copy of the instruction without its last words, given by position."""
+        """Returns a copy of the instruction without the words at `places`, which come last."""
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
         words[0] = len(words) << 16 | words[0] & 0xFFFF

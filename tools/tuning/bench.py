@@ -40,7 +40,7 @@ def source_data(source: Source) -> dict[str, Any]:
 
 @dataclass
 class DeviceBench(Bench):
-    """Measures candidates of a contraction on a device, and compiles them on processor cores."""
+    """Compiles candidates of a contraction on processor cores, and measures them on a device."""
 
     engine: Engine
     resource: str

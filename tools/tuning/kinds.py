@@ -113,9 +113,9 @@ def expect(data: Mapping[str, Any]) -> dict[str, str]:
 
 def load_ahead(data: Mapping[str, Any]) -> None:
     """
-    Compiles a candidate's kernels with the driver, whose disk cache then holds them.
+    Compiles a candidate's kernels with the driver, so that the driver's disk cache contains them.
 
-    Compiling takes most of a measurement's time, but does not need the device.
+    Compiling takes most of a measurement's time, and does not need the device.
     """
     from xdsl_spirv.jobs.child import open_own_device
 
@@ -269,7 +269,7 @@ class _Bench:
         default_factory=OrderedDict[str, dict[str, tuple[bytes, str]]]
     )
     shortest: dict[str, float] = field(default_factory=dict[str, float])
-    """Shortest times of references, including unloaded ones."""
+    """Shortest times of all references so far, also of references that were unloaded."""
 
     def inputs(self, data: Mapping[str, Any]) -> dict[str, bytes]:
         """Returns the bytes of every input, generated from its description."""
@@ -322,7 +322,7 @@ class _Bench:
                 return
 
     def keep(self, key: str, reference: _Reference) -> bool:
-        """Caches a loaded reference, and unloads the oldest ones if memory is short."""
+        """Caches a loaded reference, and unloads the oldest references if memory is short."""
         if key in self.references:
             return self.references[key] is reference
         self.references[key] = reference

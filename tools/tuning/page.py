@@ -124,7 +124,7 @@ def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[Outcome, int]]:
-    """Returns one failed candidate of each status and cause, with the number of such failures."""
+    """Returns a failed candidate for each pair of status and cause, and the pair's count."""
     failed = [o for tried in outcomes.values() for o in tried if o.status not in FINE]
     firsts = {(o.status, o.cause): o for o in reversed(failed)}
     counts = Counter((o.status, o.cause) for o in failed)

@@ -28,7 +28,7 @@ OWN = 0.04
 OFFSET = 0.4
 """Standard deviation of the common error of a contraction's estimates, in log time."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
-"""Fractions of an error's variance: common to all contractions, and common to a class of them."""
+"""Fractions of an error's variance: common to all contractions, and common to a class."""
 UNSTEADY, A_RUN = 0.01, 0.06
 """Standard deviations in log time: of a measurement with many runs, and of a single run."""
 KNOWN = 24
@@ -81,7 +81,7 @@ class Prediction:
 
 
 def _normal(z: Vector) -> Vector:
-    """Computes the cumulative normal distribution, to seven digits."""
+    """Computes the cumulative normal distribution with an error of about 1e-7."""
     t = 1 / (1 + 0.5 * np.abs(z) / math.sqrt(2))
     powers = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807)
     more = (-1.13520398, 1.48851587, -0.82215223, 0.17087277)

@@ -172,7 +172,7 @@ class Known:
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
-        """Adds an outcome, if no better one is known."""
+        """Adds an outcome, unless a better outcome of the measurement is stored."""
         if not self.is_usual(outcome):
             self.unusual.append(outcome)
             self.anew.add(job)
@@ -216,7 +216,7 @@ class Known:
 
 
 def best_of(tried: Sequence[Outcome]) -> Outcome | None:
-    """Returns the fastest correct outcome, preferably of those that were measured twice."""
+    """Returns the fastest correct outcome, preferably among outcomes that were measured twice."""
     right = [one for one in tried if one.right]
     twice = [one for one in right if one.again is not None]
     return min(twice or right, key=lambda one: one.latest, default=None)
@@ -239,7 +239,7 @@ def time_of(tried: Sequence[Outcome]) -> float:
 
 
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
-    """True if the best is faster than the default by more than `margin` in both measurements."""
+    """True if the best is faster than the default by more than `margin` in two measurements."""
     best = best_of(tried)
     if best is None or not best.steady:
         return False

@@ -110,8 +110,10 @@ def transform_targets(
     b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
 ) -> Tensor:
     """
-    Applies `post_transform`. For rows of one score, only the modes in `agreed` are accepted,
-    because onnxruntime and ONNX's reference disagree about the others.
+    Applies `post_transform`.
+
+    For rows of one score, only the modes in `agreed` are accepted, because onnxruntime and ONNX's
+    reference disagree about the other modes.
     """
     if x.sizes[-1] == 1 and post_transform not in agreed:
         refuse_transform(b, post_transform)
@@ -168,7 +170,7 @@ def linear_regressor(
 
 
 def choose_labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
-    """Returns the label of the highest score in each row; the first one wins a tie."""
+    """Returns the label of the highest score in each row, or the first of equal scores."""
     if strings:
         b.refuse(
             f"the class labels are strings ({', '.join(strings[:3])}, ...)",

@@ -113,7 +113,10 @@ def thirds(b: Nodes, columns: Size) -> list[int]:
 def with_past(
     b: Nodes, k: Tensor, v: Tensor, past: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor, Size]:
-    """Appends keys and values to past ones. Returns keys, values, and the number of past keys."""
+    """
+    Appends keys and values to past keys and values. Returns all keys, all values, and the number
+    of past keys.
+    """
     past_key, past_value = past
     if past_key is None or past_value is None:
         return k, v, 0
@@ -194,8 +197,9 @@ def _stacked_past(
     b: Nodes, k: Tensor, v: Tensor, past: Tensor | None
 ) -> tuple[Tensor, Tensor, list[Tensor], Size]:
     """
-    Appends keys and values to past ones that are stacked in one tensor. Returns keys, values, the
-    stacked present if requested, and the number of past keys.
+    Appends keys and values to a tensor of stacked past keys and values.
+
+    Returns all keys, all values, the stacked result if requested, and the number of past keys.
     """
     before: list[Tensor | None] = [None, None]
     if past is not None:

@@ -144,10 +144,8 @@ def _repeat_rounds(
     body: Any,
 ) -> list[Tensor] | None:
     """
-    Imports a Loop as a loop of the program. Returns None if that is impossible.
-
-    It is impossible if an iteration changes a shape, needs its index while importing, or decides
-    if the loop ends.
+    Imports a Loop as a loop of the program. Returns None if an iteration changes a shape, needs
+    its index while importing, or decides if the loop ends.
     """
     rounds = None if count is None or count.known is None else count.known.item()
     if rounds is None or (isinstance(rounds, int) and not FEW_ROUNDS < rounds < 1 << 31):

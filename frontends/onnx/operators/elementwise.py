@@ -443,8 +443,9 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
 
 def saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
     """
-    Converts a float to an integer with truncation and saturation; NaN becomes 0. In SPIR-V,
-    numbers out of range are undefined.
+    Converts a float to an integer with truncation and saturation; NaN becomes 0.
+
+    SPIR-V's conversion is undefined for numbers out of range.
     """
     limits = np.iinfo(element.dtype)
     x = x.to(F32) if x.element.bits < 32 else x
@@ -491,7 +492,7 @@ def dropout(
 def _declare_dropout(since: int, mask: Element | None) -> None:
     @operator("Dropout", since=since)
     def function(b: Nodes, x: Tensor, /, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-        """Returns the input, and a mask of zeros as onnxruntime does."""
+        """Returns the input and, as in onnxruntime, a mask of zeros."""
         element = mask or x.element
         return x, b.elementwise(lambda s, x: s.number(0, element), x, element=element)
 

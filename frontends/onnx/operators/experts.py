@@ -281,7 +281,7 @@ def _network(
 
 
 def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:
-    """Returns a function of `Scalars`, value and gate: activation of the gate, times the value."""
+    """Returns a function of (scalars, value, gate): multiplies the value by the activated gate."""
 
     def swiglu(s: Scalars, gate: Number) -> Number:
         gate = s.minimum(gate, a.swiglu_limit) if a.swiglu_limit < inf else gate

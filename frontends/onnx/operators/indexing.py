@@ -252,7 +252,7 @@ def reverse_sequence(
 
 @operator("NonZero")
 def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
-    """Returns the indices of all elements that are not 0; a tensor if their number is declared."""
+    """Imports NonZero. Returns a data-dependent list (`chosen`) unless the length is declared."""
     flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
     rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
     extents = [b.integer(size) for size in x.sizes]
@@ -275,7 +275,7 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Selects the slices for which the condition is true; a tensor if their number is known."""
+    """Imports Compress. Returns a data-dependent list (`chosen`) unless the length is known."""
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0
@@ -295,7 +295,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
 
 
 def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
-    """Returns the indices of the first `count` true elements; missing ones are 0."""
+    """Returns the indices of the first `count` true elements; missing indices are 0."""
 
     def body(s: Scalars, true: Number, passed: Number, place: Number) -> Sequence[Number]:
         here = true & passed.equals(s.index(0).to(I32))

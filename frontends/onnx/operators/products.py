@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.onnx.values import Element, Tensor, sum_element
 def multiply(b: Nodes, x: Tensor, y: Tensor, element: Element | None = None) -> Tensor:
     """Multiplies like `numpy.matmul`, with broadcast leading dimensions."""
     if not x.rank or not y.rank:
-        b.refuse(f"{x} cannot be multiplied by {y}: one is a scalar", "use Mul")
+        b.refuse(f"{x} cannot be multiplied by {y}, because a scalar is not a matrix", "use Mul")
     a = b.reshape(x, [1, *x.sizes]) if x.rank == 1 else x
     c = b.reshape(y, [*y.sizes, 1]) if y.rank == 1 else y
     if _differ(a.sizes[-1], c.sizes[-2]):

@@ -82,7 +82,7 @@ def placed(
     count = parameters[0].sizes[axis] if parameters[0].rank == x.rank else 0
     if any(t.rank not in (0, x.rank) for t in parameters):
         b.refuse(
-            f"blocks of {x} need scales of its rank, not {parameters[0].rank}",
+            f"blocks of {x} need scales of rank {x.rank}, not {parameters[0].rank}",
             "use a scale per block",
         )
     if count * block_size == x.sizes[axis]:

@@ -83,7 +83,7 @@ def blocks_of(
     float: str = "",
 ) -> Blocks | None:
     """
-    Makes planes of codes (rows x columns), scales and zero points (both rows x blocks).
+    Makes planes of codes (rows x columns), scales (rows x blocks) and zero points (rows x blocks).
 
     Codes are integers, or of the narrow type `float`. Returns None if the data is not known at
     compile time or no block format fits.

@@ -199,7 +199,7 @@ def qgemm(
     transB: int = 0,
     alpha: float = 1.0,
 ) -> Tensor:
-    """Imports QGemm. The bias is an integer with the product of both scales as its scale."""
+    """Imports QGemm. The bias is an integer whose scale is the product of the operands' scales."""
     a = b.transpose(x.tensor, [1, 0]) if transA else x.tensor
     c = b.transpose(y.tensor, [1, 0]) if transB else y.tensor
     total = matmul_integer(b, a, c, x.zero, y.zero)

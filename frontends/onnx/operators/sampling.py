@@ -67,10 +67,7 @@ def parts(
 
 
 def _taps(s: Scalars, place: Number, mode: str) -> tuple[Number, list[Number | None]]:
-    """
-    Returns the index of the first weighted element along an axis, and the weights of the elements
-    from there on.
-    """
+    """Returns the first index to read along an axis, and the weights of consecutive elements."""
 
     def whole(op: Any) -> Number:
         bounded = s.maximum(s.minimum(place, FARTHEST), -FARTHEST)

@@ -248,10 +248,9 @@ def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
 
 def _unit_dimensions(b: Nodes, x: Tensor) -> list[int]:
     """
-    Returns the dimensions of size 1.
+    Returns the dimensions of size 1. The declared rank tells if a dynamic dimension has size 1.
 
-    The declared rank tells if a dynamic dimension has size 1. Without a declared rank, a run with
-    such a size is refused.
+    Without a declared rank, dynamic dimensions must not have size 1 in a run.
     """
     ones = [i for i, s in enumerate(x.sizes) if s == 1 or (s, 1) in b.insisted]
     unknown = [i for i, s in enumerate(x.sizes) if not isinstance(s, int) and i not in ones]

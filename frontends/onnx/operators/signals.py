@@ -54,7 +54,7 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """Returns the factors from element components to result components: 2 x taken x kept x 2."""
+    """Returns a transform's factors: 2 (real, imaginary) x `taken` x `kept` x 2 (likewise)."""
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)

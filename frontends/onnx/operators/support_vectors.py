@@ -122,7 +122,7 @@ def svm_classifier(
             )
         if classes == 2:
             b.refuse(
-                "it has two classes and no support vectors: onnxruntime and ONNX's "
+                "the classifier has two classes and no support vectors: onnxruntime and ONNX's "
                 "reference then choose different labels",
                 "use a LinearClassifier",
             )
