@@ -38,7 +38,7 @@ class Scores:
     softmax: Element | None = None
     """Element type of the softmax, if it differs from `element`."""
     sink: Tensor | None = None
-    """An extra score for each head, which is only added to the sum of the softmax."""
+    """An extra score for each head. The score is only added to the sum of the softmax."""
     guarded: bool = True
     """True if a fully masked row has the result 0, not NaN."""
 

@@ -231,7 +231,7 @@ class Queue:
                 self._advance(number, predictions[slots[number]])
 
     def _is_gone(self, number: int) -> bool:
-        """True if the caller has cancelled an answer, which is then ended."""
+        """True if the caller has cancelled an answer. Ends the cancelled answer."""
         if not self._active[number].request.cancelled:
             return False
         self.counters.cancelled += 1

@@ -25,7 +25,7 @@ LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION = "slot", "position"
 
 PREFILLED = 512
-"""Maximum number of tokens in one run, which bounds the memory of temporaries."""
+"""Maximum number of tokens in one run, to bound the memory of temporaries."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Writes an explanation as a trace of events, which Perfetto and chrome://tracing can open."""
+"""Writes an explanation as a trace for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _phase(explanation: ExplanationData, phase: Phase, row: int) -> Event:
 
 
 def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
-    """Returns the known details of a dispatch, which a viewer shows on a click."""
+    """Returns the details that a viewer shows on a click on a dispatch."""
     layer = entry.layer
     shown = {
         "dispatch": entry.dispatch,

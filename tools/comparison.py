@@ -13,7 +13,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Comparison(ComparisonData):
-    """A comparison of two explanations, which `print` and notebooks can show."""
+    """A comparison of two explanations, with a text form (`print`) and an HTML form (notebooks)."""
 
     def __repr__(self) -> str:
         """Returns the comparison as a text table."""

@@ -32,7 +32,7 @@ COLOURS = {
 }
 
 WIDTH = 1000
-"""Width of a chart in its own units, which a browser scales to the window."""
+"""Width of a chart in abstract units. A browser scales the chart to the window."""
 
 
 SEEN = 1 / 20

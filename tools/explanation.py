@@ -23,7 +23,7 @@ VERSION = 1
 
 @dataclass(frozen=True, repr=False)
 class Explanation(ExplanationData):
-    """An explanation of a model on a target, which `print` and notebooks can show."""
+    """An explanation of a model on a target, with text (`print`) and HTML (notebooks) forms."""
 
     def __repr__(self) -> str:
         """Returns the explanation as a text table."""

@@ -230,7 +230,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
 
 
 def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of the arrays of `--input`, which fix the model's dynamic sizes."""
+    """Returns the shapes of the `--input` arrays, to which the model's dynamic sizes are fixed."""
     shapes: dict[str, tuple[int, ...]] = {}
     for text in arguments.inputs:
         name, equals, path = text.partition("=")

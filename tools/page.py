@@ -79,7 +79,7 @@ def _environment() -> Environment:
 
 
 def frame(whole: str, height: int) -> str:
-    """Returns a page in an iframe of at most 900 pixels height, which runs no scripts."""
+    """Returns a page in an iframe without scripts, at most 900 pixels high."""
     return (
         f'<iframe srcdoc="{escape(whole)}" sandbox '
         f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'

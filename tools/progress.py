@@ -19,7 +19,7 @@ WIDTH = 80
 
 
 class Line:
-    """A progress line on a terminal, which is erased before other output is written."""
+    """A progress line on a terminal. The line is erased before other output is written."""
 
     def __init__(self, stream: TextIO, period: float = PERIOD):
         self.stream, self.period = stream, period

@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Element, Tensor
 
 CHUNK = 512
-"""Maximum number of tokens in one run, which bounds the memory of temporaries."""
+"""Maximum number of tokens in one run, to bound the memory of temporaries."""
 TAKEN_BACK = 16
 """Number of last tokens that can be withdrawn after a wrong proposal."""
 

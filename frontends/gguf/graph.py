@@ -36,7 +36,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 PART = 256
-"""Number of logits in a part of a row, whose maximum is computed first."""
+"""Number of logits per part of a row. The maximum of each part is computed first."""
 STATES = ("k", "v")
 """Names of the states of a block: keys and values."""
 

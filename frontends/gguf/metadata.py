@@ -83,7 +83,7 @@ class Header:
         """Number of tensors in the file."""
 
     def values(self) -> dict[str, Any]:
-        """Reads the metadata values, which come first, by key."""
+        """Reads the metadata values by key. They are at the start of the header."""
         if self.data[:4] != MAGIC:
             raise FrontendError("the file is not a GGUF file", self.place, "give a GGUF file")
         self.offset = 4

@@ -78,7 +78,7 @@ class Parameters:
     hidden: int
     heads: int
     shared: int
-    """Number of key heads, which equals the number of value heads."""
+    """Number of key heads, equal to the number of value heads."""
     head: int
     """Number of elements of a head."""
     turned: int

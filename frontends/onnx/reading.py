@@ -27,7 +27,7 @@ class Reader:
         return Number(s, self.extents[axis], I64)
 
     def wrapped(self, s: Scalars, place: Number, axis: int) -> Number:
-        """Converts a negative index, which counts from the end, to an index from the start."""
+        """Converts a negative index (counted from the end) to an index from the start."""
         wide = place.to(I64)
         return s.select(wide < 0, wide + self.extent(s, axis), wide)
 

@@ -63,7 +63,7 @@ REFUSED = {
     ),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
-"""Reasons and remedies for unsupported operators, except on constants, which are folded."""
+"""Reasons and remedies for unsupported operators. On constants, the operators are folded."""
 
 DOMAINS = {"ai.onnx": ""}
 """Aliases of domains."""

@@ -227,7 +227,7 @@ def _reduce(
 
 @operation("stablehlo.reduce_window")
 def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
-    """Reduces windows of tensors, padded with the start value, which must be neutral."""
+    """Reduces windows of tensors. The padding is the start value, which must be neutral."""
     count = len(operands) // 2
     tensors, starts = operands[:count], operands[count:]
     rank = tensors[0].rank

@@ -64,7 +64,7 @@ def _ending(status: int, text: str, said: str) -> str:
 
 
 def _run_ours(words: list[str], text: str) -> list[str]:
-    """Runs a command of this package in this process, which saves imports."""
+    """Runs a command of this package in this process, to save imports."""
     from xdsl_spirv.tools.main import main
 
     status, out, err = _call(lambda: main(words[1:]))

@@ -66,7 +66,7 @@ class Row(NamedTuple):
         return self._replace(words=tuple(words))
 
     def drop_words(self, places: Iterable[int]) -> Row:
-        """Returns a copy of the instruction without the words at `places`, which come last."""
+        """Returns a copy of the instruction without the words at `places` (its last words)."""
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
         words[0] = len(words) << 16 | words[0] & 0xFFFF

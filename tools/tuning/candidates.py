@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.passes_on_demand import run
 @dataclass(frozen=True)
 class Source:
     """
-    A contraction of a module for a target, whose schedule is searched.
+    A contraction whose schedule is searched, in a module for a target.
 
     `weights` are the arguments of the module's function that do not change between runs.
     """

@@ -143,7 +143,7 @@ class Known:
     """Median time of each contraction's reference."""
     unusual: list[Outcome] = field(default_factory=list[Outcome])
     anew: set[str] = field(default_factory=set[str])
-    """Keys of the jobs of `unusual`, which are measured again."""
+    """Keys of the jobs to measure again, because their outcomes are in `unusual`."""
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:

@@ -31,7 +31,7 @@ FEW_ROUNDS = 4
 """Loops of at most this many iterations are always unrolled, so that more values are known."""
 
 MOST_WRITTEN = 32_768
-"""Maximum number of imported nodes of subgraphs, which takes about half a minute."""
+"""Maximum number of imported nodes of subgraphs; importing so many takes half a minute."""
 
 MOVES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, tensor.CastOp)
 """Operations whose result contains only elements of their first operand."""

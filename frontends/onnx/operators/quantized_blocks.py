@@ -1,8 +1,8 @@
 """
-Represents weights of 2, 4 or 8 bits in blocks along an axis, which stay packed.
+Represents packed weights of 2, 4 or 8 bits in blocks along an axis.
 
 Known weights of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` become planes
-(`frontends/blocks`). The last block may exceed the matrix: the other operand is 0 in these
+(`frontends/blocks`). The last block may exceed the matrix: the other operand is 0 in the excess
 columns.
 """
 
@@ -58,7 +58,7 @@ class Blocks:
 
 def codes_of(t: Tensor, bits: int) -> Array | None:
     """
-    Returns the elements of a known tensor as unsigned integers; None if it is not known.
+    Returns the elements of a known tensor as unsigned integers, or None for an unknown tensor.
 
     A uint8 element contains several codes of fewer bits. Other elements contain one code; the
     least number of a signed type becomes 0.

@@ -44,7 +44,7 @@ def summed(
 
 
 def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
-    """Divides a tensor by a number of elements, which may be a dynamic size."""
+    """Divides a tensor by a number of elements (an integer or a dynamic size)."""
     if isinstance(count, int):
         return b.elementwise(lambda s, x: x / count, x)
     number = b.integer(count)
@@ -366,7 +366,7 @@ def batch_normalization(
 
 
 def _variance(b: Nodes, x: Tensor, axes: list[int]) -> Tensor:
-    """Returns the variance over axes, which have size 1 in the result."""
+    """Returns the variance over axes. The reduced axes have size 1 in the result."""
     wide = b.convert(x, sum_element(x.element))
     mean = _mean(b, wide, axes, True)
     return _mean(b, b.elementwise(lambda s, m, x: (x - m) * (x - m), mean, wide), axes, True)

@@ -152,9 +152,8 @@ class Samples:
     """
     Sample positions within the parts of regions of interest.
 
-    The number of samples along an axis may depend on the region. The distance of two samples is
-    less than 1, and at least 1/2 if there are several, which bounds the number of samples in the
-    image.
+    The number of samples along an axis may depend on the region. Several samples are at least 1/2
+    and less than 1 apart, so that the number of samples in the image is bounded.
     """
 
     image: Reader

@@ -15,7 +15,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Tensor, sum_element
 
 LONGEST = 4096
-"""Maximum length of a transform, whose matrices have length^2 elements."""
+"""Maximum length of a transform, because its matrices have length^2 elements."""
 
 
 def transformed(

@@ -1,5 +1,5 @@
 """
-Imports optimizers of ONNX's training domain, which update several tensors.
+Imports optimizers of ONNX's training domain. An optimizer updates several tensors.
 
 Inputs and outputs are grouped: all tensors, all gradients, all accumulators.
 """

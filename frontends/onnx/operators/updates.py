@@ -107,7 +107,7 @@ def bit_cast(b: Nodes, x: Tensor, /, *, to: int) -> Tensor:
 
 
 LARGEST = 32
-"""Largest number of rows of a matrix for Det and Inverse, which are unrolled."""
+"""Maximum number of rows of a matrix for Det and Inverse, because loops are unrolled."""
 
 
 @operator("Det")

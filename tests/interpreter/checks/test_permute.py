@@ -266,7 +266,7 @@ def test_waiting_invocations_let_others_run(new_kernel: type[Kernel]) -> None:
 
 
 def test_options_that_exclude_a_schedule() -> None:
-    with pytest.raises(InterpreterError, match="without checks"):
+    with pytest.raises(InterpreterError, match="excludes the options checks"):
         Options(schedule=Schedule(0), checks=Checks.all())
     with pytest.raises(InterpreterError, match="seed"):
         Schedule(-1)
