@@ -46,7 +46,7 @@ def test_the_version_can_be_set(tmp_path: Path):
     ("text", "message"),
     [
         ("OpCapability\n Shaders", "error: 'Shaders' is not a Capability (x.spvasm:2:2); correct"),
-        ("OpNop", "error: '1' is not a version of SPIR-V; write it like 1.6"),
+        ("OpNop", "error: '1' is not a SPIR-V version; write it like 1.6"),
     ],
 )
 def test_mistakes_in_the_text(

@@ -3,8 +3,8 @@ Estimates the times of candidates without a device, from a driver's machine code
 
 The driver reports the cycles of a subgroup, and counts a loop's body a fixed number of times. The
 estimate uses the loop's trip count instead. N concurrent subgroups of a compute unit hide latency,
-and are estimated to be sqrt(N) times as fast as a single one. `benchmarks/static_ranking.py` compares
-estimates with measured times.
+and are estimated to be sqrt(N) times as fast as a single subgroup. `benchmarks/static_ranking.py`
+compares estimates with measured times.
 """
 
 from __future__ import annotations
