@@ -87,6 +87,9 @@ class ScheduleCandidate:
     - `rates`: TFLOPS of large contractions by types (`f16 -> f32`); excludes all other types
     - `alone`: TFLOPS of a contraction with one workgroup for each compute unit
     - `streams`: TB/s of reading uncached weights, if different from the target's
+    - `rows`: the operand read in place by rows, beside a direct one that the kernel computes from
+      planes, which may also be in `panels`
+    - `most_m`: the largest M of contractions that the candidate is for; 0 for any
     """
 
     tile: tuple[int, int]
@@ -107,6 +110,8 @@ class ScheduleCandidate:
     result: str = "fragments"
     streams: dict[str, float] = field(default_factory=dict)
     edges: str = ""
+    rows: str = ""
+    most_m: int = 0
 
 
 @dataclass(frozen=True)

@@ -129,15 +129,21 @@ class DirectAttr(KeyedAttr):
     The operand is packed so that an invocation's components of a fragment are contiguous (see
     `PackingAttr`). `ahead` is the number of instructions along K by which loads precede the
     multiplication, at most the number in a K tile.
+
+    With `layout = rows` the operand is not packed: invocations load whole units of its rows, in the
+    order along K of the other operand, which the kernel computes from packed planes. The planes of
+    such an operand are read by rows, too; `layout = panels` packs them into panels before, so that
+    a subgroup reads a plane's numbers for a fragment from one piece of memory.
     """
 
     name = "schedule.direct"
     ahead: IntAttr = integer(converter=IntAttr, default=0, least=0)
+    layout: StringAttr = word(LAYOUTS, converter=StringAttr, default="fragments")
     MAY_BE_BARE = True
 
     @property
     def packs(self) -> bool:
-        return True
+        return self.layout.data != "rows"
 
     @property
     def in_panels(self) -> bool:

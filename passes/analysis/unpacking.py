@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Self
 
 from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import (
@@ -30,9 +31,9 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.passes.analysis.layout import Axis, Layout, layout_of
+from xdsl_spirv.dialects.schedule import PackedViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, layout_of
 from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_permutation
 from xdsl_spirv.passes.analysis.sizes import extents
 
@@ -87,30 +88,63 @@ class Plane:
         assert isinstance(self.value.type, TensorType | MemRefType)
         return self.value.type.element_type
 
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        return extents(self.value)
+
+    def panel_depth(self, units: int) -> int | None:
+        """
+        Returns the elements of a row of the plane that are read for `units` neighbouring units, or
+        that a panel has if the plane is packed.
+
+        None if panels of so many elements would not hold them one after the other.
+        """
+        if isinstance(view := self.value.owner, PackedViewOp):
+            return view.packing.fragment_sizes[1]
+        rows, *rest = self.shape
+        if any(map(is_dynamic, self.shape)) or not rest:
+            return None
+        _, outer, inner = self.layout.walks
+        row = prod(map(_known_size, rest)) // self.count
+        if outer != (Axis(rows, row),) or self.layout.start:
+            return None
+        offsets = {0}
+        for axis in reversed(inner):
+            length = min(_known_size(axis.size), units)
+            offsets = {
+                step * _known_size(axis.stride) + o for step in range(length) for o in offsets
+            }
+            units = ceil_div(units, length)
+        depth = len(offsets)
+        if sorted(offsets) != list(range(depth)) or row % depth:
+            return None
+        try:
+            _in_panels(self.layout, depth, _known_size(rows))
+        except NotInPanels:
+            return None
+        return depth * self.count
+
 
 @dataclass(frozen=True)
-class Unpacking:
+class Units:
     """
-    Computation of an operand from `planes` by `op`, in units of `sizes` iterations.
+    An operand that is read from `planes` in units of neighbours along K.
 
-    `counters` maps loops of the operation to loops of the unit. `around` maps the other loops to
-    the loops of K outside of the unit, whose sizes are `outer`.
+    A unit has `sizes` iterations of the innermost loops of K. `outer` are the sizes of the other
+    loops of K.
     """
 
-    op: linalg.ops.GenericOp
     sizes: tuple[int, ...]
     outer: tuple[int, ...]
     planes: tuple[Plane, ...]
-    counters: dict[int, int]
-    around: dict[int, int]
 
     @property
     def size(self) -> int:
         """Number of elements in a unit."""
         return prod(self.sizes)
 
-    def part(self, split: int) -> Unpacking:
-        """Returns the unpacking of a part of a unit: the innermost loop is divided by `split`."""
+    def part(self, split: int) -> Self:
+        """Returns the same with parts of units, whose innermost loop is split into `split`."""
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
@@ -126,6 +160,41 @@ class Unpacking:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
             shared += bit_width(plane.element_type) * plane.count * prod(map(_known_size, own))
         return round(shared / self.units)
+
+
+@dataclass(frozen=True)
+class Unpacking(Units):
+    """
+    An operand that `op` computes from the planes.
+
+    `counters` maps loops of the operation to loops of the unit. `around` maps the others to the
+    loops of K outside of the unit.
+    """
+
+    op: linalg.ops.GenericOp
+    counters: dict[int, int]
+    around: dict[int, int]
+
+
+def units_of_rows(value: SSAValue, layout: Layout, sizes: tuple[int, ...]) -> Units | None:
+    """
+    Returns units of these loop sizes of an operand as it lies in memory.
+
+    `layout` is the operand's. Returns None if a unit's elements are not contiguous, or if the
+    operand is padded.
+    """
+    size, walks = prod(sizes), layout.walks
+    axes = [axis for walk in walks[:2] for axis in walk]
+    if layout.guards or len(walks[2]) != 1 or walks[2][0].stride != 1:
+        return None
+    k = walks[2][0].size
+    places = (k, layout.start, *(axis.stride for axis in axes))
+    if is_dynamic(k) or not all(is_multiple(place, size) for place in places):
+        return None
+    outer = _known_size(k) // size
+    rows = _in_units(replace(layout, walks=(*walks[:2], (Axis(outer, size),))), size)
+    plane = Plane(value, tuple(range(len(sizes))), size, sizes[-1], rows)
+    return Units(sizes, (outer,), (plane,))
 
 
 def _known_size(size: Size) -> int:
@@ -230,7 +299,7 @@ def unpacking_of(
     if not asked <= {*counters, *around} or (unit and unit[-1] % VECTOR):
         return None
     planes = _planes(op, loops, sizes, groups, unit, first)
-    return None if planes is None else Unpacking(op, unit, outer, planes, counters, around)
+    return None if planes is None else Unpacking(unit, outer, planes, op, counters, around)
 
 
 def _unit_of(lengths: Sequence[int], most: int) -> tuple[int, int]:
@@ -284,8 +353,37 @@ def _planes(
             parts = Axis(_known_size(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
             layout = replace(layout, walks=(*layout.walks[:2], (*layout.walks[2], parts)))
         last = unit[numbers[-1]] if numbers else 1
-        planes.append(Plane(value, numbers, count, last, _in_units(layout, count)))
+        layout = _in_units(layout, count)
+        if isinstance(view := value.owner, PackedViewOp):
+            _, _, rows, depth = view.packing.shape
+            layout = _in_panels(layout, depth // count, rows)
+        planes.append(Plane(value, numbers, count, last, layout))
     return tuple(planes)
+
+
+class NotInPanels(ValueError):
+    """A walk along K whose steps would cross panels in the middle."""
+
+
+def _in_panels(layout: Layout, depth: int, rows: int) -> Layout:
+    """Returns the layout of a plane in panels of `depth` units, from that of its rows of units."""
+    batch, outer, inner = layout.walks
+    panel = depth * rows
+
+    def along_k(axis: Axis) -> Walk:
+        size, stride = _known_size(axis.size), _known_size(axis.stride)
+        if stride % depth == 0:
+            return (replace(axis, stride=stride // depth * panel),)
+        if depth % (size * stride) == 0:
+            return (axis,)
+        length, rest = divmod(depth, stride)
+        if rest or size % length:
+            raise NotInPanels
+        return Axis(size // length, panel), Axis(length, stride)
+
+    walks = [tuple(part for axis in walk for part in along_k(axis)) for walk in (batch, inner)]
+    own = tuple(replace(axis, stride=depth) for axis in outer)
+    return Layout(layout.start, (walks[0], own, walks[1]))
 
 
 def _in_units(layout: Layout, count: int) -> Layout:

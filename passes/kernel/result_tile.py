@@ -120,9 +120,9 @@ class Part:
     depth: int = 0
     """Size of a slice along K, in elements."""
 
-    def first_fragment(self, b: KernelEmitter) -> Index:
+    def first_fragment(self, b: KernelEmitter, is_only_tile: bool = False) -> Index:
         """Returns the index of the subgroup's first fragment along M or N."""
-        tile = b.times(self.tile, self.subgroups * self.count)
+        tile = 0 if is_only_tile else b.times(self.tile, self.subgroups * self.count)
         return b.plus(tile, b.times(self.subgroup, self.count))
 
 

@@ -8,6 +8,7 @@ binary16.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 
@@ -41,7 +42,21 @@ BIAS, BIASED = 1024, 0x64006400
 """The binary16 number 1024, whose last mantissa bit counts ones, and a word of two such numbers."""
 
 
-class UnitCode:
+class ElementCode(ABC):
+    """The elements of a unit of `size` neighbours along K."""
+
+    size: int
+
+    @abstractmethod
+    def four(self, number: int) -> SSAValue:
+        """Returns the elements 4 * `number` to 4 * `number` + 3."""
+
+    def elements(self) -> list[SSAValue]:
+        """Returns all elements in order, as vectors of four."""
+        return [self.four(number) for number in range(self.size // VECTOR)]
+
+
+class UnitCode(ElementCode):
     """
     Computes the elements of unit `unit` along K. `planes` are the loaded values of each plane.
 
@@ -56,6 +71,7 @@ class UnitCode:
         unit: Index,
     ):
         self.builder, self.unpacking, self.unit = builder, unpacking, unit
+        self.size = unpacking.size
         known: Known = {}
         self.code = ScalarCode(builder, known, keeps=True)
         self.planes = [
@@ -74,10 +90,6 @@ class UnitCode:
         if plane.element_type != i8 or loaded[0].type != i32:
             return loaded
         return [bits for word in loaded for bits in fields_of(word, BYTE)]
-
-    def elements(self) -> list[SSAValue]:
-        """Returns all elements in order, as vectors of four."""
-        return [self.four(number) for number in range(self.unpacking.size // VECTOR)]
 
     def four(self, number: int) -> SSAValue:
         """Returns the elements 4 * `number` to 4 * `number` + 3 as a vector."""

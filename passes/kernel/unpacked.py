@@ -14,17 +14,17 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
-from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Units, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, as_one, components_of
 from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.kernel.staging import TileInMemory
-from xdsl_spirv.passes.kernel.unit_code import UnitCode
+from xdsl_spirv.passes.kernel.unit_code import ElementCode, UnitCode
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
 
 MOST_BITS = 128
@@ -40,7 +40,13 @@ class PlaneSource:
     """
 
     def __init__(
-        self, builder: KernelEmitter, plane: Plane, batch: Index, inner: int, split: int = 1
+        self,
+        builder: KernelEmitter,
+        plane: Plane,
+        batch: Index,
+        inner: int,
+        split: int = 1,
+        in_words: bool = False,
     ):
         self.builder, self.plane = builder, plane
         element = plane.element_type
@@ -48,7 +54,8 @@ class PlaneSource:
         self.runs = 1 if self.split == 1 else plane.count // plane.inner
         share = plane.count // self.split
         bits = share // self.runs * bit_width(element)
-        self.in_words = element == IntegerType(8) and bits % WORD_BITS == 0
+        in_words |= element == IntegerType(8)
+        self.in_words = in_words and bits % WORD_BITS == 0
         together = min(bits & -bits, MOST_BITS) // WORD_BITS
         self.type = vector_type(i32, together) if self.in_words else element
         self.loads = share * bit_width(element) // bit_width(self.type)
@@ -58,6 +65,8 @@ class PlaneSource:
         if isinstance(memory.owner, SelectedViewOp):
             number = builder.load_once(memory.owner.numbers, (batch,))
             self.batch = builder.add(arith.IndexCastOp(number, IndexType()))
+            memory = memory.owner.source
+        elif isinstance(memory.owner, PackedViewOp):
             memory = memory.owner.source
         name = memory.name_hint or "plane"
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
@@ -76,23 +85,34 @@ class PlaneSource:
         ]
 
 
+class RowCode(ElementCode):
+    """The elements of a unit that was loaded as words."""
+
+    def __init__(self, builder: KernelEmitter, words: Sequence[SSAValue], element: Attribute):
+        self.builder, self.words = builder, words
+        self.type = vector_type(element, VECTOR)
+        self.width = VECTOR * bit_width(element) // WORD_BITS
+        """Words of four elements."""
+        self.size = len(words) // self.width * VECTOR
+
+    def four(self, number: int) -> SSAValue:
+        b, first = self.builder, number * self.width
+        words = self.words[first : first + self.width]
+        return b.add(spv.BitcastOp(as_one(b, words, vector_type(i32, self.width)), self.type))
+
+
 class UnitSource:
     """Reads the planes of an operand by units, or by part `part` of `split` of each unit."""
 
     def __init__(
-        self,
-        builder: KernelEmitter,
-        unpacking: Unpacking,
-        batch: Index,
-        split: int = 1,
-        part: Index = 0,
+        self, builder: KernelEmitter, units: Units, batch: Index, split: int = 1, part: Index = 0
     ):
         self.builder, self.part = builder, part
-        inner = len(unpacking.sizes) - 1
+        inner, is_row = len(units.sizes) - 1, not isinstance(units, Unpacking)
         self.planes = [
-            PlaneSource(builder, plane, batch, inner, split) for plane in unpacking.planes
+            PlaneSource(builder, plane, batch, inner, split, is_row) for plane in units.planes
         ]
-        self.unpacking = unpacking.part(split)
+        self.units = units.part(split)
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
@@ -107,7 +127,7 @@ class UnitSource:
             values += source.load(place, self.part)
         return values
 
-    def code(self, loaded: Sequence[SSAValue], unit: Index) -> UnitCode:
+    def code(self, loaded: Sequence[SSAValue], unit: Index) -> ElementCode:
         """Returns the code that computes a unit's elements from loaded planes."""
         b = self.builder
         rest = list(loaded)
@@ -115,7 +135,10 @@ class UnitSource:
         for source in self.planes:
             own, rest = rest[: source.loads], rest[source.loads :]
             planes.append([part for value in own for part in components_of(b, value)])
-        return UnitCode(b, self.unpacking, planes, unit)
+        if isinstance(self.units, Unpacking):
+            return UnitCode(b, self.units, planes, unit)
+        (words,), (plane,) = planes, self.units.planes
+        return RowCode(b, words, plane.element_type)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from itertools import islice, product
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -20,7 +21,7 @@ from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.k_loop import DirectOperand
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits, put_together, zeros
 from xdsl_spirv.passes.kernel.result_tile import Part
-from xdsl_spirv.passes.kernel.unit_code import UnitCode
+from xdsl_spirv.passes.kernel.unit_code import ElementCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.k_order import inner_axis
 from xdsl_spirv.passes.schedule.tiles import UnpackedTile
@@ -37,7 +38,8 @@ class UnpackedFragments(DirectOperand):
         super().__init__(builder, tile.ahead)
         self.tile = tile
         self.map, self.order, self.lane = tile.fragment, tile.order, part.lane
-        first = part.first_fragment(builder)
+        is_one = not is_dynamic(tile.extent[0]) and tile.extent[0] <= tile.shape[0]
+        first = part.first_fragment(builder, is_one)
         self.axis = inner_axis(tile.fragment)
         self.groups = part.depth // self.order.group
         first_unit = builder.times(part.slice, part.depth // tile.unpacking.size)
@@ -50,7 +52,7 @@ class UnpackedFragments(DirectOperand):
         self.slots = [place[outer] for place in tile.fragment.component.places]
         self.lines = self._lines(first, part.count, outer)
         self.held = self.groups * len(self.lines) * self.source.loads
-        self._units: dict[tuple[int, int, int], tuple[UnitCode, Condition]] = {}
+        self._units: dict[tuple[int, int, int], tuple[ElementCode, Condition]] = {}
 
     def _of_lane(self, axis: int) -> Index:
         b, bits = self.builder, self.map.lane.bits_along(axis)
@@ -67,9 +69,15 @@ class UnpackedFragments(DirectOperand):
         size = (self.map.rows, self.map.columns)[axis]
         own = b.plus(b.times(first, size), self._of_lane(axis))
         lines: dict[tuple[int, int], Index] = {}
+        # In the only tile, some lines are known to lie inside of the operand, or outside.
+        known = tile.extent[0] if first == 0 and not is_dynamic(tile.extent[0]) else None
+        lanes = sum(place for _, place in self.map.lane.bits_along(axis))
         for number, slot in product(range(count), self.slots):
-            place = b.plus(own, number * size + slot)
-            if tile.guarded[0]:
+            least = number * size + slot
+            if known is not None and least >= known:
+                continue
+            place = b.plus(own, least)
+            if tile.guarded[0] and (known is None or least + lanes >= known):
                 place = b.select(b.below(place, tile.extent[0]), place, 0)
             lines[number, slot] = place
         return lines
@@ -122,6 +130,8 @@ class UnpackedFragments(DirectOperand):
         rest = {slot: iter(self.order.elements) for slot in self.slots}
 
         def component(slot: int) -> SSAValue:
+            if (number, slot) not in self.lines:
+                return b.zero(type.element_type)
             at = first + next(rest[slot])
             key = slot, at // VECTOR
             if key not in fours:

@@ -13,16 +13,17 @@ from xdsl_spirv.dialects.schedule import PackedSizes, PackedViewOp, PackingAttr
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.layout import Axis, Walk, join_axes
+from xdsl_spirv.passes.schedule import kinds
 from xdsl_spirv.passes.schedule.attention import LOOPS_OF, AttentionPlan, D, N
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 
 
-def packings_of(plan: AttentionPlan) -> Iterator[tuple[int, PackingAttr, list[Size]]]:
+def packings_of(plan: AttentionPlan) -> Iterator[kinds.PackedOperand]:
     """Yields the operands to pack: operand index, packing and its dynamic sizes."""
     for number, name in enumerate("qkv"):
         if plan.path(name) == "direct":
             operand = PackedOperand(plan, name)
-            yield number, operand.packing, operand.numbers
+            yield kinds.PackedOperand(plan.op, number, operand.packing, operand.numbers)
 
 
 @dataclass(frozen=True)

@@ -426,7 +426,7 @@ class Estimates:
             plan = choose_plan(contraction, self.target, self.decisions)
         except (ScheduleDoesNotFit, NotAContraction):
             return Estimate(float("inf"))
-        operands = (contraction.op.operands[number] for number, *_ in plan.packings())
+        operands = (op.operands[number] for op, number, *_ in plan.packings())
         return Estimate(max(least, plan.seconds), any(map(is_weight, operands)))
 
 

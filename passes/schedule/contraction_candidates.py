@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
@@ -70,6 +71,7 @@ def _candidates(
     element_bytes = bit_width(contraction.element_types[0]) // 8
     packed = set(packable(contraction))
     units = {n: u for n, u in zip("ab", contraction.unpackings, strict=True) if u is not None}
+    fixed = {n for n, u in units.items() if all(is_weight(plane.value) for plane in u.planes)}
     staged: dict[str, list[StagedAttr]] = {"a": [a], "b": [b]}
     for operand, (name, ways) in enumerate(staged.items()):
         panels = in_panels(contraction, operand, k) if name in packed else None
@@ -91,7 +93,13 @@ def _candidates(
         # A dequantized operand may be read directly, but cannot be packed into fragments.
         if not packed.union(units).issuperset(candidate.direct):
             continue
-        if not packed.issuperset({*candidate.fragments, *candidate.panels}):
+        if not packed.union(fixed).issuperset({*candidate.fragments, *candidate.panels}):
+            continue
+        if not packed.isdisjoint({*candidate.panels} & {*candidate.direct}):
+            continue
+        if candidate.rows and (not units or not {*units}.isdisjoint(candidate.rows)):
+            continue
+        if candidate.most_m and typical(contraction.m) > candidate.most_m:
             continue
         whole = _whole_depth(contraction, target, shape, candidate.direct) * prod(slices)
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
@@ -202,8 +210,11 @@ def _packed_ways(
     """
     k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8
+    if name in candidate.rows:
+        return [DirectAttr(layout="rows")]
     if name in candidate.direct:
-        return [DirectAttr(min(candidate.ahead, depth // k))]
+        layout = "panels" if name in candidate.panels else "fragments"
+        return [DirectAttr(min(candidate.ahead, depth // k), layout)]
     if name in candidate.fragments:
         return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, layout="fragments")]
     if name in candidate.panels:

@@ -12,7 +12,7 @@ from math import prod
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
+from xdsl_spirv.dialects.schedule import DirectAttr, PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
 from xdsl_spirv.passes.schedule.kinds import FEATURES
@@ -46,11 +46,17 @@ def problems_of(plan: Plan) -> Iterator[str]:
     yield from wrong
     if wrong:
         return
-    for name, tile in (("a", plan.a), ("b", plan.b)):
+    for name, tile, path in zip("ab", (plan.a, plan.b), plan.schedule.paths, strict=True):
         if isinstance(tile, PackedTile):
-            yield from _fragments(name, tile, plan)
+            yield from _fragments(name, tile, plan, path.layout.data)
         elif isinstance(tile, UnpackedTile):
             yield from _unpacking_problems(name, tile, plan)
+        elif isinstance(path, DirectAttr):
+            other = "b" if name == "a" else "a"
+            yield (
+                f"{name}: layout = rows is for rows that are contiguous along K and stored in the "
+                f"type that is multiplied, beside {other} = direct computed from planes: use staged"
+            )
         else:
             yield from _operand(name, tile, plan)
     yield from _limits(plan)
@@ -195,7 +201,9 @@ def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         )
 
 
-def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
+def _fragments(name: str, tile: PackedTile, plan: Plan, layout: str = "fragments") -> Iterator[str]:
+    if layout == "panels":
+        yield f"{name}: layout = panels is for operands computed from planes: use staged"
     if not plan.target.even_fragments:
         yield f"{name}: {plan.target.name} does not list how fragments are distributed: use staged"
     steps = plan.schedule.fragments[2]
@@ -230,8 +238,16 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
             f"invocations that share a fragment on {target.name}: use staged"
         )
         return
+    if tile.in_panels and not tile.panels():
+        yield (
+            f"{name}: layout = panels, but no plane's rows are cut into whole panels of the "
+            f"{tile.order.group} elements that its invocations share out: layout = rows serves"
+        )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
-    if not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
+    if isinstance(other, UnpackedTile):
+        if other.order != tile.order:
+            yield f"{name}: direct, but {rest} is direct in another order along K: stage {rest}"
+    elif not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
         yield (
             f"{name} = direct for an unpacked operand needs {rest} = staged, by rows that are "
             "contiguous along K"

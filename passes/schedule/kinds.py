@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple
 
 from typing_extensions import TypeVar
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -69,6 +69,17 @@ def _load(place: str) -> Callable[..., Any]:
 
 class ScheduleDoesNotFit(ValueError):
     """A schedule does not fit the target or the operation; the message gives the reason."""
+
+
+class PackedOperand(NamedTuple):
+    """An operand that is packed before its kernel runs."""
+
+    op: Operation
+    number: int
+    """Index of the operand in `op`."""
+    packing: PackingAttr
+    sizes: Sequence[Size]
+    """The packing's open sizes."""
 
 
 class KernelPlan(ABC):
@@ -131,8 +142,8 @@ class KernelPlan(ABC):
         """
         return None
 
-    def packings(self) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
-        """Yields the operands to pack: operand index, packing and its dynamic sizes."""
+    def packings(self) -> Iterator[PackedOperand]:
+        """Lists the operands to pack before the kernel runs."""
         return _load(self.PACKINGS)(self) if self.PACKINGS else iter(())
 
     @cached_property

@@ -55,11 +55,11 @@ class PackOperandsPass(ModulePass):
                 plan = plan_of(root, target_of(op, self.name))
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
-            for at, packing, sizes in plan.packings():
-                if packing_of(root.operands[at]) is None:
-                    numbers = _numbers_of_sizes(root, sizes)
-                    view = self._view(root, root.operands[at], packing, packed, numbers)
-                    root.operands[at] = view
+            for reader, at, packing, sizes in plan.packings():
+                value = reader.operands[at]
+                if packing_of(value) is None:
+                    numbers = _numbers_of_sizes(reader, sizes)
+                    reader.operands[at] = self._view(reader, value, packing, packed, numbers)
             if isinstance(dispatch := root.parent_op(), DispatchOp):
                 dispatch.drop_unread_operands()
 

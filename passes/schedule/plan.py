@@ -11,15 +11,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from xdsl.dialects.builtin import BFloat16Type
+from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type
+from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import ContractionAttr, DirectAttr, PackingAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
-from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
+from xdsl_spirv.dialects.schedule import (
+    ContractionAttr,
+    DirectAttr,
+    PackingAttr,
+    StagedAttr,
+    bit_width,
+)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
+from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of, storage
 from xdsl_spirv.passes.analysis.layout import walk_size
-from xdsl_spirv.passes.schedule.kinds import ContractionPlan
+from xdsl_spirv.passes.schedule.kinds import ContractionPlan, PackedOperand
 from xdsl_spirv.passes.schedule.pipeline import (
     IN_TURN,
     ONE_TILE,
@@ -44,6 +51,9 @@ from xdsl_spirv.passes.schedule.tiles import (
     staged_tile,
 )
 from xdsl_spirv.targets import Fragment, Target
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.unpacking import Units
 
 UNROLLED = 16
 """Largest number of an invocation's copies for one tile without a loop."""
@@ -246,7 +256,9 @@ def plan(
     """Builds the plan without checking that it fits; see `fit.problems_of`."""
     unpacked = [_unpacked_tile(contraction, schedule, target, operand) for operand in (0, 1)]
     a, b = (
-        own or _stored_tile(contraction, schedule, target, operand, unpacked[1 - operand])
+        own
+        or _tile_of_rows(contraction, schedule, target, operand, unpacked[1 - operand])
+        or _stored_tile(contraction, schedule, target, operand, unpacked[1 - operand])
         for operand, own in enumerate(unpacked)
     )
     return Plan(contraction, schedule, target, a, b, rates)
@@ -262,6 +274,9 @@ def _stored_tile(
     """Returns the tile of a stored operand; `other` is the other operand if it is unpacked."""
     element, path = contraction.element_types[operand], schedule.paths[operand]
     value, packing = (contraction.a, contraction.b)[operand], None
+    if isinstance(path, DirectAttr) and not path.packs:
+        # `fit` refuses rows that cannot be read directly.
+        path = StagedAttr()
     if path.packs:
         packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
     if isinstance(path, DirectAttr):
@@ -299,15 +314,53 @@ def _unpacked_tile(
     unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
     if unpacking is None or not isinstance(path, DirectAttr):
         return None
+    return _tile_of_units(contraction, schedule, target, operand, unpacking)
+
+
+def _tile_of_rows(
+    contraction: Contraction,
+    schedule: ContractionAttr,
+    target: Target,
+    operand: int,
+    other: UnpackedTile | None,
+) -> UnpackedTile | None:
+    """
+    Returns the tile of an operand whose rows invocations read in the order of the other operand;
+    None if the schedule or the operand's layout is another.
+    """
+    path, value = schedule.paths[operand], (contraction.a, contraction.b)[operand]
+    is_direct = isinstance(path, DirectAttr) and path.layout.data == "rows"
+    if not is_direct or other is None or other.order is None:
+        return None
+    if contraction.prologues[operand] or storage(value)[0] is not value:
+        return None
+    from xdsl_spirv.passes.analysis.unpacking import units_of_rows
+
+    units = units_of_rows(value, contraction.layouts[operand], other.unpacking.sizes)
+    if units is None:
+        return None
+    tile = _tile_of_units(contraction, schedule, target, operand, units)
+    return tile if tile.order == other.order else None
+
+
+def _tile_of_units(
+    contraction: Contraction,
+    schedule: ContractionAttr,
+    target: Target,
+    operand: int,
+    units: Units,
+) -> UnpackedTile:
     from xdsl_spirv.passes.schedule.k_order import k_order
 
+    path = schedule.paths[operand]
     fragment = fragment_of(contraction, target, schedule.instruction.sizes, operand)
     depth = schedule.tile[2] // schedule.slices
-    order = None if fragment is None else k_order(fragment, unpacking.sizes, depth)
+    order = None if fragment is None else k_order(fragment, units.sizes, depth)
     tile = schedule.tile[operand], schedule.tile[2]
     extent = (contraction.m, contraction.n)[operand], contraction.k
-    element = contraction.element_types[operand]
-    return UnpackedTile(unpacking, tile, extent, element, fragment, order, path.ahead.data)
+    element, ahead = contraction.element_types[operand], path.ahead.data
+    panels = path.layout.data == "panels"
+    return UnpackedTile(units, tile, extent, element, fragment, order, ahead, panels)
 
 
 def fragment_of(
@@ -319,14 +372,27 @@ def fragment_of(
     return target.fragment(use, sizes, bit_width(contraction.element_types[operand]))
 
 
-def packings_of(plan: Plan) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
-    """Yields the operands to pack: operand index, packing and its dynamic sizes."""
+def packings_of(plan: Plan) -> Iterator[PackedOperand]:
+    """Lists the operands that a schedule reads direct or in panels: number, packing, open sizes."""
     contraction = plan.contraction
     for at, path in enumerate(plan.schedule.paths):
         if path.packs and contraction.unpackings[at] is None:
             value = (contraction.a, contraction.b)[at]
             number = at if contraction.op.operands[at] is value else 1 - at
-            yield number, packing_for(contraction, plan.schedule, at, plan.target), ()
+            packing = packing_for(contraction, plan.schedule, at, plan.target)
+            yield PackedOperand(contraction.op, number, packing, ())
+    for use, tile, units in zip("AB", (plan.a, plan.b), contraction.unpackings, strict=True):
+        if units is not None and isinstance(tile, UnpackedTile) and tile.in_panels:
+            for number, depth in tile.panels():
+                packing = _packing_of_rows(use, static(units.planes[number].shape), depth)
+                yield PackedOperand(units.op, number, packing, ())
+
+
+def _packing_of_rows(use: str, shape: Sequence[int], depth: int) -> PackingAttr:
+    """Packs a tensor into panels of `depth` elements of each of its rows."""
+    rank = len(shape)
+    panel, map = (1, depth), AffineMapAttr(AffineMap.identity(rank))
+    return PackingAttr(use, panel, panel, map, shape, (0, 1, rank - 1))
 
 
 def packing_for(

@@ -21,7 +21,7 @@ from xdsl_spirv.passes.analysis.layout import Axis, Layout
 from xdsl_spirv.targets import Fragment
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.analysis.unpacking import Unpacking
+    from xdsl_spirv.passes.analysis.unpacking import Units, Unpacking
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
 
@@ -195,18 +195,33 @@ class UnpackedTile(OperandTile):
     not fit the tile.
     """
 
-    unpacking: Unpacking
+    unpacking: Units
     shape: tuple[int, int]
     extent: tuple[Size, Size]
     element_type: Attribute
     fragment: Fragment | None
     order: KOrder | None
     ahead: int = 0
-    """1 if planes are read one K tile ahead, else 0."""
+    """If not 0, planes are read a K tile before they are multiplied."""
+    in_panels: bool = False
+    """True if planes are packed into panels of one group of the order before they are read."""
 
     workgroup_bytes = 0
     k_axis = 1
     packing = None
+
+    def panels(self) -> list[tuple[int, int]]:
+        """
+        Returns the number of each plane that is read in panels, and the elements of a panel's row.
+
+        A panel of a plane has what one group of elements along K needs.
+        """
+        if self.order is None or self.order.split > 1:
+            return []
+        planes = enumerate(self.unpacking.planes)
+        units = self.order.group // self.unpacking.size
+        depths = ((number, plane.panel_depth(units)) for number, plane in planes)
+        return [(number, depth) for number, depth in depths if depth is not None]
 
     @property
     def guarded(self) -> tuple[bool, bool]:

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Region
 import xdsl_spirv as xs
 from xdsl_spirv.compare import check as compare
 from xdsl_spirv.compiler import compile
+from xdsl_spirv.compiler.compiler import RefusedError
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
@@ -74,14 +75,15 @@ def model(
     element: Element,
     turned: bool,
     schedule: str = "",
+    stored: Element = F32,
 ) -> ImportedModel:
-    """Returns x times the transposed packed weights, which are stored transposed if `turned`."""
+    """x, in `stored`, times the transposed weights; from `turned` ones, as they are."""
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * format.size
     entry = Block()
     b = TensorBuilder(entry)
-    given = entry.insert_arg(TensorType(F32.type, [DYNAMIC_INDEX if m is None else m, k]), 0)
-    x = Tensor(F32, [symbol(Extent(given, 0, "m")) if m is None else m, k], given)
+    given = entry.insert_arg(TensorType(stored.type, [DYNAMIC_INDEX if m is None else m, k]), 0)
+    x = Tensor(stored, [symbol(Extent(given, 0, "m")) if m is None else m, k], given)
     tensors = {name: Tensor.of(array) for name, array in planes.items()}
     for t in tensors.values():
         t.value = entry.insert_arg(t.type, len(entry.args))
@@ -97,15 +99,16 @@ def model(
     entry.add_op(ReturnOp(result))
     type = FunctionType.from_lists([a.type for a in entry.args], [result.type])
     function = FuncOp("main", type, Region(entry))
-    inputs = [Value("x", "f32", (-1 if m is None else m, k))]
+    inputs = [Value("x", stored.name, (-1 if m is None else m, k))]
     outputs = [Value("y", "f32", (-1 if m is None else m, rows))]
-    stored = [Value(n, t.element.name, planes[n].shape) for n, t in tensors.items()]
-    annotate(function, [*inputs, *stored], outputs, {"x": ["m", ""]} if m is None else {})
+    weights = [Value(n, t.element.name, planes[n].shape) for n, t in tensors.items()]
+    annotate(function, [*inputs, *weights], outputs, {"x": ["m", ""]} if m is None else {})
     return ImportedModel(ModuleOp([function]), planes, inputs, outputs)
 
 
 def check(program: Program, m: int, weights: Array, epsilon: float, device: str) -> None:
-    x = np.random.default_rng(m).normal(0, 1, (m, weights.shape[1])).astype(np.float32)
+    type = np.dtype(np.float16 if program.manifest.inputs[0].type == "f16" else np.float32)
+    x = np.random.default_rng(m).normal(0, 1, (m, weights.shape[1])).astype(type)
     result = program(x, device=device)
     exact = x.astype(np.float64) @ weights.T
     bound = np.abs(x.astype(np.float64)) @ np.abs(weights.T)
@@ -206,6 +209,69 @@ def test_fragments_are_computed_by_those_that_hold_them(
     assert program.manifest.component_map == target
     assert len(program.manifest.dispatches) == 1
     check(program, m or 35, numbers(format, planes), 2.0**-9, "interpreter")
+
+
+ROWS = "direct<layout = rows>"
+IN_PLACE = [
+    # Rows beyond the result; several tiles of rows; scales of super-blocks; slices of K; one plane
+    # in panels and one by rows; parts of units; a tile of which only a part is in the operand.
+    ("Q4_1", 8, 1024, 40, "nvidia-h200", "[16, 16, 512], subgroups = [1, 1, 4]", ROWS, "panels"),
+    ("Q4_1", 40, 256, 40, "nvidia-h200", "[16, 32, 128], subgroups = [1, 2]", ROWS, "panels"),
+    ("Q4_K", 5, 512, 33, "nvidia-h200", "[16, 32, 256], subgroups = [1, 1, 2]", ROWS, "panels"),
+    ("Q6_K", 17, 512, 24, "nvidia-h200", "[32, 32, 128], subgroups = [2, 2]", ROWS, "panels"),
+    ("Q5_0", 9, 256, 24, "amd-rdna4", "[16, 16, 128], subgroups = [1, 1]", ROWS, "panels"),
+    ("Q8_0", 3, 288, 40, "nvidia-h200", "[16, 16, 64], subgroups = [1, 1, 2]", ROWS, "rows"),
+    ("8 bits", 9, 112, 13, "lavapipe", "[8, 8, 64], subgroups = [1, 1]", ROWS, "rows"),
+    ("Q4_1", 20, 256, 24, "nvidia-h200", "[32, 16, 128], subgroups = [1, 1]", "", "panels"),
+]
+
+
+@pytest.mark.parametrize(("name", "m", "k", "n", "target", "tile", "a", "layout"), IN_PLACE)
+def test_rows_and_panels_are_read_in_place(
+    name: str, m: int, k: int, n: int, target: str, tile: str, a: str, layout: str
+) -> None:
+    format = FORMATS.get(name) or FEW[name]
+    planes, size = planes_of(format, n, k), 8 if target == "lavapipe" else 16
+    schedule = (
+        f"#schedule.contraction<workgroup_tile = {tile}, instruction = "
+        f"coopmat {size}x{size}x{size}, a = {a or 'staged<padding = 8, vector = 4>'}, "
+        f"b = direct<ahead = 1, layout = {layout}>>"
+    )
+    program = compile(model(format, m, planes, F16, False, schedule, F16), target)
+    packs = sum(layer.entry_point.startswith("pack_") for layer in program.layers)
+    assert packs == (len(planes) if layout == "panels" else 0)
+    check(program, m, numbers(format, planes), 2.0**-9, "interpreter")
+    checks = Checks.all()
+    x = np.random.default_rng(1).normal(0, 1, (m, k)).astype(np.float16)
+    run(program, {"x": x}, checks=checks)
+    assert not checks.report, str(checks.report)
+
+
+@pytest.mark.parametrize(
+    ("name", "paths", "message"),
+    [
+        ("Q4_1", f"a = {ROWS}, b = staged<padding = 8, vector = 4>", "beside b = direct computed"),
+        ("Q4_1", "a = direct<layout = panels>, b = direct", "a: layout = panels is for operands"),
+        ("Q8_0", f"a = {ROWS}, b = direct<layout = panels>", "no plane's rows are cut into whole"),
+    ],
+)
+def test_a_layout_that_does_not_serve_is_refused(name: str, paths: str, message: str) -> None:
+    planes = planes_of(FORMATS[name], 16, 96)
+    tile = "workgroup_tile = [16, 16, 32], subgroups = [1, 1], instruction = coopmat 16x16x16"
+    schedule = f"#schedule.contraction<{tile}, {paths}>"
+    with pytest.raises(RefusedError, match=message):
+        compile(model(FORMATS[name], 16, planes, F16, False, schedule, F16), "nvidia-h200")
+
+
+def test_planes_are_packed_into_panels_only_if_they_are_weights() -> None:
+    """A pack of inputs would be repeated in every run, and cost more than it saves."""
+    planes = planes_of(FORMATS["Q4_1"], 2048, 4096)
+    imported = model(FORMATS["Q4_1"], 8, planes, F16, False, "", F16)
+    of_weights = compile(imported, "nvidia-h200")
+    again = model(FORMATS["Q4_1"], 8, planes, F16, False, "", F16)
+    of_inputs = compile(again.module, "nvidia-h200")
+    assert "layout = panels" in of_weights.layers[-1].schedule
+    assert not any("panels" in layer.schedule for layer in of_inputs.layers)
 
 
 @pytest.mark.parametrize(("name", "k", "stages"), [("Q4_1", 224, 2), ("8 bits", 80, 3)])
