@@ -35,7 +35,7 @@ ROWS = (
 def test_rows_that_do_not_fit_are_refused_with_the_nearest_that_fit() -> None:
     ctx = context()
     given = f"{{schedule = {ROWS.format(5)}}}"
-    with pytest.raises(DiagnosticException, match="lanes = 5 do not divide") as refused:
+    with pytest.raises(DiagnosticException, match="lanes = 5 does not divide") as refused:
         AssignSchedulePass("lavapipe").apply(
             ctx, parse_text(PRODUCT.format(schedule=given), ctx=ctx)
         )
