@@ -199,7 +199,7 @@ class _MatrixMoves:
 
 def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:
     """
-    Lists every value of an epilogue; None if one of them has no form on matrices.
+    Lists every value of an epilogue; None if a value has no form on matrices.
 
     `components` is the number of a fragment's components in an invocation; 0 if unknown.
     """

@@ -39,7 +39,7 @@ class NotFused(NotAContraction):
 
 @dataclass(frozen=True)
 class Placed:
-    """A value, with the map from the contraction's loops to its dimensions."""
+    """A value, and the map from the contraction's loops to the value's dimensions."""
 
     value: SSAValue
     map: AffineMap

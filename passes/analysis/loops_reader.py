@@ -51,7 +51,7 @@ from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, listed_siz
 
 @dataclass(frozen=True)
 class _View:
-    """A memref that is a part of another one, with functions that read and write through it."""
+    """A part of a memref, with functions that read and write through the part."""
 
     source: SSAValue
     read: Callable[[Array], Array]

@@ -1,14 +1,15 @@
 """
 Writes kernels of contractions with few rows: every load of the streamed operand serves all rows.
 
-    scf.for %k = units of K, divided among the lanes of a subgroup    loads of all columns first,
-      %w = load ..., %x = load ...                                    then multiply-adds
-      %sum[row][column] += %x[row] * %w[column]
-    the lanes' sums are added up, the subgroups' too through Workgroup memory, and stored
+    scf.for %k = units of K, divided among the lanes of a subgroup
+      %w = load ..., %x = load ...                     loads of all columns precede
+      %sum[row][column] += %x[row] * %w[column]        the multiply-adds
+    add up the sums of the lanes, and of the subgroups through Workgroup memory
+    store the sums
 
 See passes/schedule/rows.py for the division of the work. The main loop has no bounds checks: a
-column beyond the result is replaced by column 0 and its sum is not stored. A separate loop
-multiplies the units that remain after the last whole step.
+column beyond the result is replaced by column 0, and the sum of that column is not stored. A
+separate loop multiplies the units that remain after the last whole step.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups: along the raster dimension, along the other one, and batch."""
+        """Number of workgroups: along the raster dimension, across it, and of the batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)

@@ -74,7 +74,7 @@ def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
 
 
 def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Yields plans of all schedules, one of each tile and grid in turn."""
+    """Yields the plans of all schedules; the best plan of each tile and grid comes first."""
     priced = (
         (planned.seconds, number, planned)
         for number, schedule in enumerate(_all(contraction, target))
