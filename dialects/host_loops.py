@@ -48,7 +48,6 @@ def hoist(loop: scf.ForOp) -> None:
 
 
 def _inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    """True if a value is defined directly in the loop's block, not in a nested region."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent_block()
     return block is loop.body.block

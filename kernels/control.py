@@ -73,8 +73,6 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
 
 
 class _Arm(AbstractContextManager[None]):
-    """An arm of a branch. Its operations are traced inside of the `with` statement."""
-
     def __init__(self) -> None:
         self.tracer = current()
         self.block, self.merge = Block(), Block()

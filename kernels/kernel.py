@@ -201,7 +201,6 @@ def placed_errors() -> Generator[None]:
 
 
 def _array(value: Any, element: Type) -> Any:
-    """Converts a list to an array of the buffer's type; returns arrays unchanged."""
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -211,7 +210,6 @@ def _array(value: Any, element: Type) -> Any:
 
 
 def _push_value(value: Any, type: Type) -> Any:
-    """Converts a push constant to the binary's type, in which integers are unsigned."""
     plain = value.item() if hasattr(value, "item") else value
     if type.is_signed and isinstance(plain, int) and -(1 << (type.width - 1)) <= plain < 0:
         return plain + (1 << type.width)
@@ -239,9 +237,6 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
 
 
 def _refuse_early_exits(function: Callable[..., None]) -> None:
-    """
-    Raises `KernelError` for `return`, `break` and `continue` in a `with` (they would skip code).
-    """
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -261,7 +256,6 @@ def _refuse_early_exits(function: Callable[..., None]) -> None:
 
 
 def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Returns the arguments for the traced function."""
     bound: dict[str, Any] = {}
     pushed = [(n, p.type) for n, p in parameters.items() if isinstance(p, PushType)]
     bound |= _push_constants(tracer, pushed)
@@ -276,7 +270,6 @@ def _bind(tracer: Tracer, parameters: Mapping[str, Parameter]) -> dict[str, Any]
 
 
 def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str, Value]:
-    """Returns the members of the push-constant block. Each is aligned to its size."""
     if not pushed:
         return {}
     offsets: list[int] = []
@@ -317,7 +310,6 @@ def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value
 
 
 def _finish_module(tracer: Tracer) -> spv.ModuleOp:
-    """Returns the verified module with its entry point and capabilities."""
     from xdsl_spirv.passes.spirv.update_vce import update
 
     module, name = tracer.module, tracer.name

@@ -256,7 +256,6 @@ def _textures(
 
 
 def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
-    """Returns copies of the given arrays by set and binding."""
     known = by_name(resources)
     if isinstance(given, Mapping):
         named: dict[Any, Any] = {}
@@ -281,7 +280,6 @@ def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
 
 
 def _contents(resource: Resource, value: Any) -> Array:
-    """Returns a new array of the buffer's type. Raises `KernelError` if `value` does not fit."""
     name, whole = resource.names[0], flat(resource.block)
     typed = isinstance(value, np.ndarray | np.generic)
     if whole is None or whole[0] or not whole[1].packed:
@@ -324,10 +322,6 @@ def _refuse_short(name: str, given: int, wanted: int) -> None:
 def _results(
     resources: list[Resource], given: Any, arrays: Mapping[Any, Array]
 ) -> dict[str, Array]:
-    """
-    Returns the buffers in the caller's types and shapes, by the caller's names if given, else the
-    kernel's.
-    """
     if isinstance(given, Mapping):
         known = by_name(resources)
         return {n: _as_given(arrays[known[n].place], value) for n, value in given.items()}
@@ -382,7 +376,6 @@ def _push(interface: Interface, given: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Converts a numpy number to a Python number, a negative integer to an unsigned one."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -297,7 +297,6 @@ def bind(
 
 
 def _array(name: str, value: Any, type: ViewType) -> Array:
-    """Returns a copy of an argument. Raises `KernelError` if it does not fit the view."""
     shape = "x".join("?" if n is None else str(n) for n in type.shape)
     if isinstance(value, Unwritten):
         value = np.zeros(value.shape, type.element.dtype)

@@ -148,7 +148,6 @@ class RaisedProgram:
 
 
 def _word(value: Any, axis: int) -> int:
-    """Returns the size of an array's axis, or the bits of a number."""
     if isinstance(value, np.ndarray):
         return value.shape[axis]
     if isinstance(value, float | np.floating):
@@ -157,7 +156,6 @@ def _word(value: Any, axis: int) -> int:
 
 
 def _in_words(value: Array) -> Array:
-    """Returns an array's bytes, padded to whole words."""
     octets = np.zeros(-(-value.nbytes // 4) * 4, np.uint8)
     octets[: value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     return octets

@@ -297,7 +297,6 @@ def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
 
 
 def _operand(value: Any, type: Type) -> Any:
-    """Returns a tile or number after checking its type. A Python number becomes a constant."""
     if isinstance(value, Operand):
         if value.type != type:
             raise KernelError(

@@ -124,5 +124,4 @@ def three(size: Any, what: str) -> tuple[int, int, int]:
 
 
 def _is_count(value: Any) -> bool:
-    """True for a positive integer of Python or numpy that fits 32 bits."""
     return hasattr(value, "__index__") and not isinstance(value, bool) and 0 < value <= spv.WORD

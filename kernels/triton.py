@@ -105,7 +105,6 @@ class TritonKernel(LaunchedKernel):
     def _lower(
         self, settings: tuple[Any, Any], places: Mapping[str, Any], options: Mapping[str, Any]
     ) -> LoweredProgram | RaisedProgram:
-        """Compiles the kernel for a launch. Float arguments are constants if raised to tensors."""
         key = str(settings), tuple(options.items()), places.get("grid")
         exact = *key, str(places)
         if key not in self._lowered and exact not in self._lowered:
@@ -133,7 +132,6 @@ class TritonKernel(LaunchedKernel):
 
 
 def _array(parameter: Parameter, value: Any) -> Array:
-    """Returns a copy of an argument. Raises `KernelError` if it does not fit the parameter."""
     dtype = scalar_dtype(parameter.element)
     if isinstance(value, Unwritten):
         value = np.zeros(value.shape, dtype)
@@ -149,7 +147,6 @@ def _array(parameter: Parameter, value: Any) -> Array:
 
 
 def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    """Returns a number argument, or the size or stride of an array."""
     if parameter.of is not None:
         name, kind, axis = parameter.of
         array = arrays[name]

@@ -280,7 +280,6 @@ def constant(value: float | bool | np.number[Any] | np.bool_, type: Type) -> Val
 
 
 def _plain(value: Any) -> Any:
-    """Converts a numpy number, or an array without dimensions, to a Python number."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and not value.shape else value
 
 

@@ -116,7 +116,6 @@ def _is_locked(folder: int) -> bool:
 
 
 def _recover(left: Path, target: Path) -> None:
-    """Removes the scratch folder of a process that was killed."""
     try:
         lock = os.open(left, os.O_RDONLY)
     except OSError:

@@ -287,7 +287,6 @@ Size: TypeAlias = int | SymbolicSize
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
-    """Makes a size from terms: a number if no term has an atom."""
     kept = {atoms: factor for atoms, factor in terms.items() if factor}
     if not set(kept) - {()}:
         return kept.get((), 0)

@@ -209,7 +209,6 @@ class LinkageAttributesAttr(KeyedAttr):
 
 
 def _name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
-    """Returns the parser and printer of an enumerant without angle brackets."""
     return (
         lambda parser: cls(cls.parse_enumerant(parser)),
         lambda printer, value: printer.print_string(cls.spell(value.data)),

@@ -96,7 +96,6 @@ class AtomicOperation(SPIRVOp, ABC):
 
     @property
     def _value_type(self) -> Attribute:
-        """Returns the pointee type, or the values' type if the pointer is untyped."""
         type_ = self.operands[0].type
         if isinstance(type_, PointerType):
             return type_.pointee

@@ -41,7 +41,6 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 
 
 def _parse_successor(parser: Parser) -> tuple[Block, list[SSAValue]]:
-    """Parses `^bb` or `^bb(%x, %y : i32, f32)`."""
     block = parser.parse_successor()
     if not parser.parse_optional_punctuation("("):
         return block, []
@@ -72,7 +71,6 @@ def _print_successor(printer: Printer, block: Block, operands: Sequence[SSAValue
 
 
 def _verify_successor(op: Operation, block: Block, operands: Sequence[SSAValue]) -> None:
-    """Verifies that the passed values have the types of the block's arguments."""
     if block.parent is not op.parent_region():
         raise VerifyException(
             "a branch cannot leave its selection, loop or function: branch to the merge block"

@@ -193,7 +193,6 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
 
 
 def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
-    """Verifies that a `dense` value has the type of a vector, or the shape of an array."""
     if value.get_type() == (type.literal_type if isinstance(type, TensorArmType) else type):
         return
     shape: list[int | None] = []

@@ -391,7 +391,6 @@ def _taken_path(
 
 
 def _decided_branch(end: Operation | None) -> tuple[Block, Sequence[SSAValue]] | None:
-    """Returns the target of a conditional branch or switch on a constant; else None."""
     if not isinstance(end, BranchConditionalOp | SwitchOp):
         return None
     numbers = components_of(ConstantLike.get_constant_value(end.operands[0]))

@@ -58,7 +58,6 @@ OFFSET_WIDTH = 32
 
 
 def _parse_place(parser: Parser) -> list[UnresolvedOperand]:
-    """Parses `%pointer[%offset]`."""
     place = [parser.parse_unresolved_operand()]
     with parser.in_square_brackets():
         place.append(parser.parse_unresolved_operand())

@@ -109,7 +109,6 @@ class FlowGraph:
 
 
 def _targets(block: Block) -> list[Block]:
-    """Returns the blocks that a block's terminator branches to, also outside of its construct."""
     last = block.last_op
     if last is None:
         return []
@@ -145,7 +144,6 @@ def verify_dominance(body: Region) -> None:
 
 
 def _reaches(graph: FlowGraph, value: SSAValue, defined: int, used: int) -> bool:
-    """True if a value that one node defines may be used in another node."""
     tree = graph.dominators
     return graph.is_in_scope(value, used) and (
         not tree.reaches(used) or tree.dominates(defined, used)

@@ -168,7 +168,6 @@ def components_of(constant: Attribute | None) -> Sequence[IntegerAttr] | None:
 
 
 def _is_everywhere(constant: Attribute | None, number: int | None) -> bool:
-    """True if every component of a constant is `number` modulo 2^width."""
     numbers = components_of(constant)
     if numbers is None or number is None:
         return False

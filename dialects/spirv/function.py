@@ -205,7 +205,6 @@ def print_signature(printer: Printer, op: Any) -> None:
 
 
 def _parse_argument(parser: Parser) -> _ARGUMENT:
-    """Parses `%x: f32 {...}`, or `f32 {...}` in a declaration."""
     argument = parser.parse_optional_argument()
     type = parser.parse_type() if argument is None else argument.type
     own = parser.parse_optional_dictionary_attr_dict()
@@ -214,7 +213,6 @@ def _parse_argument(parser: Parser) -> _ARGUMENT:
 
 
 def _parse_outputs(parser: Parser) -> list[_OUTPUT]:
-    """Parses `-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
     if not parser.parse_optional_punctuation("->"):
         return []
     outputs = parser.parse_optional_comma_separated_list(

@@ -231,7 +231,6 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
 
 
 def _second(name: str) -> Mapping[str, str]:
-    """Returns `FIELDS` for an exchange whose second operand is `name` in the grammar."""
     return {"execution": "execution_scope", name: "which"}
 
 

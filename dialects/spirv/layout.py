@@ -177,7 +177,6 @@ def _member_bytes(
     packing: Packing,
     lengths: Mapping[str, int] | None,
 ) -> int:
-    """Returns a member's size, with the member's decorations for matrices."""
     if not isinstance(member, MatrixType):
         return size_in_bytes(member, packing, lengths)
     decorations = {d.decoration.data: d.value for d in struct.decorations_of(index)}

@@ -135,7 +135,6 @@ def is_kernel(declared: frozenset[Capability]) -> bool:
 
 
 def _declared_capabilities(triple: Attribute | None) -> frozenset[Capability]:
-    """Returns the capabilities of a triple, without the capabilities that they imply."""
     if not isinstance(triple, VerCapExtAttr):
         return frozenset()
     return frozenset(c.data for c in triple.capabilities)

@@ -279,7 +279,6 @@ def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
 
 
 def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
-    """Parses `<Workgroup>` or `@scope`."""
     if symbol := parser.parse_optional_symbol_name():
         return SymbolRefAttr(symbol)
     return ScopeAttr(ScopeAttr.parse_parameter(parser))
@@ -348,7 +347,6 @@ def _says_volatile(attribute: Attribute) -> bool:
 
 
 def _is_volatile(pointer: SSAValue) -> bool:
-    """True if a variable or struct on the pointer's path is decorated Volatile."""
     while isinstance(pointer.type, PointerType):
         struct, maker = pointer.type.pointee, pointer.owner
         if isinstance(struct, StructType) and any(
@@ -363,7 +361,6 @@ def _is_volatile(pointer: SSAValue) -> bool:
 
 
 def _variable_is_volatile(maker: Operation) -> bool:
-    """True if the variable of an operation is decorated Volatile."""
     from xdsl_spirv.dialects.spirv.structure import AddressOfOp
     from xdsl_spirv.upstream.symbols import find_symbol
 

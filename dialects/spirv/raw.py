@@ -78,7 +78,6 @@ class ConstantRefAttr(ParametrizedAttribute):
 
 
 def _parse_operand(parser: AttrParser) -> Attribute:
-    """Parses an operand that is not a value."""
     number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
     if number is not None:
         return IntAttr(number)

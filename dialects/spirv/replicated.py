@@ -161,7 +161,6 @@ class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructR
 
 
 def _words(data: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """Makes an array of 32-bit words as in MLIR's `array<i32: ...>`."""
     return DenseArrayBase.from_list(i32, [w - (w >> 31 << 32) if w >= 0 else w for w in data])
 
 

@@ -248,7 +248,6 @@ class ModuleVariable(SPIRVOp, ABC):
 
     @classmethod
     def _parse_placement(cls, parser: Parser) -> dict[str, Attribute]:
-        """Parses optional `initializer(@c) bind(0, 1) built_in("LocalInvocationId")`."""
         placement: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("initializer"):
             with parser.in_parens():
@@ -264,9 +263,6 @@ class ModuleVariable(SPIRVOp, ABC):
         return placement
 
     def _print_placement(self, printer: Printer, *hidden: str) -> None:
-        """
-        Prints the text of `_parse_placement`, then the other properties that are not in `hidden`.
-        """
         unseen = {"sym_name", "type", "initializer", "built_in", *hidden}
         if self.initializer is not None:
             printer.print_string(" initializer(")

@@ -71,7 +71,6 @@ class TensorAccess(SPIRVOp, ABC):
 def _mask(
     operands: TensorOperands, outside: Value | None, available: Scope | None, visible: Scope | None
 ) -> dict[str, Attribute]:
-    """Returns the properties, with the bits of the given operands set."""
     properties: dict[str, Attribute] = {}
     if outside is not None:
         operands |= TensorOperands.OutOfBoundsValueARM

@@ -107,7 +107,6 @@ def print_dimension(printer: Printer, dim: Size) -> None:
 
 
 def _parse_stride(parser: AttrParser) -> IntAttr:
-    """Parses an optional `, stride=N`; 0 if it is absent."""
     if not parser.parse_optional_punctuation(","):
         return IntAttr(0)
     parser.parse_keyword("stride")
@@ -306,7 +305,6 @@ def _decoration_text(decoration: DecorationAttr, value: IntAttr | NoneAttr) -> s
 
 
 def _parse_decoration(parser: AttrParser) -> tuple[Decoration, int | None]:
-    """Parses `NonWritable` or `MatrixStride=16`."""
     decoration = DecorationAttr.parse_enumerant(parser)
     if not parser.parse_optional_punctuation("="):
         return decoration, None
@@ -425,7 +423,6 @@ class StructType(LocatedAttribute, TypeAttribute):
     def _parse_member(
         parser: AttrParser,
     ) -> tuple[Attribute, int | None, list[tuple[Decoration, int | None]]]:
-        """Parses `f32`, `f32 [0]`, `f32 [NonWritable]` or `f32 [0, NonWritable]`."""
         member = parser.parse_type()
         offset: int | None = None
         decorations: list[tuple[Decoration, int | None]] = []

@@ -94,7 +94,6 @@ class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
 
 
 def _parameter(operand: Attribute, bases: set[type[Attribute]]) -> Attribute:
-    """Converts a constant's value to the attribute class of a parameter."""
     if not isinstance(operand, IntegerAttr):
         return operand
     number = operand.value.data & WORD
@@ -116,7 +115,6 @@ def _parse_scope(parser: AttrParser) -> ScopeAttr | SymbolRefAttr:
 
 
 def _parse_size(parser: AttrParser) -> Size:
-    """Parses `2` or `@dim`."""
     symbol = parser.parse_optional_symbol_name()
     if symbol is not None:
         return SymbolRefAttr(symbol)

@@ -135,9 +135,6 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
 
 
 def _verify_untyped_chain(op: Operation, base_type: Attribute, indexes: Sequence[SSAValue]) -> None:
-    """
-    Verifies that the indexes select a part of `base_type`, and that the storage class is equal.
-    """
     base, result = op.operands[0], op.results[0]
     if storage_class(base.type) != storage_class(result.type):
         raise VerifyException(

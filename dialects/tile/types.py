@@ -16,8 +16,6 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True, init=False)  # compares types by their fields
 class _Shaped(ParametrizedAttribute, TypeAttribute):
-    """A type with a shape and an element type: `<64x32xf16>`."""
-
     sizes: ArrayAttr[IntAttr]
     element: Attribute
 

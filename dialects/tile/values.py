@@ -221,8 +221,6 @@ class ReduceOp(IRDLOperation):
 
 
 class _Moved(IRDLOperation):
-    """An operation that rearranges or repeats a tile's elements."""
-
     tile = operand_def(TileType)
     result = result_def(TileType)
     traits = traits_def(Pure())

@@ -129,8 +129,7 @@ class _Finder:
 
     def _place(self, label: int) -> bool:
         """
-        Determines a block's region and construct. Returns False if regions cannot express the
-        result.
+        Determines a block's region and construct. Returns False if regions cannot express them.
         """
         result, block = self.result, self.blocks[label]
         if label == self.entry:

@@ -85,9 +85,6 @@ class GlobalTable:
                     self._used.add(str(name.value))
 
     def _name_symbol(self, id: int, otherwise: str) -> str:
-        """
-        Returns the symbol of an id. The first call makes the symbol from OpName or `otherwise`.
-        """
         name = self._symbols.get(id)
         if name is None:
             wanted = self.annotations.names.get(id) or otherwise
@@ -238,7 +235,6 @@ class GlobalTable:
         return constant
 
     def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """Makes an operation if all constituents are specialization constants; else None."""
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         names = [self.index.name(self.index.definitions.get(i, 0)) for i in words[3:]]
         types = spv.constituent_types(t)
@@ -252,7 +248,6 @@ class GlobalTable:
         return composite
 
     def _spec_replicated(self, symbol: str, words: Sequence[int]) -> Operation | None:
-        """Makes an operation if the constituent is a specialization constant; else None."""
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         name = self.index.name(self.index.definitions.get(self.index.word(words, 3), 0)) or ""
         if not name.startswith("OpSpecConstant"):

@@ -90,7 +90,6 @@ class InstructionDecoder:
             self.values.define(words[2], op.results[0])
 
     def _decoder(self, opcode: int, words: Sequence[int]) -> Decode | None:
-        """Returns the decoder of an instruction; None if the dialect has no operation for it."""
         if opcode != opcode_of("OpExtInst"):
             return None if opcode in _skipped_opcodes() else core_decoder(opcode)
         if len(words) < 5:
@@ -101,7 +100,6 @@ class InstructionDecoder:
         return None if name is None else extended_decoder(name, words[4])
 
     def _uncommon(self, row: int, block: Block) -> None:
-        """Decodes line information, and carries instructions that have no class in the dialect."""
         match self.index.name(row):
             case "OpLine":
                 self._line(self.index.rows[row])

@@ -229,7 +229,6 @@ def has_several_segments(cls: type[IRDLOperation]) -> bool:
 
 
 def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> Decode:
-    """Makes the decoder of an instruction with result type, result, and only value operands."""
     least = begin + sum(not o.quantifier for o in inputs)
     most = 1 << 16 if any(o.quantifier == "*" for o in inputs) else begin + len(inputs)
     create = cls.create
@@ -277,7 +276,6 @@ def _derived_reader(field: str) -> Reader:
 
 
 def _accepted_classes(cls: type[IRDLOperation], name: str) -> Sequence[type[Attribute]]:
-    """Returns the attribute classes that a property allows; empty if it allows any attribute."""
     definition = cls.get_irdl_definition()
     declared = definition.properties.get(name) or definition.attributes.get(name)
     if declared is None or isinstance(declared.constr, AnyAttr):

@@ -174,7 +174,6 @@ class TypeReader:
             raise
 
     def _reference(self, id: int) -> Attribute:
-        """Returns a reference to a struct by its identifier, for use inside of the struct."""
         self._referred.add(id)
         return spv.StructType(None, identifier=self._open[id])
 
@@ -346,7 +345,6 @@ class TypeReader:
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
     def _read_declared(self, cls: type[spv.DeclaredType], row: int) -> Attribute:
-        """Makes a type of class `cls`. Carries the declaration if the class rejects it."""
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
             words = self.index.rows[row][2:]

@@ -175,7 +175,6 @@ class ModuleEncoder:
                     yield self.values[id(result)], op
 
     def _begin(self, section: Section, op: Operation, offset: int = 0) -> None:
-        """Records that the following words of a section belong to an operation."""
         if self.origins is not None:
             self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
@@ -364,7 +363,6 @@ class ModuleEncoder:
         return self.value(last.operands[index])
 
     def _spec_constant_operation(self, value: SSAValue, op: Operation) -> int:
-        """Encodes OpSpecConstantOp, which wraps another instruction, among the constants."""
         inner = op.regions[0].block.first_op
         if inner is None or len(inner.results) != 1:
             raise SPIRVEncodeError(

@@ -253,9 +253,6 @@ class FunctionEncoder:
     def _decorate_parameter(
         self, result: int, field: str, attribute: Attribute, func: FuncOp
     ) -> None:
-        """
-        Writes the decoration in `spirv.decoration`, or in `spirv.alignment` and similar names.
-        """
         if field == PARAMETER_DECORATION and isinstance(attribute, spv.DecorationAttr):
             self.module.decorations.add(result, attribute.data)
             return
@@ -269,7 +266,6 @@ class FunctionEncoder:
         merging: Mapping[int, tuple[Sequence[int], Sequence[int]]] | None = None,
         incoming: Incoming | None = None,
     ) -> None:
-        """Encodes blocks. `merging` has a block's `first` and `last` for `_operations`."""
         if incoming is None:
             incoming = self._incoming(blocks)
         for block in blocks:
@@ -351,7 +347,6 @@ class FunctionEncoder:
         return edges
 
     def _begin(self, block: Block, incoming: Incoming) -> None:
-        """Writes OpLabel and a phi for each argument. A function's first block has no phis."""
         label, around = self.labels.begin(block), block.parent_op()
         if self.module.traced and around is not None:
             self.origins.append((len(self.words), around))
@@ -424,7 +419,6 @@ class FunctionEncoder:
             self.words += encode(self.module, op)
 
     def _mark(self, op: Operation) -> None:
-        """Writes OpLine if the source position changes, and OpNoLine if an operation has none."""
         line = self.module.line(op)
         if line == self._line or isinstance(
             op, spv.SelectionOp | spv.LoopOp | spv.MergeOp | spv.VariableOp
@@ -482,7 +476,6 @@ class FunctionEncoder:
         return declared or id(block) in self._begun
 
     def _split(self, op: Operation) -> None:
-        """Writes the blocks that are inserted between a branch and its targets."""
         for edge in dict.fromkeys(e for e in self._edges(op) if e.split):
             self.words += (2 << 16 | self._op_label, edge.label)
             self._branch_to(self.labels.begin(edge.target))

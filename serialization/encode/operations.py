@@ -124,8 +124,6 @@ def _inputs(instruction: Instruction) -> list[Operand]:
 
 
 def _plain(opcode: int) -> Encode:
-    """Makes the encoder of an instruction with result type, result, and only SSA operands."""
-
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
         result = op.results[0]
         words = [0, ids.type(result.type, op), ids.value(result)]
@@ -140,7 +138,6 @@ def _plain(opcode: int) -> Encode:
 def _extended_encoder(
     in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]
 ) -> Encode:
-    """Makes the encoder of an extended instruction, which is written as OpExtInst."""
     ext_inst = grammar().instruction("OpExtInst").opcode
 
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
@@ -155,7 +152,6 @@ def _extended_encoder(
 
 
 def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
-    """Makes the encoder of an instruction with SSA operands and properties."""
     opcode = instruction.opcode
     has_result, has_type = instruction.has_result, instruction.has_result_type
 
@@ -211,7 +207,6 @@ def fields(cls: type[Operation]) -> dict[str, Operand]:
 
 
 def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) -> bool:
-    """True if the instruction's operands are exactly the SSA operands, in order."""
     if not issubclass(cls, IRDLOperation):
         return False
     names = [name for name, _ in cls.get_irdl_definition().operands]
@@ -303,8 +298,6 @@ def _attribute(op: Operation, name: str) -> Attribute | None:
 
 
 def _computed_writer(field: str) -> Writer:
-    """Makes a writer of a literal or enumerant that the operation derives from its types."""
-
     def write(ids: IdSource, op: Operation) -> Sequence[int]:
         return integers(getattr(op, field), op)
 

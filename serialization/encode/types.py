@@ -69,7 +69,6 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
 
 
 def _is_list(attribute: ArrayAttr[Attribute]) -> bool:
-    """True if each element of the array holds the parameters of one decoration."""
     return len(attribute) > 0 and all(isinstance(a, ArrayAttr | KeyedAttr) for a in attribute.data)
 
 
@@ -355,7 +354,6 @@ class TypeTable:
         return known or self._strided("OpTypePointer", (storage_class, pointee), stride)
 
     def _leads_to_open(self, t: Attribute, seen: set[Attribute]) -> bool:
-        """True if a type is an open struct, or contains or points to one."""
         if isinstance(t, spv.PointerType):
             return self._leads_to_open(t.pointee, seen)
         if isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
@@ -369,7 +367,6 @@ class TypeTable:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
 
     def _declared(self, t: spv.DeclaredType, op: Operation | None) -> int:
-        """Declares a type whose operands are ids and literals of enumerants."""
         kinds = [o.kind for o in grammar().instruction(t.INSTRUCTION).operands[1:]]
         kinds += kinds[-1:] * (len(t.declaration) - len(kinds))
         words = [

@@ -408,7 +408,6 @@ class _Reader:
         _READERS[second.form](self, second)
 
     def _case(self, spec: Spec) -> None:
-        """Reads a case of OpSwitch, whose literal is as wide as the selector."""
         selector = self.words[1]
         try:
             number = self.symbols.selector_type(selector, self.instruction.index)

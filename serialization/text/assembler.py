@@ -164,7 +164,6 @@ def _read_header(text: str, least_bound: int) -> tuple[Header, ByteOrder]:
 
 
 def _tool(name: str) -> int:
-    """Returns the registered number of a generator's name; 0 if the name is unknown."""
     unknown = re.fullmatch(r"Unknown\(([0-9]{1,5})\)", name)
     if unknown:
         return int(unknown[1]) & 0xFFFF

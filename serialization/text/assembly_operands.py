@@ -484,7 +484,6 @@ class _Writer:
             self._write_one(second)
 
     def _case(self, token: str) -> None:
-        """Encodes a case of OpSwitch, whose literal is as wide as the selector."""
         type_id = self.encoder.values.get(self.words[1], 0)
         number = self.encoder.numbers.get(type_id)
         if number is None or number.is_float:

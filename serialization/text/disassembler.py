@@ -195,7 +195,6 @@ class _Printer:
         return self._lines
 
     def _table(self, form: Form, rows: list[list[int]]) -> Iterator[str] | None:
-        """Returns the lines of instructions of one form; None if the form's tables lack a word."""
         layout, ids = form.columns, self.ids
         if layout is None:
             return None
@@ -239,8 +238,8 @@ class _Printer:
 
     def _separate(self) -> None:
         """
-        Prints an instruction as words if it could take one more operand and a line of words
-        follows. An assembler would read the first of those words as an operand.
+        Prints an instruction as words if an assembler would read a following line of words as its
+        operand.
         """
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)
@@ -259,9 +258,6 @@ class _Printer:
         return shaped.template(self.margin, self.pad, len(parts)) % tuple(parts)
 
     def _slow(self, instruction: RawInstruction, shape: Shape) -> tuple[str, bool]:
-        """
-        Prints one instruction. Returns the line, and True if it starts with a word (`!0x...`).
-        """
         try:
             operands = self.symbols.operands(instruction)
         except SPIRVUnknownError:

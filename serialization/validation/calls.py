@@ -83,7 +83,6 @@ def call(m: Module, i: Instruction) -> Problems:
 
 
 def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
-    """Checks a pointer that is passed as an argument under logical addressing (SPIR-V 2.16.1)."""
     if "VariablePointers" in m.capabilities and storage in ("StorageBuffer", "Workgroup"):
         return
     if storage == "StorageBuffer":

@@ -236,7 +236,6 @@ MEMBER = Want("of the type of {r}'s members", lambda t, r: t is r.members[0])
 
 
 def _unsigned_members(m: Module, i: Instruction) -> str | None:
-    """Returns a problem if the result's members are signed, which only OpSMulExtended allows."""
     result = m.types.get(i.type_id)
     member = None if result is None else result.members[0]
     signed = member is not None and member.signed and i.op != "SMulExtended"

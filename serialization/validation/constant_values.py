@@ -73,7 +73,6 @@ class ConstantValues:
         return bool(value) if type_.kind == "Bool" else value
 
     def _part(self, id: int, *path: int) -> Any:
-        """Returns a part of a composite constant, for example gl_WorkGroupSize.x."""
         for index in path:
             i = self.module.definitions.get(id)
             if i is None or not i.op.endswith("ConstantComposite") or len(i.words) <= 3 + index:

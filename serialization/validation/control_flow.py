@@ -341,7 +341,6 @@ class _Structure:
             yield from self._ends(block, chain)
 
     def _entered(self, block: Block, to: Block) -> Problems:
-        """Checks that a branch into a construct goes to its first block."""
         below = self._above(block)
         at = self.inner[to]
         while at is not None and at not in below:
@@ -367,7 +366,6 @@ class _Structure:
         return chain
 
     def _ends(self, block: Block, chain: Construct | None) -> Problems:
-        """Checks that a continue construct does not end the function."""
         if block.successors or chain is None or not self.function.flow.reaches(block):
             return
         while chain is not None:

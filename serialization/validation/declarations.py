@@ -421,7 +421,6 @@ KERNEL_OPERATIONS = frozenset(
 
 
 def _operation(i: Instruction) -> Instruction:
-    """Returns the operation of an OpSpecConstantOp as an instruction."""
     words = [(len(i.words) - 1) << 16 | i.words[3] & 0xFFFF, i.words[1], i.words[2], *i.words[4:]]
     return Instruction(i.module, i.index, words)
 

@@ -179,7 +179,6 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
 
 
 def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problems:
-    """Checks that NonWritable decorates memory that the shader could write."""
     pointer = m.types.get(at.type_id)
     held = m.pointee(pointer)
     while held is not None and held.kind in ("Array", "RuntimeArray"):

@@ -23,7 +23,6 @@ SECTION = "SPV_ARM_graph"
 
 
 def _graph_type(m: Module, graph: Instruction | None) -> tuple[list[int], list[int]] | None:
-    """Returns the type ids of a graph's inputs and outputs; None if the graph has no valid type."""
     type_ = None if graph is None or graph.op != "GraphARM" else m.definitions.get(graph.type_id)
     if type_ is None or type_.op != "TypeGraphARM" or len(type_.words) < 3:
         return None

@@ -158,7 +158,6 @@ def _not_dominated(m: Module, used: int, block: Block, i: Instruction) -> Proble
 
 
 def _phi(m: Module, i: Instruction, used: int, at: Instruction) -> Problems:
-    """Checks that an OpPhi's value is defined at the end of its predecessor block."""
     if i.block is None or at.block is None:
         return
     for value, parent in zip(i.words[3::2], i.words[4::2], strict=False):

@@ -140,14 +140,12 @@ def read_access(m: Module, i: Instruction) -> Image | None:
 
 
 def _is_number(m: Module, type_: Type | None, base: str, lanes: int = 1) -> bool:
-    """True if a type is a 32-bit scalar of this base, or a vector of `lanes` such scalars."""
     if type_ is None or type_.base != base or not _has_width(m, type_):
         return False
     return (type_.lanes if type_.is_vector else 1) == lanes
 
 
 def _has_width(m: Module, type_: Type) -> bool:
-    """True for 32 bits, and with SPV_AMD_gpu_shader_half_float_fetch for floats of 16 bits."""
     halves = type_.base == "Float" and "Float16ImageAMD" in m.capabilities
     return type_.width == 32 or (type_.width == 16 and halves)
 

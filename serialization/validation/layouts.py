@@ -189,7 +189,6 @@ def blocks(m: Module) -> Problems:
 
 
 def _untyped_blocks(m: Module) -> Problems:
-    """Checks the block types that untyped pointers are declared or indexed with."""
     seen: set[int] = set()
     for op in ("UntypedAccessChainKHR", "UntypedInBoundsAccessChainKHR", "UntypedVariableKHR"):
         for i in m.by_op.get(op, ()):
@@ -203,7 +202,6 @@ def _untyped_blocks(m: Module) -> Problems:
 
 
 def _physical(m: Module) -> Problems:
-    """Checks the layout of structs that physical storage buffer pointers point to."""
     checked: set[int] = set()
     for type_ in list(m.types.values()):
         held = m.pointee(type_)

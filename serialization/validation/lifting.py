@@ -148,7 +148,6 @@ class Lifter:
         return self._symbol(id) if number is None else number & 0xFFFFFFFF
 
     def _symbol(self, id: int) -> SymbolRefAttr:
-        """Returns a symbol for a constant whose value is unknown before specialization."""
         return SymbolRefAttr(self.m.names.get(id) or f"id_{id}")
 
     def _pointer(self, type_: Type) -> Attribute:

@@ -201,7 +201,6 @@ def store(m: Module, i: Instruction) -> Problems:
 
 
 def _base(m: Module, id: int) -> int:
-    """Returns the variable or parameter from which access chains form a pointer."""
     for _ in range(MAX_INDEXES):
         at = m.definitions.get(id)
         if at is None or at.op not in ("AccessChain", "InBoundsAccessChain", "CopyObject"):
@@ -336,7 +335,6 @@ def scalar_sizes(type_: Type) -> list[int]:
 def _check_alignment(
     m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]
 ) -> Problems:
-    """Checks that accesses to physical storage buffers have a sufficient alignment."""
     if i.op.startswith("CooperativeMatrix") or (not masks and i.op == "CopyMemorySized"):
         return
     places = {"Load": (3,), "Store": (1,)}.get(i.op, (1, 2))

@@ -131,7 +131,6 @@ class Module:
         self._find_functions()
 
     def _resolve_forward(self) -> None:
-        """Resolves struct members that are pointers declared after the struct."""
         for type_ in self.types.values():
             if type_.kind == "Struct" and None in type_.members:
                 candidates = (self.types.get(id) for id in type_.at.words[2:])

@@ -79,7 +79,6 @@ def _same_pair(m: Module, i: Instruction) -> str | None:
 
 
 def _float_pair(m: Module, i: Instruction) -> str | None:
-    """Checks that both operands are floats of one type, in the result's shape."""
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
@@ -96,7 +95,6 @@ def _same_width(m: Module, i: Instruction) -> str | None:
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
-    """Checks that a conversion of integers or of floats changes the width or encoding."""
     a, r = m.type_of(i.words[3]), m.types.get(i.type_id)
     if a is None or r is None or a.width != r.width:
         return None

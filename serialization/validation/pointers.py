@@ -270,7 +270,6 @@ def logical_pointers(m: Module) -> Problems:
 
 
 def _variables(m: Module, id: int) -> set[int]:
-    """Returns the variables that a pointer may point into, through phis, selects and chains."""
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [id]

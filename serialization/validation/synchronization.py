@@ -291,7 +291,6 @@ def unequal(m: Module, i: Instruction) -> Problems:
 
 
 def _constant_choice(m: Module, i: Instruction) -> str | None:
-    """Checks that a direction or (before SPIR-V 1.5) a broadcast's invocation id is constant."""
     late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
     for name in ("direction",) if late else ("direction", "id", "index"):
         if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:

@@ -105,7 +105,6 @@ def sizes_of_types(m: Module) -> Sizes:
 
 
 def _size(type_: Type | None, sizes: Sizes) -> int:
-    """Returns the size of an earlier type. Raises `UnknownConstantError` if it is unknown."""
     size = 0 if type_ is None else sizes.get(type_.id, 0)
     if isinstance(size, UnknownConstantError):
         raise size
@@ -113,7 +112,6 @@ def _size(type_: Type | None, sizes: Sizes) -> int:
 
 
 def _bytes(m: Module, type_: Type, constants: ConstantValues, sizes: Sizes) -> int:
-    """Returns a type's size in bytes; 0 for types without a size. Raises `UnknownConstantError`."""
     match type_.kind:
         case "Bool":
             return BOOLEAN_BYTES
