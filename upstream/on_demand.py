@@ -197,7 +197,7 @@ class DialectOfModules(DialectOnDemand):
 
 
 def _load_registered_dialect(self: Any, name: str) -> None:
-    """Replaces `Context.load_registered_dialect`; does not load all of a dialect on demand."""
+    """Replaces `Context.load_registered_dialect`; loads a `DialectOnDemand` without operations."""
     factory = self._registered_dialects.get(name)
     dialect = factory and factory()
     if isinstance(dialect, DialectOnDemand):

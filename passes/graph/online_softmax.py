@@ -40,7 +40,8 @@ class OnlineSoftmax:
 
     def results(self, yields: Sequence[Node], tail: Sequence[Node] | None) -> list[Node]:
         """
-        Returns a node for each value that the loop carries: softmax times values, sum and maximum.
+        Returns the nodes of the values that the loop carries: the attention, the sum and the
+        maximum.
         """
         top, total, result = self._order(yields)
         new = yields[top]

@@ -34,9 +34,7 @@ class QuantizedContractionsPass(ModulePass):
     name = "linalg-quantized-to-contraction"
 
     dequantized: bool = True
-    """
-    Also rewrites float contractions of dequantized operands. Only their result is then rounded.
-    """
+    """Also rewrites float contractions of dequantized operands; only the result is then rounded."""
 
     same_signs: bool = False
     """If the operands are bytes of different signedness, makes both signed or both unsigned."""

@@ -3,8 +3,8 @@ Computes an invocation's components of the result of a cooperative MulAdd.
 
 Integers are computed at the result's width, at least 32 bits; the MulAdd's operands say how A, B
 and C are extended (CM-23). Floats are computed in binary32, or in binary64 if a matrix has that
-type, and rounded once to the result's type (CM-25). The sum starts from C, unless it saturates;
-then C is added last.
+type, and rounded once to the result's type (CM-25). The sum starts from C. If the sum saturates,
+C is added last.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ToVulkan12Pass(ModulePass):
     """
     Runs the fallbacks that a target needs, then spirv-update-vce.
 
-    `spirv-cooperative-matrix-to-invocations` describes all options but `target`.
+    `spirv-cooperative-matrix-to-invocations` describes all options except `target`.
     """
 
     name = NAME
