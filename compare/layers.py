@@ -259,7 +259,7 @@ def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _References:
-    """The reference: the source with its dispatches, and functions to execute them."""
+    """The source module with its dispatches, and functions to execute the dispatches."""
 
     module: ModuleOp
     function: FuncOp

@@ -136,7 +136,7 @@ class Kernel(AddressExecutor):
         """Functions that rename terms for another invocation, by level."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
-        """(guard, result) of each election of one invocation of a subgroup."""
+        """(guard, result) of each instruction that elects one invocation of a subgroup."""
         self.orders = [
             [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS, IMAGES)]
             for level in (SAME_SUBGROUP, SAME_WORKGROUP)

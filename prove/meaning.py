@@ -517,7 +517,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
 
 
 def _octets(value: Value, size: int, sign: bool) -> list[Term]:
-    """Returns the components of a vector, or the bytes of a packed scalar, extended."""
+    """Returns a vector's components or a packed scalar's bytes, each extended to `size` bits."""
     if isinstance(value, tuple):
         return [resize(part.term, size, sign) for part in value]
     octets = [z3.Extract(8 * n + 7, 8 * n, value.term) for n in range(4)]

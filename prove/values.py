@@ -54,7 +54,7 @@ Value: TypeAlias = Any
 
 
 def either(conditions: Sequence[Term]) -> Term:
-    """Returns the disjunction of conditions, without false and repeated ones."""
+    """Returns the disjunction of conditions, without duplicates and conditions that are false."""
     held = list({c.get_id(): c for c in conditions if not z3.is_false(c)}.values())
     if not held:
         return NEVER

@@ -103,7 +103,7 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire by an invocation: it takes over the knowledge of the releases that it reads."""
+    """An acquire by an invocation, which learns everything that the releases it reads recorded."""
 
     lane: int
     semantics: Semantics

@@ -161,7 +161,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """Checks an atomic addition. The operands of the indices `added` must be defined."""
+    """Checks an atomic addition, whose operands with indices in `added` must be defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

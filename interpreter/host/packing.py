@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def _places(known: PackedSizes) -> tuple[Array, ...]:
-    """Returns the index of each dimension of the operand over (batch, M or N, K)."""
+    """Returns the index arrays of the operand's dimensions over (batch, M or N, K)."""
     sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
     indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]
