@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
@@ -45,6 +45,16 @@ def tensor_type(value: SSAValue) -> TensorType[Attribute]:
 def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
     """Returns the index maps of an operation's inputs and outputs."""
     return [attribute.data for attribute in op.get_indexing_maps()]
+
+
+def set_operand(
+    op: linalg.ops.GenericOp, number: int, value: SSAValue, places: Sequence[AffineExpr]
+) -> None:
+    """Makes an operation read a value, at these places, as its operand with this number."""
+    maps = maps_of(op)
+    maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
+    op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
+    op.operands[number] = value
 
 
 def dimension_of(map: AffineMap, loop: int) -> int | None:

@@ -169,15 +169,7 @@ def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> S
             number = arith.ConstantOp(IntegerAttr(dimension, IndexType()))
             block.add_ops([number, open_size := tensor.DimOp(block.args[1], number)])
             sizes.append(open_size.result)
-    whole = tensor.InsertSliceOp.build(
-        operands=[block.args[0], block.args[1], [], sizes, []],
-        result_types=[type],
-        properties={
-            "static_offsets": DenseArrayBase.from_list(i64, [0] * type.get_num_dims()),
-            "static_sizes": DenseArrayBase.from_list(i64, type.get_shape()),
-            "static_strides": DenseArrayBase.from_list(i64, [1] * type.get_num_dims()),
-        },
-    )
+    whole = tensor.InsertSliceOp.get(block.args[0], block.args[1], type.get_shape(), sizes=sizes)
     block.add_ops([whole, YieldOp(whole.result)])
     dispatch = DispatchOp([value, state], [type], Region(block))
     dispatch.location = last.location

@@ -32,14 +32,14 @@ launches are cheap and no two invocations share columns there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -54,6 +54,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     groups_of,
     maps_of,
+    set_operand,
     split_dimension,
     tensor_type,
 )
@@ -350,14 +351,7 @@ def _read_through_ones(block: Block) -> None:
                     read.results[kept[0]] if kept else AffineConstantExpr(0)
                     for kept in _kept_dimensions(expand)
                 ]
-                _read(op, number, expand.src, places)
-
-
-def _read(op: Generic, number: int, value: SSAValue, places: Sequence[AffineExpr]) -> None:
-    maps = maps_of(op)
-    maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
-    op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
-    op.operands[number] = value
+                set_operand(op, number, expand.src, places)
 
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
@@ -410,7 +404,7 @@ class FoldElementsPass(FoldPass):
                 assert isinstance(use.operation, Generic)
                 *outer, last = maps_of(use.operation)[use.index].results
                 places = *outer, AffineConstantExpr(number), last
-                _read(use.operation, use.index, arguments[source, count], places)
+                set_operand(use.operation, use.index, arguments[source, count], places)
             folded.body.block.erase_op(op)
         folded.drop_unread_operands()
         return True

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
@@ -216,10 +216,6 @@ def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis:
     first = tensor_type(values[0])
     shape = list(first.get_shape())
     shape[axis] = sum(_shape(value)[axis] for value in values)
-    whole = tensor.ConcatOp.create(
-        operands=values,
-        properties={"dim": IntegerAttr(axis, i64)},
-        result_types=[TensorType(first.element_type, shape)],
-    )
+    whole = tensor.ConcatOp(values, axis, TensorType(first.element_type, shape))
     Rewriter.insert_op(whole, InsertPoint.before(dispatch))
     return whole.result

@@ -46,8 +46,7 @@ from xdsl_spirv.passes.schedule.tiles import (
     StagedTile,
     Tile,
     UnpackedTile,
-    fragment_layout,
-    panel_layout,
+    packed_layout,
     staged_tile,
 )
 from xdsl_spirv.targets import Fragment, Target
@@ -208,19 +207,15 @@ class Plan(ContractionPlan[ContractionAttr]):
         return self._tiles_bytes + self.result.workgroup_bytes + partial
 
     @property
-    def _tile_sizes(self) -> tuple[int, int]:
-        return self.a.workgroup_bytes, self.b.workgroup_bytes
-
-    @property
     def parts_of_memory(self) -> str:
-        a, b = self._tile_sizes
+        a, b = map(self._tile_bytes, (self.a, self.b))
         return f" (A {a}, B {b}, result {self.workgroup_bytes - a - b})"
 
     @property
     def smaller(self) -> str:
         """Error text that names the largest tile depth that fits, if any."""
         tile_k, step = self.schedule.tile[2], self.schedule.instruction.sizes[2]
-        tiles = sum(self._tile_sizes)
+        tiles = self._tiles_bytes
         room = self.target.workgroup_memory_bytes - (self.workgroup_bytes - tiles)
         depth = int(room / (tiles / tile_k)) // step * step
         if depth <= 0:
@@ -286,7 +281,7 @@ def _stored_tile(
     outer = schedule.tile[operand], (contraction.m, contraction.n)[operand]
     inner = schedule.tile[2], contraction.k
     if packing is not None:
-        layout = panel_layout(packing) if packing.is_panels else fragment_layout(packing)
+        layout = packed_layout(packing)
         depth = 1 if packing.is_panels else packing.fragment_sizes[1]
         # A tile row contains whole fragments of one step along K.
         outer = outer[0] * depth, walk_size(layout.walks[OUTER])

@@ -307,7 +307,9 @@ def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAVal
     def split(value: SSAValue, dim: int) -> SSAValue | None:
         if value is unpacked:
             return _with_loop_cut(code, value, dim, parts)
-        return _split(code, value, dim, parts) if _is_static(value) else None
+        if any(map(is_dynamic, shape_of(value))):
+            return None
+        return code.insert(split_dimension(value, dim, parts))
 
     # The new loop over the parts comes first.
     operands, maps = _split_operands(op, cut.loop, 0, cut.size // parts, split)
@@ -368,10 +370,6 @@ def _split_operands(
     return operands, maps
 
 
-def _split(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
-    return code.insert(split_dimension(value, dim, parts))
-
-
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
     """
     Returns [(size, index)] of the outermost loop of K if the packed operand can be split there,
@@ -401,7 +399,11 @@ def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValu
     shape = list(static(shape_of(value)))
     shape[dim : dim + 1] = [parts, shape[dim] // parts]
     planes, maps = _split_operands(
-        op, dim, dim, shape[dim + 1], lambda plane, at: _split(code, plane, at, parts)
+        op,
+        dim,
+        dim,
+        shape[dim + 1],
+        lambda plane, at: code.insert(split_dimension(plane, at, parts)),
     )
     empty = code.empty(shape, tensor_type(value).element_type)
     body = op.body.clone()
@@ -409,10 +411,6 @@ def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValu
         if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > dim:
             index.dim = IntegerAttr(index.dim.value.data + 1, index.dim.type)
     return code.insert(make_generic(planes, empty, (*maps, AffineMap.identity(len(shape))), body))
-
-
-def _is_static(value: SSAValue) -> bool:
-    return not any(map(is_dynamic, shape_of(value)))
 
 
 def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:

@@ -302,22 +302,16 @@ def staged_tile(
     )
 
 
-def panel_layout(packing: PackingAttr) -> Layout:
-    """Returns the layout of an operand in panels, including zero padding."""
-    batch, panels, rows, depth = packing.shape
-    axes = (
-        (Axis(batch, panels * rows * depth),),
-        (Axis(rows, depth),),
-        (Axis(panels, rows * depth), Axis(depth, 1)),
-    )
-    walks = [tuple(axis for axis in walk if axis.size != 1) for walk in axes]
-    return Layout(0, tuple(walks))
+def packed_layout(packing: PackingAttr) -> Layout:
+    """
+    Returns the layout of a packed operand, including zero padding.
 
-
-def fragment_layout(packing: PackingAttr) -> Layout:
-    """Returns the layout of an operand in fragments. A row has the fragments of one K step."""
+    A row has the panels, or the fragments, of one step along K; fragments lie as one run.
+    """
     batch, steps, count, elements = packing.shape
     row = count * elements
-    axes = ((Axis(batch, steps * row),), (Axis(row, 1),), (Axis(steps, row),))
-    walks = [tuple(axis for axis in walk if axis.size != 1) for walk in axes]
-    return Layout(0, tuple(walks))
+    outer, inner = [Axis(row, 1)], [Axis(steps, row)]
+    if packing.is_panels:
+        outer, inner = [Axis(count, elements)], [*inner, Axis(elements, 1)]
+    walks = [Axis(batch, steps * row)], outer, inner
+    return Layout(0, tuple(tuple(axis for axis in walk if axis.size != 1) for walk in walks))

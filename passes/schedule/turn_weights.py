@@ -17,16 +17,9 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    ModuleOp,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
@@ -39,6 +32,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     as_contraction,
     contraction_of,
 )
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, set_operand
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
@@ -91,7 +85,8 @@ def _turn(
     argument = dispatch.add_operand(source)
     Rewriter.replace_value_with_new_type(argument, _turned_type(weight.type, order))
     argument = block.args[-1]
-    _read(root, number, argument, order)
+    places = maps_of(root)[number].results
+    set_operand(root, number, argument, [places[n] for n in order])
     if _is_of_few_rows(root, target, Decisions(limits)):
         key = source, order
         if key not in turned:
@@ -133,15 +128,6 @@ def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decis
     except (NotAContraction, ScheduleDoesNotFit):
         return False
     return True
-
-
-def _read(root: linalg.ops.GenericOp, number: int, value: SSAValue, order: tuple[int, ...]) -> None:
-    maps = list(root.indexing_maps)
-    old = maps[number].data
-    results = tuple(old.results[n] for n in order)
-    maps[number] = AffineMapAttr(AffineMap(old.num_dims, old.num_symbols, results))
-    root.operands[number] = value
-    root.properties["indexing_maps"] = ArrayAttr(maps)
 
 
 def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:

@@ -45,20 +45,9 @@ class WideCode(Code):
 
     def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
         """Copies a tensor and appends zeros to a dimension. Readers are not fused through it."""
-        shape = list(_shape(value))
-        wide = [size if at == dimension else n for at, n in enumerate(shape)]
+        wide = [size if at == dimension else n for at, n in enumerate(_shape(value))]
         around = self.fill(wide, tensor_type(value).element_type, 0)
-        numbers = [0] * len(shape), shape, [1] * len(shape)
-        return self.insert(
-            tensor.InsertSliceOp.build(
-                operands=[value, around, [], [], []],
-                properties={
-                    f"static_{name}": DenseArrayBase.from_list(i64, given)
-                    for name, given in zip(("offsets", "sizes", "strides"), numbers, strict=True)
-                },
-                result_types=[around.type],
-            )
-        )
+        return self.insert(tensor.InsertSliceOp.get(value, around, _shape(value)))
 
     def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
         """Splits a dimension in two; the second has `count` elements."""
