@@ -23,6 +23,19 @@ from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes
 from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
+def copy_to_dispatch(ops: Sequence[Operation]) -> DispatchOp:
+    """Builds a dispatch of copies of operations, in order; it returns the results of the last."""
+    made = {value for op in ops for value in op.results}
+    inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in made))
+    block, inside = DispatchOp.open_body(inputs)
+    for op in ops:
+        copy = op.clone(inside)
+        inside |= zip(op.results, copy.results, strict=True)
+        block.add_op(copy)
+    block.add_op(YieldOp(*(inside[value] for value in ops[-1].results)))
+    return DispatchOp(inputs, ops[-1].result_types, Region(block))
+
+
 def views_of(value: SSAValue) -> list[Operation]:
     """Returns the reshapes between a value and its source tensor, the last reshape first."""
     views: list[Operation] = []

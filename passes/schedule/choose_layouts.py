@@ -22,12 +22,12 @@ from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -41,6 +41,7 @@ from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor
 from xdsl_spirv.passes.analysis.pointwise import generalize
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
+from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
 from xdsl_spirv.passes.graph.layouts import (
     Order,
     Rearrangement,
@@ -457,17 +458,15 @@ def laid_out(
         maps.append(AffineMap(map.num_dims, 0, results))
     kinds = op.get_iterator_types()
     generic = make_generic(operands[:2], operands[2], maps, op.body.clone(), kinds)
-    inside.block.add_ops([generic, YieldOp(*generic.results)])
-    DispatchOp(inside.inputs, [operands[2].type], Region(inside.block))
-    return contraction_of(generic)
+    (copy,) = copy_to_dispatch([*inside.block.ops, generic]).yielded
+    return contraction_of(cast(linalg.ops.GenericOp, copy.owner))
 
 
 class _Inside:
-    """Builds a dispatch of one contraction on placeholder operands."""
+    """Builds the operations that a dispatch of one contraction needs, on placeholder operands."""
 
     def __init__(self) -> None:
         self.block, self.outside = Block(), Block()
-        self.inputs: list[SSAValue] = []
 
     def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
         """Returns a placeholder for a tensor in another order; rebuilds paddings and fills."""
@@ -499,7 +498,5 @@ class _Inside:
             nothing = DenseResourceAttr.from_params("nothing", stored)
             constant = ConstantOp.create(result_types=[stored], properties={"value": nothing})
             self.outside.add_op(constant)
-            self.inputs.append(constant.result)
-        else:
-            self.inputs.append(self.outside.insert_arg(stored, len(self.outside.args)))
-        return self.block.insert_arg(stored, len(self.block.args))
+            return constant.result
+        return self.outside.insert_arg(stored, len(self.outside.args))

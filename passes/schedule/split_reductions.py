@@ -34,12 +34,12 @@ from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -60,6 +60,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
+from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, LimitedPass, Limits
@@ -272,23 +273,12 @@ def _seconds(
     """
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
-    whole = fill.outputs[0].owner
-    moved: list[Operation | Block] = [fill.inputs[0].owner, whole, fill, op]
-    inputs = [*op.inputs]
+    moved = [fill.inputs[0].owner, fill.outputs[0].owner, fill, op]
     if isinstance(source, linalg.ops.GenericOp):
         moved[:0] = [source.outputs[0].owner, source]
-        at = inputs.index(source.results[0])
-        inputs[at : at + 1] = source.inputs
-    block, inside = DispatchOp.open_body(inputs)
-    for inner in moved:
-        assert isinstance(inner, Operation)
-        copy = inner.clone(inside)
-        inside.update(zip(inner.results, copy.results, strict=True))
-        block.add_op(copy)
-    root = inside[op.results[0]].owner
+    dispatch = copy_to_dispatch([inner for inner in moved if isinstance(inner, Operation)])
+    root = dispatch.yielded[0].owner
     assert isinstance(root, linalg.ops.GenericOp)
-    block.add_op(YieldOp(root.results[0]))
-    dispatch = DispatchOp(inputs, [op.outputs[0].type], Region(block))
     paths = (ROWS, *TILED) if may_take_rows else TILED
     try:
         plan = choose(contraction_of(root), target, Decisions(limits), paths)
