@@ -14,7 +14,7 @@ from typing import TypeAlias
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PaddedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
@@ -41,6 +41,7 @@ from xdsl_spirv.passes.kernel.elements import (
     convert_factor,
     unpack_elements,
 )
+from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 MOST_BYTES = 16
@@ -160,34 +161,28 @@ class LeafCode:
 
 class ComputedOperand:
     """
-    Computes single elements of an operand, at points of the contraction's loops.
+    Computes single elements of an operand, A (0) or B (1), at points of the contraction's loops.
 
-    `map` maps the loops to the operand's dimensions. Elements have type `type`, the type of the
-    sums; `signed` selects the extension of integers.
+    With `keeps`, small integers are converted to float late. `code` constructs the reader of a
+    tensor.
     """
 
     def __init__(
         self,
         b: HoistingEmitter,
-        value: SSAValue,
-        map: AffineMap,
-        leaves: Sequence[Leaf],
+        plan: RowsPlan,
+        number: int,
         unit: dict[int, int],
-        type: Attribute,
-        signed: bool,
-        fast: int | None = None,
         keeps: bool = False,
         code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
     ):
-        """
-        `fast` is the loop along which elements are neighbours. With `keeps`, small integers are
-        converted to float late. `code` constructs the reader of a tensor.
-        """
-        self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
-        self.root = Placed(value, map)
+        contraction, fast = plan.contraction, plan.operands.main.fast_loop
+        self.b, self.type, self.keeps = b, plan.sums.type, keeps
+        self.signed = contraction.types[number].startswith("s")
+        self.root = Placed((contraction.a, contraction.b)[number], contraction.maps[number])
+        leaves = plan.operands.leaves[number]
         self.leaves = {leaf.placed: code(b, leaf, unit, fast) for leaf in leaves}
-        used = {e.position for r in map.results for e in r.dfs() if isinstance(e, AffineDimExpr)}
-        self.loops = sorted(used)
+        self.loops = sorted(self.root.map.used_dims())
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
         """Lists the loads for the element at a point, as memory and vector index."""

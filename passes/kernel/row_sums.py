@@ -61,17 +61,10 @@ class RowSums:
         `units` has the element positions of each unit, and the condition that the unit exists.
         Returns None if the products do not read each row exactly once.
         """
-        leaves = [self._leaf(placed, few) for placed in self.placed]
-        return (
-            [
-                self._part_of_units(placed, leaf, row, units)
-                for placed, leaf in zip(self.placed, leaves, strict=True)
-                if leaf is not None
-                for row in rows
-            ]
-            if None not in leaves
-            else None
-        )
+        read = [(p, leaf) for p in self.placed if (leaf := self._leaf(p, few)) is not None]
+        if len(read) < len(self.placed):
+            return None
+        return [self._part_of_units(*pair, row, units) for pair in read for row in rows]
 
     def write(self, parts: list[SSAValue]) -> None:
         """Stores each subgroup's sums in Workgroup memory. `at` needs a barrier after `write`."""

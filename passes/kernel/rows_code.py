@@ -24,11 +24,10 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
-from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
-from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
 from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
@@ -70,31 +69,10 @@ class RowsKernel:
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         plan = self.plan
         beside = {plan.operands.reduced[-1]: QUAD} if plan.digits.are_shared else plan.operands.unit
-        few = self._operand(1 - plan.operands.streamed, beside)
-        return self._operand(
-            plan.operands.streamed, plan.operands.unit, plan.schedule.digits.data > 0
-        ), few
-
-    def _operand(
-        self,
-        number: int,
-        unit: dict[int, int],
-        keeps: bool = False,
-        code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
-    ) -> ComputedOperand:
-        plan, contraction = self.plan, self.plan.contraction
-        return ComputedOperand(
-            self.b,
-            (contraction.a, contraction.b)[number],
-            contraction.maps[number],
-            plan.operands.leaves[number],
-            unit,
-            self.type,
-            contraction.types[number].startswith("s"),
-            plan.operands.main.fast_loop,
-            keeps,
-            code,
-        )
+        streamed = plan.operands.streamed
+        few = ComputedOperand(self.b, plan, 1 - streamed, beside)
+        keeps = plan.schedule.digits.data > 0
+        return ComputedOperand(self.b, plan, streamed, plan.operands.unit, keeps), few
 
     def emit(self) -> None:
         b, plan = self.b, self.plan

@@ -66,9 +66,9 @@ class SharedUnitsKernel(RowsKernel):
     """Position of each lane's element in a row."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        plan = self.plan
-        few = self._operand(1 - plan.operands.streamed, {}, code=partial(LanesLeaf, self))
-        return self._operand(plan.operands.streamed, plan.operands.unit, True, WordsLeaf), few
+        b, plan, streamed = self.b, self.plan, self.plan.operands.streamed
+        few = ComputedOperand(b, plan, 1 - streamed, {}, code=partial(LanesLeaf, self))
+        return ComputedOperand(b, plan, streamed, plan.operands.unit, True, WordsLeaf), few
 
     def _multiply(
         self,
