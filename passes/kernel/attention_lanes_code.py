@@ -159,21 +159,20 @@ class LanesCode(Numbers[LanesPlan]):
         if plan.pipeline.reach:
             middle = start
         if whole is not start and middle is not start and middle != start:
-            state = self._steps(start, middle, state, masked=False)
+            state = self._steps(start, middle, state)
         if isinstance(middle, int) and middle == end:
             return state
-        return self._steps(middle, self.b.greatest(middle, end), state, masked=True, end=end)
+        return self._steps(middle, self.b.greatest(middle, end), state, end)
 
-    def _steps(
-        self, lower: Index, upper: Index, state: State, masked: bool, end: Index = 0
-    ) -> State:
+    def _steps(self, lower: Index, upper: Index, state: State, end: Index | None = None) -> State:
         """
         Writes the loop from key `lower` to key `upper`; the pipeline may issue loads one step
         ahead.
 
         With loads ahead, queries are loaded after the first keys, so that the two loads overlap.
+        Keys need no mask if there is no `end`.
         """
-        b = self.b
+        b, self.end = self.b, end
 
         def steps() -> Sequence[SSAValue]:
             first = replace(state, words=self._load_ahead(lower, upper))
@@ -183,8 +182,8 @@ class LanesCode(Numbers[LanesPlan]):
             def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 here = first.like(carried)
                 following = self._load_ahead(b.plus(key, self.plan.step), upper)
-                keys, values = (here.words[x] or self._load(x, key, masked, end) for x in "kv")
-                own = self._step(key, (keys, values), here, masked, end)
+                keys, values = (here.words[x] or self._load(x, key, end) for x in "kv")
+                own = self._step(key, (keys, values), here)
                 return replace(own, words=following).flat()
 
             loop = b.loop(upper, self.plan.step, first.flat(), step, "key", lower)
@@ -199,7 +198,7 @@ class LanesCode(Numbers[LanesPlan]):
     def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
         """Loads the keys and values that the pipeline reads one step ahead."""
         ahead = {READS.get(stage) for stage, steps in self.plan.pipeline.steps if steps}
-        return {x: self._load(x, first, True, end) if x in ahead else [] for x in "kv"}
+        return {x: self._load(x, first, end) if x in ahead else [] for x in "kv"}
 
     def _key(self, first: Index, number: Index) -> Index:
         """Returns the index of the group's `number`-th key in the step that begins at `first`."""
@@ -208,28 +207,21 @@ class LanesCode(Numbers[LanesPlan]):
             return b.plus(first, number)
         return b.plus(b.plus(first, b.times(number, plan.groups)), self.group)
 
-    def _load(self, name: str, first: Index, masked: bool, end: Index) -> list[Values]:
+    def _load(self, name: str, first: Index, end: Index | None) -> list[Values]:
         """Loads the lane's vectors of a step's keys or values. Keys from `end` on are undefined."""
         loaded: list[Values] = []
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)
-            inside = self.b.less(key, end) if masked else True
+            inside = True if end is None else self.b.less(key, end)
             key = self.b.index_inside(inside, key)
             loaded.append(self.elements.load(name, key, self.lane))
         return loaded
 
-    def _step(
-        self,
-        first: Index,
-        loaded: tuple[list[Values], list[Values]],
-        state: State,
-        masked: bool,
-        end: Index,
-    ) -> State:
+    def _step(self, first: Index, loaded: tuple[list[Values], list[Values]], state: State) -> State:
         """Computes the scores of a step's keys, then the new state from the step's values."""
         b, scores = self.b, self.scores
         keys, values = loaded
-        own = self._scores(first, keys, masked, end)
+        own = self._scores(first, keys)
         slots = [
             [s for s in own[slot :: scores.row_slots] if s is not None]
             for slot in range(scores.own_rows)
@@ -281,9 +273,7 @@ class LanesCode(Numbers[LanesPlan]):
         slot, lane = self.scores.place(row, 0)
         return self._from(own[slot], lane)
 
-    def _scores(
-        self, first: Index, loaded: list[Values], masked: bool, end: Index
-    ) -> list[SSAValue | None]:
+    def _scores(self, first: Index, loaded: list[Values]) -> list[SSAValue | None]:
         """Returns the lane's scores, scaled to exponents of 2; -inf for hidden keys."""
         scores = self.scores
         partial: list[SSAValue | None] = []
@@ -292,7 +282,7 @@ class LanesCode(Numbers[LanesPlan]):
             own: list[SSAValue | None] = [self._dot(queries, numbers) for queries in self.queries]
             partial += [*own, *[None] * (scores.pitch - self.rows)]
         return [
-            None if total is None else self._score(total, slot, first, masked, end)
+            None if total is None else self._score(total, slot, first)
             for slot, total in enumerate(self._added_up(partial))
         ]
 
@@ -315,9 +305,7 @@ class LanesCode(Numbers[LanesPlan]):
             for slot in slots
         ]
 
-    def _score(
-        self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
-    ) -> SSAValue:
+    def _score(self, total: SSAValue, slot: int, first: Index) -> SSAValue:
         """Computes a score from the dot product `total`: scales, caps and masks it."""
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
@@ -326,18 +314,18 @@ class LanesCode(Numbers[LanesPlan]):
         else:
             bent = b.add(math.TanhOp(self.times(total, self.number(scale))))
             score = self.times(bent, self.number(plan.op.cap.value.data * LOG2_E))
-        if plan.op.mask is None and not masked:
+        if plan.op.mask is None and self.end is None:
             return score
         row, (_, key) = self._own_row(slot), scores.first(slot)
         if scores.width > scores.pitch:
             apart = scores.width // scores.pitch
             key = b.plus(b.remainder(b.divided(self.lane, scores.pitch), apart), key)
         place = self._key(first, key)
-        inside = self.b.less(place, end) if masked else True
+        inside = True if self.end is None else self.b.less(place, self.end)
         if plan.op.mask is not None:
             mask = self.elements.number("mask", row, b.index_inside(inside, place))
             score = b.add(math.FmaOp(mask, self.number(LOG2_E), score))
-        visible = b.both(inside, self._visible(row, place)) if masked else inside
+        visible = inside if self.end is None else b.both(inside, self._visible(row, place))
         return score if visible is True else b.select(visible, score, self.number(-inf))
 
     def _visible(self, row: Index, key: Index) -> Condition:
