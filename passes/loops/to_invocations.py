@@ -44,7 +44,6 @@ from xdsl_spirv.passes.loops.groups import Lanes, group_of
 from xdsl_spirv.passes.loops.tiles import Tiles
 from xdsl_spirv.passes.loops.vectors import use_vectors
 from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan
-from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
 
@@ -53,7 +52,7 @@ def distribute(
     builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
 ) -> Callable[[], None]:
     """Writes the code of an invocation; returns a function that vectorizes loads and stores."""
-    schedule, target = plan.schedule, plan.target
+    schedule = plan.schedule
     alone = schedule.reduce.data == "invocation"
     try:
         reader, results = results_of_collective(collective.body.block)
@@ -61,7 +60,7 @@ def distribute(
             refuse(PASS, collective, "the kernel writes no buffer")
         code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
         for nest in nests_of(results):
-            _Distribution(code, schedule, target, nest, collective).write()
+            _Distribution(code, plan, nest, collective).write()
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
     return partial(_move_vectors, builder, plan)
@@ -94,16 +93,9 @@ def erase_unused(block: Block) -> None:
 class _Distribution:
     """Distributes the elements of one nest over all invocations."""
 
-    def __init__(
-        self,
-        code: LoopsCode,
-        schedule: LoopsAttr,
-        target: Target,
-        nest: Nest,
-        collective: CollectiveOp,
-    ):
+    def __init__(self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp):
         self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
-        self.schedule = schedule
+        self.schedule = schedule = plan.schedule
         self.columns = dimensions_along_rows(nest)
         shape = nest.shape
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
@@ -111,7 +103,7 @@ class _Distribution:
         if schedule.reduce.data != "invocation" and not reductions_of(nest):
             # Without reductions, each invocation computes elements alone.
             schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
-        self.lanes: Lanes = group_of(self.b, schedule, target)
+        self.lanes: Lanes = group_of(self.b, schedule, plan.target)
 
     def write(self) -> None:
         if self.schedule.tile.data > 1:

@@ -57,44 +57,24 @@ class PackOperandsPass(ModulePass):
                 refuse(self.name, root, str(error))
             for reader, at, packing, sizes in plan.packings():
                 value = reader.operands[at]
-                if packing_of(value) is None:
-                    numbers = _numbers_of_sizes(reader, sizes)
-                    reader.operands[at] = self._view(reader, value, packing, packed, numbers)
+                if packing_of(value) is not None:
+                    continue
+                dispatch = reader.parent_op()
+                if not isinstance(dispatch, DispatchOp):
+                    message = "the operation is not in a schedule.dispatch: run form-dispatches"
+                    refuse(self.name, reader, f"{message} first")
+                if not isinstance(value, BlockArgument):
+                    message = "the dispatch computes an operand that its schedule packs: use staged"
+                    refuse(self.name, reader, message)
+                numbers = _numbers_of_sizes(reader, sizes)
+                source = _pack_operand(dispatch, value, packing, packed, numbers)
+                argument = dispatch.add_operand(source)
+                argument.name_hint = f"{value.name_hint or 'operand'}_packed"
+                view = PackedViewOp(argument, packing, value.type, numbers)
+                Rewriter.insert_op(view, InsertPoint.before(reader))
+                reader.operands[at] = view.result
             if isinstance(dispatch := root.parent_op(), DispatchOp):
                 dispatch.drop_unread_operands()
-
-    def _view(
-        self,
-        root: Operation,
-        value: SSAValue,
-        packing: PackingAttr,
-        packed: Packed,
-        numbers: Sequence[SSAValue],
-    ) -> SSAValue:
-        """
-        Adds the packed operand to the dispatch of `root` and returns its view.
-
-        `numbers` are the dispatch's values of the packing's dynamic sizes.
-        """
-        dispatch = root.parent_op()
-        if not isinstance(dispatch, DispatchOp):
-            refuse(
-                self.name,
-                root,
-                "the operation is not in a schedule.dispatch: run form-dispatches first",
-            )
-        if not isinstance(value, BlockArgument):
-            refuse(
-                self.name,
-                root,
-                "the dispatch computes an operand that its schedule packs: use staged",
-            )
-        source = _pack_operand(dispatch, value, packing, packed, numbers)
-        argument = dispatch.add_operand(source)
-        argument.name_hint = f"{value.name_hint or 'operand'}_packed"
-        view = PackedViewOp(argument, packing, value.type, numbers)
-        Rewriter.insert_op(view, InsertPoint.before(root))
-        return view.result
 
 
 def _pack_operand(
