@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import Epilogue, Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -106,9 +107,7 @@ def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSA
         copy = body_op.clone(known, clone_name_hints=False)
         b.insert(copy)
         known |= zip(body_op.results, copy.results, strict=True)
-    last = block.last_op
-    assert last is not None
-    return value_of(last.operands[0])
+    return value_of(yields_of(block)[0])
 
 
 def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
@@ -144,9 +143,7 @@ def components_of_type(type: Attribute) -> range:
 def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
     """Returns `mask` if an elementwise operation computes only `x xor mask`, otherwise None."""
     block = op.body.block
-    last = block.last_op
-    assert last is not None
-    value = last.operands[0].owner
+    value = yields_of(block)[0].owner
     if not isinstance(value, arith.XOrIOp) or value.lhs is not block.args[0]:
         return None
     constant = value.rhs.owner

@@ -333,11 +333,10 @@ class Graph:
         return {v: self.orders[v] for v in part.values if self.root(v) in chosen}
 
     def _ops(self) -> list[Operation]:
-        ops: dict[Operation, None] = {}
-        for value in self.orders:
-            ops |= dict.fromkeys(self._around(value))
-        last = self.block.last_op
-        return [op for op in (*ops, *([] if last is None or last in ops else [last]))]
+        ops = dict.fromkeys(op for value in self.orders for op in self._around(value))
+        if (last := self.block.last_op) is not None:
+            ops.setdefault(last)
+        return [*ops]
 
     def _values(self, op: Operation) -> tuple[SSAValue, ...]:
         return tuple(v for v in dict.fromkeys((*op.operands, *op.results)) if v in self.orders)

@@ -38,7 +38,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     as_contraction,
     element_type,
 )
-from xdsl_spirv.passes.analysis.linalg_code import maps_of
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import equal_extents
 from xdsl_spirv.passes.analysis.target import TargetPass
@@ -472,10 +472,8 @@ def _only(op: Operation, kind: type[Operation]) -> Operation | None:
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
     inner = [each for each in body_ops(op.body.block) if not isinstance(each, arith.ConstantOp)]
-    last = op.body.block.last_op
-    assert last is not None
     one = len(inner) == 1 and isinstance(inner[0], kind)
-    return inner[0] if one and last.operands[0] is inner[0].results[0] else None
+    return inner[0] if one and yields_of(op.body.block)[0] is inner[0].results[0] else None
 
 
 def _factor(op: Operation) -> float | None:
