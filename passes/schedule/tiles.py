@@ -188,7 +188,7 @@ class StagedTile(OperandTile):
 @dataclass(frozen=True)
 class UnpackedTile(OperandTile):
     """
-    A tile of an operand. Invocations compute the tile's fragments from packed planes.
+    A tile of an operand. Invocations compute its fragments from units of packed planes, or of rows.
 
     `shape` is the size along M or N and the size along K of the tile, and `extent` of the operand.
     `order` is the order of elements along K; None if component positions are unknown or units do
