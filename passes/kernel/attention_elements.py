@@ -154,15 +154,10 @@ class Elements:
         element, width = plan.element_of("result"), plan.width("result")
         start = self._row("result", row)
         if plan.op.parts is not None:
-            start = b.plus(start, b.times(part, self._part_size()))
+            vectors = (typical(plan.sizes.extents[E]) + 2) // width
+            start = b.plus(start, b.times(part, plan.batch * plan.row_count * vectors))
         for i in range(0, len(numbers), width):
             at = b.plus(start, self._along("result", SECOND, b.divided(b.plus(column, i), width)))
             rounded = round_numbers(b, numbers[i : i + width], element)
             moved = as_one(b, rounded, moved_type(element, width))
             b.store(moved, self._view("result", width), (at,))
-
-    def _part_size(self) -> Index:
-        """Returns the size of one part's result, in vectors."""
-        plan = self.plan
-        pitch = typical(plan.sizes.extents[E]) + 2
-        return plan.batch * plan.row_count * (pitch // plan.width("result"))

@@ -188,8 +188,8 @@ class VectorLines(Lines):
         self.layout = plan.layout(name).in_vectors(head, vector)
         self.moved = vector_type(i32, vector * bit_width(plan.element) // WORD_BITS)
         self.view = b.at_top(FlatViewOp(value, self.moved), f"{name}_vectors")
-        self.size = plan.extent_along(name)
-        _, _, d, e = plan.sizes.extents
+        queries, keys, d, e = plan.sizes.extents
+        self.size = queries if name == "q" else keys
         self.width = (e if name == "v" else d) // vector
         """Number of vectors in a row."""
         self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)

@@ -327,7 +327,8 @@ class RowsKernel:
 
     def _offsets(self) -> list[dict[int, int]]:
         """Lists the offsets of the invocation's elements in a unit (lane 0's if lanes differ)."""
-        operands, taken = self.plan.operands, self.plan.lane_iterations
+        operands = self.plan.operands
+        taken = {digit.loop: digit.count * digit.scale for digit in self.plan.lane_digits}
         steps = [
             range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
         ]

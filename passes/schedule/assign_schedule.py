@@ -17,10 +17,8 @@ from xdsl.ir import Operation, Region
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
-    AttentionMergeOp,
     AttentionOp,
     DispatchOp,
-    PackOp,
     ScheduleAttr,
     schedule_of,
 )
@@ -30,7 +28,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.choosing import decide, find_nearest
-from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of
+from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of, root_of
 from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, Decisions, LimitedPass
 from xdsl_spirv.targets import Target
 
@@ -80,11 +78,10 @@ class AssignSchedulePass(LimitedPass):
             if isinstance(inner, AttentionOp):
                 self._assign_attention(inner, choices)
         for inner in op.walk():
-            if isinstance(inner, DispatchOp) and SCHEDULE not in inner.attributes:
-                if not any(map(_needs_none, inner.body.walk())):
-                    from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
+            if isinstance(inner, DispatchOp) and root_of(inner) is None:
+                from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
 
-                    inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
+                inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
     def _assign_attention(self, op: AttentionOp, choices: _Choices) -> None:
         from xdsl_spirv.passes.schedule.attention_choice import choose_attention
@@ -158,10 +155,6 @@ class _Choices:
                 return other
         self._known.setdefault(key, []).append((op, dispatch.body))
         return None
-
-
-def _needs_none(op: Operation) -> bool:
-    return SCHEDULE in op.attributes or isinstance(op, PackOp | AttentionMergeOp)
 
 
 def _nearest(contraction: Contraction, target: Target) -> str:

@@ -285,10 +285,6 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         m, n, k = self.schedule.instruction.sizes
         return {"q": m, "k": n, "v": k}[name]
 
-    def extent_along(self, name: str) -> Size:
-        """Returns the number of rows of q, k or v."""
-        return self.sizes.extents[M if name == "q" else N]
-
     @property
     def ragged(self) -> bool:
         """True if the last tile of keys exceeds the number of keys."""

@@ -105,8 +105,9 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             for result, expression in zip(written.results, dims, strict=True):
                 assert isinstance(result, AffineDimExpr), "a pointwise result is a permutation"
                 own[result.position] = expression
-            read = [_compose_expression(e, own) for e in reads[yielded.index].results]
-            return op.inputs[yielded.index], read
+            read = reads[yielded.index].results
+            dims = [own[e.position] if isinstance(e, AffineDimExpr) else e for e in read]
+            return op.inputs[yielded.index], dims
         case tensor.CollapseShapeOp() as op:
             parts: Dims = []
             for group, expression in zip(op.reassociation, dims, strict=True):
@@ -114,7 +115,3 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             return op.src, parts
         case _:
             return None
-
-
-def _compose_expression(expression: AffineExpr, loops: Dims) -> AffineExpr | None:
-    return loops[expression.position] if isinstance(expression, AffineDimExpr) else expression

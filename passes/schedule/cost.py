@@ -32,12 +32,9 @@ def cost(plan: Plan, rates: Rates | None = None) -> float:
     rate, alone, stream = rates or plan.rates
     seconds = multiplying(plan, rate, alone) * correction(plan)
     if stream is not None:
-        seconds = max(seconds, _weight_bytes(plan) / (stream * 1e12))
+        weights = filter(is_weight, (plan.contraction.a, plan.contraction.b))
+        seconds = max(seconds, sum(map(bytes_of, weights)) / (stream * 1e12))
     return seconds + _packing(plan) + _storing(plan)
-
-
-def _weight_bytes(plan: Plan) -> int:
-    return sum(map(bytes_of, filter(is_weight, (plan.contraction.a, plan.contraction.b))))
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:

@@ -343,11 +343,6 @@ class RowsPlan(ContractionPlan[RowsAttr]):
                 taken[loop], left = scale * count, left // count
         return tuple(digits)
 
-    @property
-    def lane_iterations(self) -> dict[int, int]:
-        """Number of iterations of each shared loop that all lanes process together."""
-        return {digit.loop: digit.count * digit.scale for digit in self.lane_digits}
-
     @cached_property
     def readers(self) -> ColumnReaders | None:
         """
