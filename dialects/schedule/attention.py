@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -351,10 +351,6 @@ class AttentionOp(IRDLOperation):
         pairs = zip(self.named.items(), self.maps, strict=True)
         return [(value, map.data) for (name, value), map in pairs if name != "result"]
 
-    @property
-    def result_map(self) -> AffineMap:
-        return self.maps.data[3].data
-
     def verify_(self) -> None:
         loops = self.loops.get_values()
         if len(loops) < len(LOOPS) or any(size < 1 and size != DYNAMIC for size in loops):
@@ -385,26 +381,16 @@ class AttentionOp(IRDLOperation):
                         f"the result of parts must be {expected[0]}x...x{loops[e] + 2}"
                     )
                 shape = (*shape[1:-1], shape[-1] - 2)
-            _check_map(name, value.type, shape, map.data, loops, never)
-
-
-def _check_map(
-    name: str,
-    type: Attribute,
-    shape: Sequence[int],
-    map: AffineMap,
-    sizes: Sequence[int],
-    never: set[int],
-) -> None:
-    if map.num_dims != len(sizes) or len(map.results) != len(shape):
-        raise VerifyException(f"{map} is not a map from {len(sizes)} loops to {type}")
-    used = {loop for loop, yes in enumerate(map.used_dims_bit_vector()) if yes}
-    if used & never:
-        loops = ", ".join(LOOPS[loop - len(sizes) + len(LOOPS)] for loop in sorted(never))
-        raise VerifyException(f"{name} cannot depend on {loops}: {map}")
-    last = map.eval([0 if size == DYNAMIC else size - 1 for size in sizes], [])
-    if any(index >= size for index, size in zip(last, shape, strict=True) if size != DYNAMIC_INDEX):
-        raise VerifyException(f"{map} leads outside {type} in {name}")
+            read, type = map.data, value.type
+            if read.num_dims != len(loops) or len(read.results) != len(shape):
+                raise VerifyException(f"{read} is not a map from {len(loops)} loops to {type}")
+            if read.used_dims() & never:
+                names = ", ".join(LOOPS[loop - batch] for loop in sorted(never))
+                raise VerifyException(f"{name} cannot depend on {names}: {read}")
+            last = read.eval([0 if size == DYNAMIC else size - 1 for size in loops], [])
+            sizes = zip(last, shape, strict=True)
+            if any(index >= size for index, size in sizes if size != DYNAMIC_INDEX):
+                raise VerifyException(f"{read} leads outside {type} in {name}")
 
 
 @irdl_op_definition

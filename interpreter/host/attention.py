@@ -100,7 +100,7 @@ def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
 
 def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes) -> Array:
     """Permutes a result (batch, m, e) to the layout of the operation's output map."""
-    places, shape = _places(op.result_map, static(sizes.loops), (M, E))
+    places, shape = _places(op.maps.data[3].data, static(sizes.loops), (M, E))
     target = like.copy()
     target[places] = result.reshape(shape)
     return target
