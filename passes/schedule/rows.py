@@ -68,7 +68,6 @@ class Digit:
     loop: int
     count: int
     scale: int
-    in_word: bool
 
 
 @dataclass(frozen=True)
@@ -339,7 +338,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
             scale = taken.get(loop, 1)
             count = gcd(left, unit.get(loop, 1) // scale, most)
             if count > 1:
-                digits.append(Digit(loop, count, scale, scale == 1))
+                digits.append(Digit(loop, count, scale))
                 taken[loop], left = scale * count, left // count
         return tuple(digits)
 
