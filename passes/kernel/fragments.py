@@ -12,7 +12,7 @@ of the result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -236,7 +236,7 @@ class FragmentTile(ResultTile):
         step = lanes // self.n
         few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS
         if not few or not self.plan.contraction.epilogue.is_empty:
-            self._for_each_element(at, self._copy)
+            self._copy_by_loop(at)
             return
         # Issues all loads first: a loop would wait for each load.
         row, column = b.divided(self.place.lane, self.n), b.remainder(self.place.lane, self.n)
@@ -247,27 +247,12 @@ class FragmentTile(ResultTile):
             place = b.plus(at[0], row)
             b.when(self.inside(place, to), partial(self.code.store, place, to, value))
 
-    def _copy(self, row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-        b, scratch = self.builder, self._scratch()
-        b.when(
-            self.inside(row, column),
-            lambda: self.code.store(row, column, b.load(scratch, scratch_at)),
-        )
-
     def _scratch(self) -> SSAValue:
         assert self.scratch is not None
         return self.scratch
 
-    def _for_each_element(
-        self,
-        at: tuple[Index, Index],
-        body: Callable[[Index, Index, tuple[Index, Index]], None],
-    ) -> None:
-        """
-        Calls body(row, column, scratch position) for the lane's elements of a fragment.
-
-        Neighbouring lanes get neighbouring elements of a row.
-        """
+    def _copy_by_loop(self, at: tuple[Index, Index]) -> None:
+        """Copies a fragment in a loop. Neighbouring lanes copy neighbours in a row."""
         b, lanes = self.builder, self.plan.target.subgroup_size
 
         lane, in_column = self.place.lane, lanes % self.n == 0
@@ -282,8 +267,14 @@ class FragmentTile(ResultTile):
                 position = b.plus(first, lane)
                 row, column = b.divided(position, self.n), b.remainder(position, self.n)
             exists = b.below(row, self.m) if self.m * self.n % lanes else True
-            scratch_at = (b.plus(self._scratch_row, row), column)
-            b.when(exists, lambda: body(b.plus(at[0], row), b.plus(at[1], column), scratch_at))
+            place = b.plus(self._scratch_row, row), column
+
+            def copy() -> None:
+                to = b.plus(at[0], row), b.plus(at[1], column)
+                load = partial(b.load, self._scratch(), place)
+                b.when(self.inside(*to), lambda: self.code.store(*to, load()))
+
+            b.when(exists, copy)
             return ()
 
         rows = (self.m, lanes // self.n) if in_column else (self.m * self.n, lanes)
