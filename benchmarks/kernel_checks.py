@@ -314,8 +314,8 @@ def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
     seconds = sorted(v[tool]["seconds"] for v in kernels.values())[len(kernels) // 2]
     not_run = sum(not v["said"] and bool(v["failed"]) and HUNG not in v["failed"] for v in broken)
     return (
-        f"{caught} of {len(broken)} caught | {len(broken) - caught - not_run} missed | "
-        f"{not_run} not run | {false} of {len(others)} falsely reported | {seconds:.2g} s"
+        f"{caught} of {len(broken)} | {len(broken) - caught - not_run} | "
+        f"{not_run} | {false} of {len(others)} correct kernels | {seconds:.2g}"
     )
 
 
@@ -329,9 +329,9 @@ def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
         shown = ", ".join(dict.fromkeys(_short(name) for name in verdict["said"]))
         words.append(shown or (_failure(verdict["failed"]) if verdict["failed"] else "missed"))
     if right[tool]["said"]:
-        words.append("**reports the correct one**")
+        words.append("**false report on the correct kernel**")
     elif right[tool]["failed"] and (broken is None or not broken[tool]["failed"]):
-        words.append(f"right one: {_failure(right[tool]['failed'])}")
+        words.append(f"correct kernel not run: {_failure(right[tool]['failed'])}")
     return "; ".join(words) or "silent"
 
 
@@ -354,15 +354,15 @@ def table(results: dict[str, Any]) -> str:
     """Returns the page's tables in Markdown."""
     kernels = results["kernels"]
     lines = [
-        "| tool | bugs | | | right kernels | median of a process |",
+        "| tool | bugs caught | bugs missed | bugs not run | false reports | median seconds |",
         "|---|---|---|---|---|---|",
     ]
     lines += [f"| {tool} | {summarize(kernels, tool)} |" for tool in TOOLS]
-    lines += ["", f"| bug or right kernel | {' | '.join(TOOLS)} |", f"|---|{'---|' * len(TOOLS)}"]
+    lines += ["", f"| bug or correct kernel | {' | '.join(TOOLS)} |", f"|---|{'---|' * len(TOOLS)}"]
     folders = sorted({name.split("/")[0] for name in kernels})
     folders.sort(key=lambda folder: f"{folder}/right" in kernels)
     for folder in folders:
-        shown = f"{folder} (right)" if f"{folder}/right" in kernels else folder
+        shown = f"{folder} (correct)" if f"{folder}/right" in kernels else folder
         cells = [cell(kernels, folder, tool) for tool in TOOLS]
         lines.append(f"| {shown} | {' | '.join(cells)} |")
     return "\n".join(lines)
