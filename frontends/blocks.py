@@ -72,7 +72,7 @@ class BlockFormat:
         """
         Computes an element in f32 from one number of each plane.
 
-        `first` is the number of the loop in the `linalg.generic` that is the block's outermost
+        `first` is the index, among the loops of the `linalg.generic`, of the block's outermost
         loop.
         """
         values = {
@@ -109,7 +109,7 @@ class BlockFormat:
 
 
 def planes(format: BlockFormat, data: Array, rows: int) -> dict[str, Array]:
-    """Splits rows of blocks into planes, like `BlockFormat.planes_of`."""
+    """Splits rows of blocks into planes (one array per field), like `BlockFormat.planes_of`."""
     return format.planes_of(data, rows)
 
 
@@ -275,7 +275,7 @@ def _fifth_bits(blocks: Array) -> Array:
 
 
 def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks a field; elements in a byte are `length` apart."""
+    """Returns a function that repacks a field whose bytes hold elements that are `length` apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
@@ -304,12 +304,12 @@ FOUR_BITS = np.array(
 
 
 def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks a field of 32 bytes; elements in a byte are 8 apart."""
+    """Returns a function that repacks a field of 32 bytes. A byte's elements are then 8 apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 
 def _look_up(blocks: Array) -> Array:
-    """Converts elements to table entries, because kernels read bytes faster than tables."""
+    """Returns the table entry of each 4-bit code, because kernels read bytes faster than tables."""
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
 

@@ -28,11 +28,11 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 ROWS = 32
 """
-Number of rows of a block. Larger blocks are faster only for thousands of tokens
+Number of token rows in a block. Larger blocks are faster only for thousands of tokens
 (benchmarks/model_steps.py).
 """
 NEAR = 64
-"""Number of tokens in a group, for counting in two levels."""
+"""Number of tokens in a group: tokens are counted within a group, then over groups."""
 
 
 @dataclass(frozen=True)

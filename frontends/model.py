@@ -43,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the model. A node without a name in the model gets a name."""
+    """A node of the model. The importer names nodes that have no name in the model."""
 
     name: str
     op_type: str

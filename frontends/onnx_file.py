@@ -165,7 +165,6 @@ def _refuse_repeated(model: Model, place: str) -> None:
 
 
 def _onnx() -> Any:
-    """Imports the optional package onnx."""
     try:
         return import_module("onnx")
     except ImportError as error:

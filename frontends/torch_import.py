@@ -101,7 +101,6 @@ def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedMode
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Silences the exporter's warnings."""
     levels = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
     for logger in levels:
         logger.setLevel(logging.ERROR)

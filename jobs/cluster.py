@@ -149,7 +149,7 @@ class Cluster(Engine):
         self._looked = 0.0
 
     def agree(self, resource: str, device: str, driver: str) -> None:
-        """Refuses a resource that workers offer with two drivers, whose results would be mixed."""
+        """Raises `ProgramError` for a resource with two drivers, whose results would be mixed."""
         known = self._places.setdefault(resource, Place(resource, device, driver))
         if (known.device, known.driver) != (device, driver):
             raise ProgramError(

@@ -29,7 +29,7 @@ SOFTWARE = "llvmpipe"
 @dataclass(frozen=True)
 class Place:
     """
-    A device and its driver, which offer a resource. The machine's cores have neither.
+    A device and its driver, which offer a resource. For the machine's cores, both are empty.
 
     `opens` is the argument of `open_device`; `launcher` is the command that starts a program on
     the driver.

@@ -115,7 +115,6 @@ class Queue:
         self._most = waiting
         self._waiting: deque[tuple[Request, float]] = deque()
         self._active: dict[int, _Active] = {}
-        """Active requests by index of the model."""
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="language models", daemon=True)

@@ -81,7 +81,7 @@ class Sampler:
         """Chooses the next token. Raises `ProgramError` if the highest logit is not finite."""
         if not math.isfinite(prediction.highest):
             raise ProgramError(
-                f"the highest logit is {prediction.highest}",
+                f"the highest logit is {prediction.highest}, not a finite number",
                 "the model's output",
                 "compute in a wider type, or find the cause with --device interpreter",
             )

@@ -40,7 +40,7 @@ class Interface:
     """
     The interface of an entry point.
 
-    `blocks` are the bytes of each storage buffer's type by (set, binding), without its runtime
+    `blocks` maps (set, binding) of a storage buffer to the bytes of its type, without the runtime
     array. `push` is the size of its push constants in bytes.
     """
 

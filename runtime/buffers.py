@@ -53,11 +53,11 @@ Life: TypeAlias = tuple[int, int]
 Piece: TypeAlias = tuple[int, int]
 """(begin, end) of a range of the memory, in bytes."""
 LONG = 64
-"""Number of dispatches up to which a lifetime is listed at each of its dispatches."""
+"""A lifetime of at most this many dispatches is listed at each of its dispatches."""
 
 
 class _Pieces:
-    """Placed ranges, indexed by dispatch. This avoids quadratic time for chains."""
+    """Placed memory ranges, indexed by the dispatches at which they are in use."""
 
     def __init__(self):
         self.at: defaultdict[int, set[Piece]] = defaultdict(set)
@@ -85,8 +85,8 @@ def marked(
     """
     Returns the dispatches, with `once` set for those that compute temporaries only from weights.
 
-    Push constants and grids of such dispatches must not depend on a run's numbers. The first
-    dispatch that uses a temporary writes it, or every step of a loop that carries it.
+    Push constants and grids of such dispatches must not depend on a run's numbers. A temporary is
+    written by the first dispatch that uses it, or by every step of a loop that carries it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}

@@ -23,7 +23,7 @@ MOST = 4096
 
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
-    """Calls `check` if no earlier call with these pieces has passed."""
+    """Calls `check`, unless a call with the same bytes in `pieces` has passed before."""
     digest = hashlib.sha256(xdsl_spirv.__version__.encode())
     for piece in pieces:
         digest.update(len(piece).to_bytes(8, "little"))

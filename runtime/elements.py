@@ -3,7 +3,7 @@ Maps names of element types: MLIR's in program.json, safetensors' codes, and num
 
 Elements of less than eight bits take a byte each, as in numpy. safetensors has no such layout, so
 their codes are our own. MLIR's integers have no signedness, so an `i8` in a file may be signed or
-unsigned. It is stored as numpy's signed type. numpy is imported only when an array is used,
+unsigned. The file states numpy's signed type. numpy is imported only when an array is used,
 because compilation without weights then starts a tenth of a second faster.
 """
 
@@ -91,7 +91,7 @@ def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
         return np.array(value, dtype).tobytes()
     except (OverflowError, TypeError, ValueError):
         raise ProgramError(
-            f"{value} is not a value of {name}", place, "give a number of its type"
+            f"{value} is not a value of {name}", place, f"give a number of type {name}"
         ) from None
 
 

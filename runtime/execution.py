@@ -115,7 +115,7 @@ class Kernel:
 
     @cached_property
     def depends_on_data(self) -> bool:
-        """True if contents of its buffers can make an integer undefined."""
+        """True if the contents of the kernel's buffers can make an integer undefined."""
         from xdsl_spirv.interpreter.checks.sources import depends_on_data
 
         return any(map(depends_on_data, self.module.walk()))
@@ -127,7 +127,7 @@ _kept: dict[bytes, Kernel] = {}
 
 
 def _kernel(binary: bytes, file: str) -> Kernel:
-    """Returns the kernel of a binary. Raises `ProgramError` with its file if it is damaged."""
+    """Returns the kernel of a binary. Raises `ProgramError` with the file's name if damaged."""
     from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
@@ -176,7 +176,7 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """Returns options with a target's component map, which is then not varied by checks."""
+    """Returns options with a target's map of matrix components to lanes. Checks keep this map."""
     from xdsl_spirv.targets import TargetError, load
 
     try:

@@ -139,7 +139,11 @@ def _check_once(manifest: Manifest, place: str) -> None:
 def _check_memory(manifest: Manifest, place: str) -> None:
     """Checks that temporaries with overlapping lifetimes do not overlap in memory."""
     if not 0 <= (manifest.memory or 0) <= MAX_SIZE:
-        raise ProgramError(f"the memory has {manifest.memory} bytes", f"{place}.memory", REMEDY)
+        raise ProgramError(
+            f"the memory has {manifest.memory} bytes, but must have 0 to {MAX_SIZE}",
+            f"{place}.memory",
+            REMEDY,
+        )
     placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}
     starts: defaultdict[int, list[Buffer]] = defaultdict(list)
     ends: defaultdict[int, list[Buffer]] = defaultdict(list)

@@ -32,7 +32,7 @@ class Layer:
     - `nodes`: the model's nodes that it computes, or the results' names in MLIR without a model.
     - `operators`: the operators of these nodes.
     - `operations`: number of scalar operations, with a multiply-add counted as two.
-    - `bytes`: size of all its buffers, each counted once, which is the minimum for any kernel.
+    - `bytes`: size of all its buffers, each counted once: any kernel accesses at least these.
     - `ends`: for each result, the node that the dispatch completes, or "" if later dispatches
       continue it.
 

@@ -379,7 +379,7 @@ class Loop:
 
     @property
     def numbers(self) -> range:
-        """Indices of its dispatches."""
+        """Indices of the loop's dispatches."""
         return range(self.first, self.first + self.dispatches)
 
     def check(self, place: str) -> None:
@@ -389,7 +389,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Equation:
-    """Two sizes that must be equal. `because` names the operation that requires it."""
+    """Two sizes that must be equal. `because` names the operation that requires the equality."""
 
     left: Number
     right: Number
@@ -398,7 +398,7 @@ class Equation:
 
 @dataclass(frozen=True)
 class Limit:
-    """A size and its maximum. `because` names the operation that requires it."""
+    """A size and its maximum. `because` names the operation that requires the maximum."""
 
     size: Number
     most: Number
@@ -443,7 +443,7 @@ class Manifest:
     weights: str | None = None
     source: str | None = None
     memory: int | None = None
-    """Size in bytes of the memory that temporaries share, or None if they do not."""
+    """Size in bytes of the memory that temporaries share; None if temporaries share no memory."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
     """Conditions on the sizes of inputs, in addition to equal names."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})

@@ -83,7 +83,7 @@ ARITHMETIC = {
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """A use of the device in words, and the features of which at least one is needed."""
+    """An operation that needs one of `features`; `what` describes the operation."""
 
     what: str
     features: tuple[Feature, ...]
@@ -91,7 +91,7 @@ class Use:
 
 @cache
 def use(what: str, member: str) -> Use | None:
-    """Returns the use of the feature `member`, or None if no structure has this feature."""
+    """Returns a use that needs the feature `member`, or None if no structure has this feature."""
     structures = [n for n, known in tables()["structures"].items() if member in known["members"]]
     # A version's structure excludes the structures that it includes, so it comes first.
     structures.sort(key=lambda name: not name.startswith("VkPhysicalDeviceVulkan"))
@@ -99,7 +99,7 @@ def use(what: str, member: str) -> Use | None:
 
 
 class Finder:
-    """Finds the uses in instructions, which must be passed in the module's order."""
+    """Finds operations that need features. Instructions must be passed in the module's order."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class ProcessLate(Exception):
 
 
 class Process:
-    """Runs `python -m MODULE ARGUMENTS` with a pipe in each direction. `launcher` is a prefix."""
+    """Runs `python -m MODULE ARGUMENTS` by the command `launcher`, with a pipe per direction."""
 
     def __init__(
         self,

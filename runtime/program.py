@@ -464,7 +464,7 @@ def _check_weights(buffers: Iterable[Buffer], weights: Mapping[str, Array], path
 
 
 WORD = 4
-"""Vulkan's block of push constants is a multiple of this many bytes."""
+"""The size of a block of push constants must be a multiple of this many bytes in Vulkan."""
 
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:

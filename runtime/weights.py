@@ -21,7 +21,7 @@ def save_weights(path: Path, weights: dict[str, Array]) -> None:
 
 @stage("reading weights")
 def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
-    """Reads a safetensors file. Raises `ProgramError` if it is not one or has an unknown type."""
+    """Reads a safetensors file. Raises `ProgramError` for another format or an unknown type."""
     try:
         return weights_of(path.read_bytes(), str(path), what)
     except OSError as error:

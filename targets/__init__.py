@@ -210,8 +210,8 @@ class Target:
     """TB/s by types at which tiles read uncached weights. A candidate's `streams` override this."""
     merged_parts: Mapping[str, float]
     """
-    If an attention has more than `most` parts, with at least `elements` elements, then half as
-    many parts by larger workgroups are faster. Empty if not measured.
+    If an attention splits its keys into more than `most` parts, with at least `elements` elements,
+    then half as many parts by larger workgroups are faster. Empty if not measured.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""

@@ -68,7 +68,7 @@ class LanesModel:
     fewest_steps: int
     """Minimum steps along the keys for which a separate part is worthwhile."""
     most_parts: int
-    """Maximum parts that a merge reads for each row."""
+    """Maximum parts of the keys whose results a merging dispatch reads for each row."""
     merging_subgroups: int
     """Maximum subgroups of a workgroup that merges parts."""
     long_past: int
@@ -110,12 +110,12 @@ class AttentionModel:
     subgroups_in_registers: tuple[int, ...]
     """Subgroups of a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
-    """Number of strips of rows of a subgroup, best first."""
+    """Number of strips of query rows (each one fragment high) of a subgroup, best first."""
     key_fragments: tuple[int, ...]
     """Number of score fragments along a tile of keys, best first."""
     structures: tuple[Structure, ...]
     two_strips: float
-    """Time of two strips, which share the fragments of keys and values, relative to one strip."""
+    """Time of two strips of query rows that share fragments, relative to one strip."""
     few_tiles: int
     """Maximum query tiles for which packing keys and values is not worthwhile."""
     turned: float
@@ -261,11 +261,11 @@ class RowsModel:
 @dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
-    """Minimum products of a part. With fewer, the start and end of a kernel dominate."""
+    """Minimum products of a part of a split sum. With fewer, a kernel's start and end dominate."""
     usual_tile: int
     """Assumed rows and columns of a workgroup's tile, for the number of workgroups."""
     worthwhile: float
-    """Maximum ratio of the estimated times with and without a split. A worse split is not made."""
+    """Maximum ratio of a sum's estimated times with and without a split. No worse split is made."""
     worthwhile_of_blocks: float
     """Used instead of `worthwhile` if an operand is in packed planes."""
     cached: float

@@ -94,7 +94,6 @@ def interpreting(options: Options) -> AbstractContextManager[object]:
 
 
 def _target(module: ModuleOp) -> Target | None:
-    """Returns the target that a module's attribute names, or None."""
     named = module.attributes.get(TARGET)
     return load(named.data) if isinstance(named, StringAttr) else None
 

@@ -168,7 +168,7 @@ def _say_not_finite(inputs: Mapping[str, Array], results: Mapping[str, Array]) -
         return
     note(not_finite=counts)
     given = [name for name, array in inputs.items() if count_not_finite(array)]
-    cause = f"so has the input {given[0]}" if given else "find the layer with --compare-layers"
+    cause = f"input {given[0]} is not finite" if given else "find the layer with --compare-layers"
     for name, count in counts.items():
         print(f"{name} is NOT FINITE: {count} of {results[name].size} elements ({cause})")
 

@@ -88,7 +88,7 @@ CAPS = frozenset(("attn_logit_softcapping", "final_logit_softcapping"))
 SCALES = frozenset(("embedding_scale", "residual_scale", "logit_scale", "attention.scale"))
 LONG_AND_SHORT = ("rope_factors_short", "rope_factors_long")
 TURNED = {"rope.scaling.finetuned": (True,)}
-"""Metadata keys of llama.cpp's rotation, which may be present without effect."""
+"""Metadata keys that llama.cpp writes for rotation, with values that have no effect."""
 
 ARCHITECTURES = {
     a.name: a

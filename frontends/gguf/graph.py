@@ -88,7 +88,7 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices can be concatenated: equal formats, equal use of biases, no scales."""
+        """True if matrices have one format, all or none of them a bias, and none a scale."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         if any(f"{name}.scale" in self for name in names):
             return False
@@ -115,7 +115,9 @@ class Weights:
         return {"": array if array.ndim > 1 else array.astype(np.float32)}
 
     def angles(self, local: bool) -> Mapping[str, Array]:
-        """Returns tables of cosines and sines (positions x pairs). `local`: for windowed blocks."""
+        """
+        Returns the cosine and sine tables (positions x pairs), for windowed blocks if `local`.
+        """
         if local not in self._angles:
             p = self.parameters
             rotation, name = (p.local_rotation, "rope_local") if local else (p.rotation, "rope")
@@ -419,7 +421,7 @@ class Step:
         return [heads, tokens]
 
     walked = (1, 0)
-    """Positions of the loops over tokens and over heads."""
+    """Indices of the loops over tokens and over heads, in the sizes that `outer` returns."""
 
     def as_texts(self, x: Tensor) -> Tensor:
         """Adds a leading dimension of texts: texts x heads x tokens x elements."""

@@ -215,7 +215,8 @@ class Values:
             )
         if self.count("attention.value_length", head) != head:
             self.refuse(
-                "attention.value_length", f"values must be as long as keys, {head} elements"
+                "attention.value_length",
+                f"a head's values must have as many elements as its keys, {head}",
             )
         if turned % 2 or turned > head or (turned < head and not architecture.turns_part):
             self.refuse(
@@ -291,7 +292,7 @@ class Values:
             return None
         count, used = self.count("expert_count"), self.count("expert_used_count")
         if used > count:
-            self.refuse("expert_used_count", f"{used} of {count} experts cannot be used")
+            self.refuse("expert_used_count", f"a token cannot use {used} of {count} experts")
         named = f"{self.prefix}expert_feed_forward_length" in self.file.values
         key = "expert_feed_forward_length" if named else "feed_forward_length"
         hidden, shared = self.count(key), 0

@@ -53,7 +53,7 @@ Body = Callable[..., Number]
 """Builds the body of an elementwise operation, from a `Scalars` and one number per operand."""
 
 Map = Sequence[int | AffineExpr | None]
-"""For each dimension of an operand, its index: a loop, an expression in loops, or None for 0."""
+"""The index of each dimension of an operand: a loop, an expression in loops, or None for 0."""
 
 
 class TensorBuilder:
@@ -462,7 +462,7 @@ class TensorBuilder:
     def insert_slice(
         self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
     ) -> SSAValue:
-        """Inserts a tensor into another tensor, from `starts` with strides `steps`."""
+        """Returns `into` with the elements of `t` inserted from `starts` on, by stride `steps`."""
         if 0 in t.sizes:
             return into
         offsets, sizes = self.operands(starts), self.operands(t.sizes)
@@ -487,7 +487,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis. If the first is a `Front`, extends the state."""
+        """Concatenates tensors along an axis. If the first is a `Front`, extends its state."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])

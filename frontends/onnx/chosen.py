@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Returns the axis of a data-dependent list in the result, or None if candidates are mixed."""
+"""Returns the result's axis of a list's candidate elements, or None if elements are mixed."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 """Computes the results of an operator on tensors."""

@@ -91,7 +91,6 @@ def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) ->
 
 
 def _finish_model(nodes: Nodes) -> ImportedModel:
-    """Makes an imported model of the nodes and their interface."""
     inputs = {value.name: nodes.values[value.name] for value in onnx_file.inputs_of(nodes.model)}
     results = results_of(nodes)
     function = function_of(nodes, FUNCTION, inputs, results)

@@ -68,7 +68,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
     "QuantizeLinear": {1: 1},
     "RMSNormalization": {1: None},
 }
-"""Maximum rank of an operand; None means the rank of the first operand."""
+"""Maximum ranks by operator and operand index. None means the rank of the first operand."""
 PARTS = ("GatherElements", "ScatterElements")
 """Operators whose indices must not exceed the data in any dimension except the axis."""
 

@@ -38,7 +38,7 @@ def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 @operation("stablehlo.case", "stablehlo.if")
 def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
-    """Imports the region of a known index; else imports all regions and selects their results."""
+    """Imports the region of a known index, or all regions with a selection of their results."""
     regions = [region.blocks[0] for region in op.regions]
     last = len(regions) - 1
     if index.numbers is not None:
@@ -143,7 +143,7 @@ def _repeat(
 def _find_bound(
     condition: Any, body: Any, carried: Sequence[Tensor]
 ) -> tuple[int, int, bool] | None:
-    """Returns the counter's position, its limit, and True if the condition has no other part."""
+    """Returns the counter's position, its limit, and True if nothing else is compared; or None."""
     arguments = list(condition.arguments)
     last = list(condition.operations)[-1].operation
     whole = last.operands[0]

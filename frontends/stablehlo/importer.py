@@ -150,7 +150,7 @@ class Importer(TensorBuilder):
                 operands = [self._number_in(s, values, operand) for operand in inner.operands]
                 number = self.body_of(inner)(s, *operands)
             values[inner.results[0]] = number
-        raise FrontendError("a region has no end", "", "")
+        raise FrontendError("a region has no terminator", "", "")
 
     def _number_in(self, s: Scalars, values: Mapping[Any, Number], operand: Any) -> Number:
         """Returns an operand in a region: a number, or a constant from outside the region."""

@@ -98,13 +98,13 @@ class Converter:
         return total or w.add(arith.ConstantOp(IntegerAttr(1, i1)))
 
     def total(self, value: SSAValue) -> Sum:
-        """Returns an integer as a sum."""
+        """Returns an integer as a `Sum` (a sum of products of numbers)."""
         form = self.forms[value]
         assert isinstance(form, Affine)
         return form.start
 
     def define(self, result: SSAValue, value: SSAValue) -> None:
-        """Records the representation of a result; a scalar integer becomes a term of sums."""
+        """Records the value of a result. Later sums may contain a scalar integer as a number."""
         if result.type in SUMS:
             self.forms[result] = Affine.uniform(self.writer.number(value))
         elif result.type == i1:
@@ -177,7 +177,7 @@ class Converter:
         self.define(result, made)
 
     def _as_sum(self, op: Operation) -> bool:
-        """Converts an operation on sums and masks. Returns False if that is impossible."""
+        """Converts an operation to a sum of products or a mask. Returns False if impossible."""
         forms = [self.forms[value] for value in op.operands]
         if len(op.results) != 1:
             return False

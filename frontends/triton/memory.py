@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 
 class Box(NamedTuple):
-    """A box of a view. The original mask allows exactly the elements inside the view."""
+    """A box (rectangular region) of a view; the original mask selects the elements in the view."""
 
     view: SSAValue
     indices: list[SSAValue]
@@ -36,7 +36,7 @@ def find_box(
     writer: Writer, views: Sequence[SSAValue], pointer: Pointer, mask: Mask | None
 ) -> Box | None:
     """
-    Returns the box that pointers and a mask describe, or None.
+    Returns the box (rectangular region) that pointers and a mask describe, or None.
 
     The index of an axis counts from the lowest allowed index. A bound that moves with the
     workgroup (`offsets < n - start`) thus becomes the size `n` and the first index `start`.

@@ -123,7 +123,7 @@ class Writer:
         return self.once(("constant", value), make)
 
     def index(self, total: Sum) -> SSAValue:
-        """Returns a sum as an index."""
+        """Returns the value of a `Sum` (a sum of integer products) as an index."""
         return self.once(total, lambda: self._sum(total))
 
     def _sum(self, total: Sum) -> SSAValue:
@@ -159,7 +159,7 @@ class Writer:
     # Values of the program
 
     def scalar(self, total: Sum, type: Attribute) -> SSAValue:
-        """Returns a sum as an integer of a type."""
+        """Returns the value of a `Sum` (a sum of integer products) as an integer of a type."""
         if type == INDEX:
             return self.index(total)
         for number in total.numbers:
@@ -176,7 +176,7 @@ class Writer:
         return made
 
     def tile(self, form: Affine, type: Attribute) -> SSAValue:
-        """Returns affine integers as a tile."""
+        """Returns integers with a constant step along each axis as a tile."""
         if form.is_uniform:
             return self.full(self.scalar(form.start, type), form.shape)
         ranges: list[SSAValue] = []

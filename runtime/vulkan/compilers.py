@@ -86,7 +86,7 @@ def list_drivers() -> tuple[list[Driver], dict[str, str]]:
 
 
 def find(device: str) -> Driver:
-    """Returns the driver of a device. Raises a `ProgramError` with the available ones."""
+    """Returns the driver of a device. Raises a `ProgramError` that lists the available devices."""
     drivers, unavailable = list_drivers()
     for driver in drivers:
         if driver.device == device:

@@ -56,7 +56,7 @@ Run: TypeAlias = Callable[[Work], bytes]
 """Runs work on a device. Returns the bytes of the buffer `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
-"""Element type for each component width that can represent all component indices."""
+"""Maps the bits of a component to a type that can represent all component indices."""
 
 USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 

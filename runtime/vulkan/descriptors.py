@@ -60,7 +60,6 @@ class Descriptors:
         return self.device.made("DescriptorPool", create)
 
     def _write(self, step: Step, pipeline: Pipeline) -> list[int]:
-        """Writes the sets of a step."""
         if not pipeline.sets:
             return []
         device = self.device

@@ -55,7 +55,7 @@ WELCOME = (
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
 """Features that limit out-of-bounds accesses to the buffer, or make them read zeros."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
-"""Environment variable that enables `ROBUST`, for untrusted programs. They may cost time."""
+"""Environment variable that enables `ROBUST`, for untrusted programs. They may run slower."""
 STATISTICS = Feature(
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
 )
@@ -140,7 +140,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return max(physical.free_memory(self.instance, self.physical), default=0)
 
     def lacks(self, work: Work) -> list[str]:
-        """Describes all requirements of some work that this device lacks. Empty if it runs."""
+        """Returns descriptions of the work's requirements that this device lacks."""
         return self._lacks(work, needs_of(work))
 
     def _lacks(self, work: Work, needs: Mapping[str, Needs]) -> list[str]:
@@ -279,7 +279,7 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._completed(enabling)
 
     def _completed(self, enabling: Enabling) -> Enabling:
-        """Adds the features that are always enabled, and features on which others depend."""
+        """Enables features that are always wanted, and features on which others depend."""
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)
@@ -349,7 +349,7 @@ def needs_of(work: Work) -> dict[str, Needs]:
 
 
 def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
-    """Returns the requirements of some work on a device. With `memory`, includes buffer sizes."""
+    """Returns the requirements of some work on a device, without buffer sizes."""
     launches = [
         Launch(step.entry_point, step.grid, len(step.push), len(step.bindings))
         for step in work.steps
@@ -359,7 +359,7 @@ def required_by(work: Work, needs: Mapping[str, Needs]) -> Requires:
 
 def check_constants(step: Step, needs: Needs) -> None:
     """
-    Checks the sizes of constants, because a driver reads a constant's full size from any buffer.
+    Raises `MisfitError` for a constant of a wrong size, which a driver would read beyond its end.
     """
     for id, value in step.constants:
         size = needs.constants.get(id, len(value))

@@ -100,7 +100,7 @@ class Offer:
         return not self.enable([requirement]).missing
 
     def want(self, feature: Feature, enabling: Enabling) -> bool:
-        """Enables a feature if the device has it."""
+        """Enables a feature if the device has it. Returns True if the device has the feature."""
         if feature not in self.features:
             return False
         known = tables()["structures"][feature.structure]

@@ -33,7 +33,7 @@ WORDS = {
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:
-    """Describes all requirements that a device lacks. Empty if the kernels run on it."""
+    """Returns descriptions of the requirements that a device lacks; empty if kernels can run."""
     return list(dict.fromkeys(_lacks(info, requires)))
 
 

@@ -301,7 +301,6 @@ def _extent(image: Image, level: int) -> Extent3D:
 
 
 def _regions(image: Image) -> Iterable[BufferImageCopy]:
-    """Yields the copied region of each level."""
     for level, start in enumerate(image.starts()[:-1]):
         yield BufferImageCopy(
             bufferOffset=start * image.texel.itemsize,

@@ -66,6 +66,8 @@ class Pipelines:
         texts: bool = False,
     ):
         """
+        Prepares to create pipelines.
+
         `full_subgroups` are the (kernel, entry point) pairs whose workgroups consist of full
         subgroups. With `texts`, the driver stores its intermediate code of kernels, in addition to
         statistics.

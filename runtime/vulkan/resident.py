@@ -148,8 +148,8 @@ class ResidentWork(LoadedWork):
         timeout: float,
     ) -> dict[str, bytearray]:
         """
-        Runs a routine with its numbers. `outputs` are the numbers of bytes to return of each
-        output.
+        Runs a routine; `numbers` are the sizes and push constants that differ between runs, and
+        `outputs` the number of bytes to return of each output.
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """

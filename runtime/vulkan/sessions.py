@@ -44,7 +44,7 @@ GREATEST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Output:
-    """An output buffer. A negative size s stands for the function's number of index -1 - s."""
+    """An output buffer. A negative size s means the value of the function's expression -1 - s."""
 
     buffer: Buffer
     name: str
@@ -61,7 +61,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Block:
-    """Push constants of dispatches: constant bytes, and (offset, index of the number)."""
+    """Push constants of dispatches: constant bytes, and pairs (offset, index of an expression)."""
 
     constant: bytes
     numbers: tuple[tuple[int, int], ...]

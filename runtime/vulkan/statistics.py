@@ -87,7 +87,7 @@ def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
 
 
 def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
-    """Returns the largest value of each resource over programs, but the fewest subgroups."""
+    """Returns the maximum of each resource over programs, and the fewest concurrent subgroups."""
     resources = [resources_of(table) for table in tables]
     figures: dict[str, int | None] = {}
     for name in (one.name for one in fields(Resources)):

@@ -149,7 +149,7 @@ class Work:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
-        """Returns (first step, last step) of each temporary; all for results computed once."""
+        """Returns (first step, last step) of each temporary; all steps if computed only once."""
         spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}
         for index, step in enumerate(self.steps):

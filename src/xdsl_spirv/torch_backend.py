@@ -6,9 +6,9 @@ Implements the backend `xdsl_spirv` of `torch.compile`: graphs run as programs o
         y = model(x)
 
 A graph is compiled at its first call, with the parameters and input sizes of that call. Sizes that
-are dynamic in TorchDynamo stay dynamic, so that one program accepts any batch. If that is refused,
-a program is compiled for each size. If that is refused, too, the graph runs eagerly, and a warning
-gives the reason.
+are dynamic in TorchDynamo stay dynamic, so that one program accepts any batch. If dynamic sizes are
+refused, a program is compiled for each size. If static sizes are also refused, the graph runs
+eagerly, and a warning gives the reason.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class CompiledGraph:
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             raise FrontendError(
-                "the graph computes gradients", "torch.compile", "call it under torch.no_grad()"
+                "the graph computes gradients",
+                "torch.compile",
+                "call the module under torch.no_grad()",
             )
         if any(self.sizes):
             try:

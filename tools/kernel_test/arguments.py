@@ -36,7 +36,7 @@ ADDRESS = "&"
 """Prefix of a value `&NAME`, which means the physical address of the buffer NAME."""
 
 SHARE = 8
-"""Buffers may use 1 / SHARE of the machine's memory, because checks need copies and shadows."""
+"""Buffers may use 1 / SHARE of the machine's memory, because checks copy and annotate them."""
 
 UNBOUND = 1 << 20
 """Descriptor set number of buffers that have only a physical address."""

@@ -40,7 +40,6 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _register(server: Any) -> None:
-    """Registers the handlers of requests."""
     from lsprotocol import types as lsp
 
     newest: dict[str, int] = {}

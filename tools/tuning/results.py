@@ -45,8 +45,9 @@ class Outcome:
 
     `microseconds` is the median time of all dispatches over `runs` runs, and `packing` the part
     that packs operands. `reference` is the default schedule's time, which changed by the fraction
-    `drift`. `again` is the ratio in a second measurement, and `again_beside` is the default's time
-    in that measurement. `statistics` describe the kernels' machine code.
+    `drift`. `again` is the time relative to the default's in a second measurement, and
+    `again_beside` is the default's time in that measurement. `statistics` describe the kernels'
+    machine code.
     """
 
     key: str

@@ -139,7 +139,6 @@ def mix_quantized_experts(
 
 
 def _select_rows(b: Nodes, t: Tensor, rows: slice) -> Tensor:
-    """Selects rows (dimension 1) of every expert."""
     if rows == slice(None):
         return t
     if t.numbers is not None:

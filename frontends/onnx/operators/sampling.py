@@ -169,7 +169,9 @@ class Samples:
     """Number of samples per part along an axis; 0 for one sample per element."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """Returns the position of a sample, if it exists, if it is inside, and the sample count."""
+        """
+        Returns a sample's position, two flags (exists, is in the image), and the sample count.
+        """
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale

@@ -378,9 +378,9 @@ NO_END = ((1 << 31) - 1, (1 << 63) - 1)
 
 def _end_of(end: Size, step: int) -> Size:
     """
-    Returns the end of a slice. For a backward slice, NO_END means past the first element.
+    Returns the end of a slice. A backward slice with end NO_END includes the first element.
 
-    onnxruntime does this, although the slice is empty according to ONNX's text.
+    onnxruntime includes the element, although the slice is empty according to ONNX's text.
     """
     return -(1 << 63) if step < 0 and end in NO_END else end
 

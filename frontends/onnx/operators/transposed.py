@@ -119,7 +119,7 @@ def _sum_of_phases(
     group: int,
     sizes: Sequence[Size],
 ) -> Tensor:
-    """Computes a transposed convolution without bias; `sizes` are the result's."""
+    """Computes a transposed convolution without bias; `sizes` is the shape of the result."""
     (n, _, *image), (channels, m, *_) = x.sizes, w.sizes
     per_group = exact_quotient(channels, group)
     assert per_group is not None
