@@ -52,14 +52,14 @@ class Group:
 GROUPS: Sequence[Group] = (
     Group(
         "images and samplers",
-        "kernels of neural networks keep their data in buffers; the types need dimensions, formats "
-        "and sampling that no pass here could use",
+        "kernels of neural networks keep their data in buffers; no pass here could use dimensions, "
+        "formats and sampling of images",
         r"Image.*|SparseResidency|LiteralSampler|Bindless.*|Texture.*QCOM|SubgroupImage.*",
         ("Image",),
     ),
     Group(
         "graphics stages",
-        "vertices, meshes, fragments, derivatives and tiles exist in no compute shader",
+        "compute shaders have no vertices, meshes, fragments, derivatives and tiles",
         r"Geometry.*|MeshShading.*|DerivativeControl|DemoteToHelperInvocation|FragmentMaskAMD"
         r"|FragmentShader.*|TileImage.*",
         ("Primitive", "Derivative"),
@@ -77,12 +77,12 @@ GROUPS: Sequence[Group] = (
     ),
     Group(
         "named barriers",
-        "an object that is neither a value nor memory; no Vulkan driver has it",
+        "no Vulkan driver has this object, and it is not a value and not memory",
         r"NamedBarrier",
     ),
     Group(
         "descriptor heaps",
-        "which buffer an entry point binds is decided by its descriptors here, not by its pointers",
+        "here descriptors decide which buffer an entry point binds, and pointers do not",
         r"DescriptorHeapEXT",
     ),
     Group("motion estimation", "Intel's video units", r"SubgroupAvc.*"),
@@ -93,7 +93,7 @@ GROUPS: Sequence[Group] = (
     ),
     Group(
         "Intel's other extensions",
-        "for Intel's OpenCL compiler only, beyond what MLIR has of them",
+        "for Intel's OpenCL compiler only; MLIR has no operations for them",
         r".*INTEL",
     ),
 )
@@ -135,7 +135,7 @@ SHARED: frozenset[str] = frozenset(
 """Instructions with an operation because MLIR has one, although their group is not typed."""
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
-_BLOCK, _DEBUG = "blocks and regions", "a location, a name, or carried as it is"
+_BLOCK, _DEBUG = "blocks and regions", "a location, a name, or a raw instruction"
 _DECORATION, _CONSTANT = "an attribute of the decorated operation", "`spirv.Constant`"
 
 FORMS: Mapping[str, str] = {
@@ -154,7 +154,7 @@ FORMS: Mapping[str, str] = {
     "OpGraphInputARM": "an argument of `spirv.ARM.Graph`",
     "OpGraphSetOutputARM": "`spirv.ARM.GraphOutputs`",
     "OpGraphEndARM": "`spirv.ARM.GraphOutputs`",
-    "OpExtInst": "an operation of the set, `spirv.GL.Exp`",
+    "OpExtInst": "an operation of the instruction set, such as `spirv.GL.Exp`",
     "OpExecutionModeId": "`spirv.ExecutionMode`",
     "OpExtInstWithForwardRefsKHR": _DEBUG,
     **dict.fromkeys(
@@ -252,31 +252,31 @@ def page() -> str:
         for name in EXTENDED_SETS.values()
     )
     lines = [
-        "# Instructions that the dialect types, and instructions that it leaves out",
+        "# Instructions with an operation in the dialect, and instructions without",
         "",
-        "Written by `python scripts/compute_instructions.py`, which says how the set is derived.",
+        "`python scripts/compute_instructions.py` writes this page; the script explains the sets.",
         "",
         f"{len(compute)} of {total} core instructions have an operation "
-        f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}); with them {sets}. "
-        f"{len(FORMS)} are said in another form. The other "
-        f"{sum(map(len, left_out().values()))} are read, carried and written as they are. A module "
-        "with instructions of graphs, instructions that continue another one, or conditional "
-        "sections is refused.",
+        f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}).",
+        f"Extended instructions with an operation: {sets}.",
+        f"{len(FORMS)} core instructions have another form in the dialect. The other "
+        f"{sum(map(len, left_out().values()))} are kept as raw instructions.",
+        "A module with `...ContinuedINTEL` instructions or conditional sections is refused.",
         "",
-        "## Left out",
+        "## Without an operation",
         "",
-        "| group | instructions | why |",
+        "| group | number of instructions | contents, or reason |",
         "|---|---|---|",
     ]
     groups = left_out()
     lines += [f"| {g} | {len(groups[g])} | {reason_for(g)} |" for g in groups]
-    lines += ["", "## Said in another form", "", "| form | instructions |", "|---|---|"]
+    lines += ["", "## In another form", "", "| form | instructions |", "|---|---|"]
     forms: dict[str, list[str]] = {}
     for name, form in FORMS.items():
         forms.setdefault(form, []).append(f"`{name}`")
     lines += [f"| {form} | {', '.join(names)} |" for form, names in forms.items()]
     operations = operations_by_name()
-    lines += ["", "## Typed", "", "| class | operations |", "|---|---|"]
+    lines += ["", "## With an operation", "", "| class | operations |", "|---|---|"]
     families: dict[str, list[str]] = {}
     for instruction in compute:
         family = instruction.family.replace("@exclude", "Other").replace("Reserved", "Other")
