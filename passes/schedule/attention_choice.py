@@ -233,7 +233,10 @@ def _time_without_memory(plan: AttentionPlan) -> float:
             values_ahead = structure.strips == 1 and structure.ahead == "values"
             times *= model.merging_values_ahead if values_ahead else model.merging
     operations = 2.0 * schedule.query_tile.data * typical(keys) * (d + e)
-    share = _rate(plan) / target.compute_units * schedule.subgroups.data / side_by_side(target)
+    types = f"{type_name(plan.element, True)} -> f32"
+    rates = [c.rates[types] for c in target.schedules if types in c.rates]
+    rate = max(rates, default=model.rate) * 1e12 * model.share
+    share = rate / target.compute_units * schedule.subgroups.data / side_by_side(target)
     return rounds * operations * times / share + sum(map(partial(_packing, plan), "qkv"))
 
 
@@ -246,13 +249,6 @@ def _structure_of(plan: AttentionPlan) -> Structure:
         for s in structures
         if (s.strips, s.key_fragments, s.ahead, s.rescale, s.subgroups > 0, s.buffers) == own
     )
-
-
-def _rate(plan: AttentionPlan) -> float:
-    types = f"{type_name(plan.element, True)} -> f32"
-    rates = [c.rates[types] for c in plan.target.schedules if types in c.rates]
-    model = plan.target.model.attention
-    return max(rates, default=model.rate) * 1e12 * model.share
 
 
 def _packing(plan: AttentionPlan, name: str) -> float:

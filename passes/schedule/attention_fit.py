@@ -34,7 +34,9 @@ def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
         return
     if max(d, e) > (most := target.model.attention.most_head):
         yield f"a head of {max(d, e)} elements exceeds the limit of {most}"
-    if not target.even_fragments and not _takes_no_fragment_apart(plan.schedule):
+    schedule = plan.schedule
+    whole = schedule.are_converted and schedule.rescale.data == "always"
+    if not target.even_fragments and not (whole and set(schedule.paths) == {"rows"}):
         yield f"{target.name} does not list how it distributes fragments over invocations"
     if not any(shapes_of(element, target)):
         name = type_name(element, True)
@@ -118,11 +120,6 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
                 yield from rows_fit(plan, name)
         elif plan.path(name) == "direct" and PackedOperand(plan, name).tile.words not in (1, 2, 4):
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
-
-
-def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
-    whole = schedule.are_converted and schedule.rescale.data == "always"
-    return whole and set(schedule.paths) == {"rows"}
 
 
 CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)
