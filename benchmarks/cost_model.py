@@ -132,7 +132,7 @@ def contraction(case: str, parts: int = 1) -> Contraction | None:
 
 
 def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
-    """Returns the fitting schedules of the first path that has any."""
+    """Returns the possible schedules of the first lowering path that has any, with their plans."""
     fitting: dict[str, Plan] = {}
     for listed in candidates_of(one, target):
         for planned in listed:

@@ -111,7 +111,7 @@ class Body:
         body: str,
         name: str = "",
     ) -> str:
-        """Adds a linalg.generic. Its body has the arguments %a, %b, ..., %o and yields %y."""
+        """Appends a linalg.generic to the body. Its body computes %y from %a, %b, ..., %o."""
         value = name or self.fresh()
         loops = ", ".join(f"d{i}" for i in range(len(kinds)))
         indexing = ", ".join(f"affine_map<({loops}) -> ({part})>" for part in maps)
@@ -205,7 +205,7 @@ def summed(shape: Shape, type: str, axis: int) -> Family:
 
 
 def rowwise(body: Body, source: tuple[str, Shape, str], start: str, lines: str) -> str:
-    """Adds a reduction of rows in f32. `lines` compute %y from %o and %a."""
+    """Appends a reduction of rows in f32 to the body. `lines` compute %y from %o and %a."""
     rows = source[1][:1]
     into = body.filled(rows, "f32", start)
     wider = widened(source[2], "a")

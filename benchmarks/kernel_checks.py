@@ -336,7 +336,6 @@ def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
 
 
 def _short(name: str) -> str:
-    """Shortens a message's name for a cell."""
     if name.startswith("refused: "):
         return "refused"
     if "data race" in name:

@@ -2,10 +2,9 @@
 Reorders the code of a K step in kernels that unpack B from packed planes, for timing only.
 
 `packed_weights.py --order ahead` unpacks the fragments of the next columns before the current ones
-are multiplied. `spread` puts their instructions between the matrix instructions. `unordered`
-stages A in memory order, in vectors of 16 bytes: its results are wrong, and its time shows the
-cost of permuting A to B's order. None of them has been run on a GPU, and none is available as a
-schedule.
+are multiplied. `spread` puts the unpacking between the matrix instructions. `unordered` stages A
+in memory order, in vectors of 16 bytes: its results are wrong, and its time shows the cost of
+permuting A to B's order. No order has been run on a GPU, and none is available as a schedule.
 """
 
 from __future__ import annotations

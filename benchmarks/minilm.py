@@ -115,7 +115,7 @@ class _Graph:
         return self.norm(total, "embeddings.LayerNorm")
 
     def mask(self) -> str:
-        """Returns 0 for unmasked tokens and MASKED for others; batch x 1 x 1 x tokens."""
+        """Returns the name of a mask: 0 for unmasked tokens, else MASKED; batch, 1, 1, tokens."""
         counted = self.node("Cast", ["attention_mask"], "mask/counted", to=onnx.TensorProto.FLOAT)
         one = self.constant("one", np.float32(1))
         others = self.node("Sub", [one, counted], "mask/others")
@@ -160,7 +160,7 @@ class _Graph:
         return self.norm(x, f"{name}.output.LayerNorm")
 
     def gelu(self, x: str, name: str) -> str:
-        """Adds x / 2 * (1 + erf(x / sqrt(2)))."""
+        """Appends nodes that compute x / 2 * (1 + erf(x / sqrt(2))). Returns the result's name."""
         divided = self.node("Div", [x, self.constant("sqrt2", np.float32(2**0.5))], f"{name}/Div")
         erf = self.node("Erf", [divided], f"{name}/Erf")
         one = self.node("Add", [erf, self.constant("one", np.float32(1))], f"{name}/Add")
@@ -168,7 +168,7 @@ class _Graph:
         return self.node("Mul", [product, self.constant("half", np.float32(0.5))], f"{name}/Half")
 
     def pooled(self, x: str) -> None:
-        """Adds the mean over unmasked tokens, normalized to length 1."""
+        """Appends nodes for the mean over unmasked tokens, normalized to length 1."""
         last = self.constant("last", np.array([2], np.int64))
         counted = self.node("Unsqueeze", ["mask/counted", last], "pool/counted")
         kept = self.node("Mul", [x, counted], "pool/Mul")

@@ -220,7 +220,7 @@ def notes(results: Results) -> str:
 
 
 def speech(results: Results) -> str:
-    """Returns whether the detector hears speech in the last window."""
+    """Returns a text that tells if the detector hears speech in the last window."""
     scores = next(iter(results.values()))
     return "speech" if scores.ravel()[-1] > 0.5 else "no speech"
 

@@ -1,14 +1,15 @@
 """
-Convolutions as exporters write them (ONNX, N x C x H x W), beside PyTorch at its best.
+Times convolutions in the form of exporters (ONNX, N x C x H x W), and PyTorch's fastest.
 
     python benchmarks/onnx_convolutions.py prepare DIR [--target nvidia-h200] [--only stem]
     python benchmarks/onnx_convolutions.py run DIR [--device vulkan] -o FILE
 
-`prepare` compiles each case, random weights in f16, into a folder; `run` needs numpy, a device, and
-PyTorch for its results and times: channels last, under CUDA graphs, and compiled. A case is one
-convolution alone (its image and its result are N x C x H x W, so moving them counts), the same
-between two of 1 x 1 (`within`: the time of its own dispatches), or a network. `following_us` is
-a share of many runs in one submission, each waiting for the one before.
+`prepare` compiles each case, with random weights in f16, into a folder. `run` needs numpy and a
+device. For PyTorch's results and times (channels last, under CUDA graphs, compiled) it also needs
+PyTorch. A case is a single convolution (whose transpositions from and to N x C x H x W count), a
+convolution between two of 1 x 1 (`within`: the time of its own dispatches), or a network.
+`following_us` is the time of a run among many in one submission, each waiting for the previous
+one.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def image_of(shape: Shape) -> Any:
 
 
 def model_of(case: str) -> Any:
-    """The case as an ONNX model."""
+    """Returns a case as an ONNX model."""
     shape, network = CASES[case]
     writer = Onnx()
     result, helper = network(writer, "x"), writer.helper
@@ -250,7 +251,7 @@ def prepare(case: str, folder: Path, target: str, as_given: bool) -> str:
 
 
 def run(case: str, folder: Path, device: Any, runs: tuple[int, int]) -> dict[str, Any]:
-    """Results and times of a case, beside PyTorch's."""
+    """Returns results and times of a case, and PyTorch's times."""
     shape, network = CASES[case]
     record: dict[str, Any] = {"case": case, "ok": False}
     peer = peer_of(network, shape, record) if CUDA else None
@@ -279,7 +280,7 @@ def run(case: str, folder: Path, device: Any, runs: tuple[int, int]) -> dict[str
 
 
 def peer_of(network: Network, shape: Shape, record: dict[str, Any]) -> Any:
-    """PyTorch's result in f32; its times go into the record."""
+    """Returns PyTorch's result in f32. Writes PyTorch's times into `record`."""
     x = torch.from_numpy(image_of(shape)).cuda()
     with torch.no_grad():
         single = Torch(torch.float32)

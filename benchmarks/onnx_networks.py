@@ -1,13 +1,13 @@
 """
-Networks as PyTorch exports them to ONNX, with random weights, beside PyTorch at its best.
+Times networks that PyTorch exports to ONNX, with random weights, and PyTorch's fastest.
 
     python benchmarks/onnx_networks.py prepare DIR [--target nvidia-h200] [--only vit] [--jobs 8]
     python benchmarks/onnx_networks.py run DIR [--device vulkan] -o FILE
 
 `prepare` exports and compiles each network into a folder. `run` compares its result with PyTorch's
-in f32 and times both. Our time is the device's: one submission runs the network many times, one
-after the other, and the time is divided by their number. PyTorch's time is the lower one of eager
-and `torch.compile`, both under CUDA graphs and channels last. With `--type f32` PyTorch, too,
+in f32, and times both. Our time is the device's: one submission runs the network many times in
+sequence, and the time is divided by the number of runs. PyTorch's time is the lower one of eager
+and `torch.compile`, both under CUDA graphs and channels last. With `--type f32`, PyTorch also
 multiplies in f32 (no TF32). Both commands need torchvision, and build equal weights from one seed.
 Networks without fixed sizes are left out. Times do not include the host's work for a call.
 """
@@ -43,7 +43,7 @@ RUNS, TOGETHER = 9, 12
 
 
 class Attention(nn.Module):
-    """Attention of `heads` heads; keys and values come from `context` where it is given."""
+    """Attention of `heads` heads. Keys and values come from `context` if it is given."""
 
     def __init__(self, width: int, heads: int, keys: int | None = None):
         super().__init__()
@@ -127,7 +127,7 @@ class UNetBlock(nn.Module):
 
 
 class ConformerBlock(nn.Module):
-    """A block of a conformer: half MLPs about an attention and a depthwise convolution in time."""
+    """A block of a conformer: an MLP, an attention, a depthwise convolution in time, and an MLP."""
 
     def __init__(self, width: int = 512, heads: int = 8, window: int = 31):
         super().__init__()
@@ -156,7 +156,7 @@ class ConformerBlock(nn.Module):
 
 
 def unit(given: int, made: int, size: int = 1, stride: int = 1) -> Any:
-    """Builds a convolution with a batch norm and SiLU, as detectors have them."""
+    """Builds a convolution with a batch norm and SiLU, as in detectors."""
     convolution = nn.Conv2d(given, made, size, stride, size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(made), nn.SiLU())
 
@@ -266,7 +266,7 @@ class Denoiser(nn.Module):
 
 
 def vision(name: str) -> Callable[[], Any]:
-    """Returns what builds a network of torchvision."""
+    """Returns a function that builds a network of torchvision."""
 
     def build() -> Any:
         models: Any = importlib.import_module("torchvision.models")
@@ -301,7 +301,7 @@ def file_of(name: str) -> str:
 
 
 def network_of(name: str) -> Any:
-    """Builds a network in f32 whose weights are numbers of f16 and keep activations alive."""
+    """Returns a network in f32. Its weights are f16 numbers and keep activations nonzero."""
     torch.manual_seed(5)
     network = NETWORKS[name][0]().eval()
     with torch.no_grad():
@@ -320,7 +320,7 @@ def input_of(name: str, kind: str) -> np.ndarray[Any, Any]:
 
 
 def prepare(name: str, folder: Path, target: str, kind: str) -> str:
-    """Exports and compiles a network; returns a line that says what became of it."""
+    """Exports and compiles a network. Returns a line that describes the outcome."""
     import time
 
     from xdsl_spirv.compiler.model import compile_model
@@ -342,7 +342,7 @@ def prepare(name: str, folder: Path, target: str, kind: str) -> str:
 
 
 def run(name: str, folder: Path, device: Any, kind: str) -> dict[str, Any]:
-    """Results and times of a network, beside PyTorch's."""
+    """Returns results and times of a network, and PyTorch's times."""
     record: dict[str, Any] = {"network": name, "ok": False}
     wanted = peer_of(name, record, kind)
     try:
@@ -368,7 +368,7 @@ def run(name: str, folder: Path, device: Any, kind: str) -> dict[str, Any]:
 
 
 def peer_of(name: str, record: dict[str, Any], kind: str) -> np.ndarray[Any, Any]:
-    """PyTorch's result in f32; on a GPU its times go into the record."""
+    """Returns PyTorch's result in f32. On a GPU, writes PyTorch's times into `record`."""
     network, place = network_of(name), "cuda" if CUDA else "cpu"
     x = torch.from_numpy(input_of(name, kind)).to(place)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False

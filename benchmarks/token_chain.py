@@ -53,7 +53,7 @@ from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
 COUNT, TURNS, WARM_UP = 8, 3, 0.15
 READERS = 256
-"""Number of prefetching workgroups, each of as many invocations. Each load reads 16 bytes."""
+"""Number of prefetching workgroups, equal to the invocations of each. A load reads 16 bytes."""
 
 Chain = list[tuple[str, int, bool]]
 """Launches: kind, index of the step, and True if the launch waits for earlier ones."""
@@ -197,7 +197,7 @@ class Chains:
         self.chains[name] = [(kind, self.number(step), True) for kind, step in model.chain]
 
     def add_without(self, name: str) -> None:
-        """Adds, for each kind, a chain without the launches of that kind."""
+        """Adds, for each kind of launch, a chain that leaves these launches out."""
         chain = self.chains[name]
         kinds = dict.fromkeys(kind for kind, _, _ in chain)
         for left_out in list(kinds)[1:-1]:

@@ -60,7 +60,6 @@ def cells(path: Path) -> list[Cell]:
 
 
 def _prose(function: ast.FunctionDef) -> str:
-    """Returns the Markdown of a cell that calls `mo.md` on a literal."""
     match function.body[0]:
         case ast.Expr(ast.Call(ast.Attribute(attr="md"), [ast.Constant(str(text))])):
             return textwrap.dedent(text).strip()

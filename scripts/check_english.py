@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Finds sentences that a reader has to solve, in docstrings, comments, error texts, names and pages.
+Finds sentences that need a second reading, in docstrings, comments, errors, names and pages.
 
     scripts/check_english.py                 fail on sentences beyond the baseline
     scripts/check_english.py FILE ...        print every one in these files or folders
@@ -281,13 +281,13 @@ def find_all(files: Iterable[Path]) -> Iterator[Riddle]:
 
 
 def beyond(found: list[Riddle], baseline: dict[str, int]) -> list[Riddle]:
-    """Returns the riddles of files that have more of them than the baseline allows."""
+    """Returns the sentences of files that have more of them than the baseline allows."""
     counts = Counter(str(riddle.path) for riddle in found)
     return [r for r in found if counts[str(r.path)] > baseline.get(str(r.path), 0)]
 
 
 def shrink(found: list[Riddle], baseline: dict[str, int] | None) -> dict[str, int]:
-    """Returns the baseline with counts lowered to the riddles found. Files are never added."""
+    """Returns the baseline with counts lowered to the sentences found. No file is added."""
     counts = Counter(str(riddle.path) for riddle in found)
     if baseline is None:
         return dict(sorted(counts.items()))

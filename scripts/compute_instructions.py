@@ -132,7 +132,7 @@ SHARED: frozenset[str] = frozenset(
         "OpSubgroupBlockWriteINTEL",
     }
 )
-"""Instructions with an operation because MLIR has one, although their group is not typed."""
+"""Instructions of untyped groups that have an operation, because MLIR has one."""
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
 _BLOCK, _DEBUG = "blocks and regions", "a location, a name, or a raw instruction"

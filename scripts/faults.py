@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Runs commands with bad input, in bad surroundings, hundreds of times, and reports wrong endings.
+Runs commands with bad input and in bad environments, and reports wrong endings.
 
     python scripts/faults.py --jobs 8
     python scripts/faults.py --only "compile, huge"      # the cases whose name contains this text

@@ -110,7 +110,7 @@ REQUIRES: Mapping[str, Any] = {
 
 
 def requirements() -> Iterator[Case]:
-    """Yields programs with invalid requirements, or with fewer than the kernels need."""
+    """Yields programs with invalid requirements, or fewer requirements than the kernels have."""
     for name, requires in REQUIRES.items():
 
         def change(manifest: dict[str, Any], requires: Any = requires) -> None:

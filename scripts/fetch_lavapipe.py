@@ -60,7 +60,6 @@ def lay_out(unpacked: Path, prefix: Path, layer: bool) -> None:
 
 
 def _add_layer(unpacked: Path, prefix: Path) -> None:
-    """Writes the validation layer's manifest and settings."""
     source = next(unpacked.rglob("VkLayer_khronos_validation.json"))
     description = json.loads(source.read_text())
     description["layer"]["library_path"] = f"../lib/{LAYER}"

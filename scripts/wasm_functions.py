@@ -13,7 +13,7 @@ MEMORY, CODE, DATA = 5, 10, 11
 PAGE = 1 << 16
 
 BESIDE = 16
-"""Functions this near to a called function may be kept, too."""
+"""Functions at most this many indices from a called function may be kept, too."""
 SHORT = 1000
 """Maximum size in bytes of a kept function that was not called."""
 

@@ -164,7 +164,7 @@ def number(text: str) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise Unsupported(f"the number {text}") from None
+        raise Unsupported(f"the number {text} is not supported") from None
 
 
 class _Parser:
@@ -189,7 +189,6 @@ class _Parser:
         return None
 
     def _block(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields the lines up to END."""
         while (row := self._next()) is not None and row[1] != ["END"]:
             yield row
 
@@ -203,7 +202,7 @@ class _Parser:
             case ["SHADER", "compute", name, language, *rest]:
                 self._shader(name, language, rest)
             case ["SHADER", stage, *_]:
-                raise Unsupported(f"a {stage} shader")
+                raise Unsupported(f"a {stage} shader is not supported")
             case ["STRUCT", name]:
                 self.structs[name] = [self._member(row) for _, row in self._block()]
             case ["BUFFER", name, *rest]:
@@ -218,7 +217,7 @@ class _Parser:
                 if rest[0] == "TIMED_EXECUTION":
                     rest = rest[1:]
                 if len(rest) != 4:
-                    raise Unsupported(f"RUN {' '.join(rest[1:])}")
+                    raise Unsupported(f"RUN {' '.join(rest[1:])} is not supported")
                 x, y, z = (int(n) for n in rest[1:])
                 self.script.commands.append(Run(rest[0], (x, y, z)))
             case ["EXPECT", *rest]:
@@ -231,7 +230,7 @@ class _Parser:
             case [word, *_] if word in IGNORED:
                 pass
             case [word, *rest]:
-                raise Unsupported(f"{word} {' '.join(rest[:1])}".strip())
+                raise Unsupported(f"{' '.join([word, *rest[:1]])} is not supported")
             case _:
                 pass
 
@@ -250,12 +249,12 @@ class _Parser:
     def _member(words: list[str]) -> tuple[str, int]:
         match = re.fullmatch(r"\w+(?:\[(\d+)\])?", words[1])
         if match is None or len(words) > 2:
-            raise Unsupported(f"the member {' '.join(words)}")
+            raise Unsupported(f"the member {' '.join(words)} is not supported")
         return words[0], int(match[1] or 0)
 
     def _buffer(self, name: str, words: list[str]) -> None:
         if words[:1] != ["DATA_TYPE"]:
-            raise Unsupported(f"BUFFER {words[0] if words else ''}")
+            raise Unsupported(f"{' '.join(['BUFFER', *words[:1]])} is not supported")
         layout = next((w for w in words if w in ("STD140", "STD430")), "STD430")
         format = format_of(words[1], layout, self.structs)
         rest = [w for w in words[2:] if w != layout]
@@ -280,14 +279,14 @@ class _Parser:
         sizes = tuple(int(said.pop(axis)) for axis in axes if axis in said)
         samples, levels = int(said.pop("SAMPLES", 1)), int(said.pop("MIP_LEVELS", 1))
         if texel is None or len(sizes) != len(axes) or said:
-            raise Unsupported(f"IMAGE {' '.join(said) or kind}")
+            raise Unsupported(f"IMAGE {' '.join(said) or kind} is not supported")
         image = Image(texel.name, sizes, levels=levels, samples=samples)
         count = image.starts()[-1]
         data = rest if rest[:1] == ["DATA"] else ["SIZE", str(count), *(rest or ["FILL", "0"])]
         self._fill(name, format_of(texel.vulkan_name, "STD430"), data)
         self.script.buffers[name].image = image
         if self.script.buffers[name].data.nbytes != image.nbytes:
-            raise Unsupported("IMAGE DATA with another size than the image")
+            raise Unsupported("IMAGE DATA must have the size of the image")
 
     def _fill(self, name: str, format: Format, rest: list[str]) -> None:
         match rest:
@@ -299,7 +298,7 @@ class _Parser:
             case ["SIZE", count, "FILE", "TEXT", file]:
                 path = self.folder / file
                 if not path.exists():
-                    raise Unsupported(f"the missing file {file}")
+                    raise Unsupported(f"the file {file} is missing")
                 words = re.sub(r"#.*", "", path.read_text()).split()
                 data = [number(w) for w in words[: int(count) * len(format.leaves)]]
             case ["SIZE", count, "FILL", value]:
@@ -308,7 +307,7 @@ class _Parser:
                 first, add = number(start), number(step)
                 data = [first + add * n for n in range(int(count) * len(format.leaves))]
             case _:
-                raise Unsupported(f"BUFFER {' '.join(rest[:1])}".strip())
+                raise Unsupported(f"{' '.join(['BUFFER', *rest[:1]])} is not supported")
         elements = -(-len(data) // len(format.leaves))
         buffer = Buffer(name, format, np.zeros(elements * format.element_stride(), np.uint8))
         for (at, dtype), value in zip(places(format, 0), data, strict=False):
@@ -355,7 +354,8 @@ class _Parser:
                 case ["REQUIRED_SIZE", size] if size.isdigit():
                     pipeline.subgroup_size = int(size)
                 case words if not depth:
-                    raise Unsupported(" ".join(words[:4:3] if len(words) > 3 else words[:1]))
+                    said = " ".join(words[:4:3] if len(words) > 3 else words[:1])
+                    raise Unsupported(f"the command {said} is not supported")
                 case _:
                     pass
 
@@ -380,7 +380,7 @@ class _Parser:
                     given = number(value)
                     pipeline.constants[int(id)] = float(given) if "float" in kind else given
                 case [word, *_]:
-                    raise Unsupported(f"ATTACH {word}")
+                    raise Unsupported(f"ATTACH {word} is not supported")
                 case _:
                     pass
 
@@ -398,10 +398,8 @@ class _Parser:
                 return Expectation(buffer, "EQ", int(at), values, None, tolerance, line=line)
             case [buffer, "IDX", at, comparator, *values] if comparator in COMPARATORS:
                 return Expectation(buffer, comparator, int(at), values, line=line)
-            case [_, *rest]:
-                raise Unsupported(f"EXPECT {rest[0] if rest else ''}")
-            case _:
-                raise Unsupported("EXPECT")
+            case rest:
+                raise Unsupported(f"{' '.join(['EXPECT', *rest[1:2]])} is not supported")
 
 
 def format_of(name: str, layout: str, structs: Structs | None = None) -> Format:
@@ -423,7 +421,7 @@ def format_of(name: str, layout: str, structs: Structs | None = None) -> Format:
         leaves = [(texel.dtype.itemsize * n, dtype) for n in range(prod(texel.shape))]
         return Format(leaves, texel.itemsize, texel.itemsize)
     if name not in structs:
-        raise Unsupported(f"the type {name}")
+        raise Unsupported(f"the type {name} is not supported")
     leaves, at, align = list[tuple[int, str]](), 0, 16 if layout == "STD140" else 1
     for member, count in structs[name]:
         format = format_of(member, layout, structs)
@@ -458,7 +456,6 @@ def _texel_format(name: str) -> TexelFormat | None:
 
 
 def _sampler(words: list[str]) -> Sampler:
-    """Returns the sampler with the given settings."""
     said = dict(zip(words[::2], words[1::2], strict=True))
     modes = [said.pop(f"ADDRESS_MODE_{axis}", "repeat") for axis in "UVW"]
     settings: dict[str, Any] = {"address": tuple(modes)}
@@ -468,14 +465,14 @@ def _sampler(words: list[str]) -> Sampler:
         settings[name] = float(said.pop(word, default))
     settings["border"] = said.pop("BORDER_COLOR", "float_transparent_black").partition("_")[2]
     if said.pop("NORMALIZED_COORDS", None) is not None or said:
-        raise Unsupported(f"SAMPLER {' '.join(said)}")
+        raise Unsupported(f"SAMPLER {' '.join(said)} is not supported")
     return Sampler(**settings)
 
 
 def _region(buffer: Buffer, region: Sequence[int]) -> Array:
     """Returns the texels of a region of an image, by rows."""
     if buffer.image is None or buffer.image.texel.dtype != np.uint8:
-        raise Unsupported(f"EXPECT on the colors of {buffer.name}")
+        raise Unsupported(f"EXPECT on the colors of {buffer.name} is not supported")
     x, y, w, h = region
     width, height, _ = buffer.image.extent()
     return buffer.data.reshape(-1, height, width, *buffer.image.texel.shape)[

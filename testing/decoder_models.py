@@ -104,7 +104,7 @@ class Decoder:
         return self.constant(name, array.astype(self.dtype))
 
     def product(self, x: str, name: str, rows: int, columns: int) -> str:
-        """Adds a product with weights: a `MatMul`, or a `MatMulNBits` with 4-bit weights."""
+        """Appends a product with weights: a `MatMul`, or a `MatMulNBits` for 4-bit weights."""
         if not self.bits:
             return self.node("MatMul", [x, self.weight(f"{name}.weight", rows, columns)], name)
         blocks = rows // BLOCK
@@ -126,7 +126,7 @@ class Decoder:
         return self.node("SimplifiedLayerNormalization", [x, scale], name, **given)
 
     def added(self, x: str, more: str, name: str) -> tuple[str, str]:
-        """Adds a sum and its normalization. Returns the names (normalized sum, sum)."""
+        """Appends nodes of a sum and its normalization. Returns the names (normalized sum, sum)."""
         if self.form != "grouped":
             total = self.node("Add", [x, more], f"{name}.sum")
             return self.normalized(total, name), total
@@ -161,7 +161,7 @@ class Decoder:
         self.product(inner, "logits", self.width, self.vocabulary)
 
     def _lengths(self) -> None:
-        """Adds nodes that compute the sequence lengths from the mask, as the builder does."""
+        """Appends nodes that compute sequence lengths from the mask, as onnxruntime-genai does."""
         if self.size_inputs or self.form != "grouped":
             return
         one = self.constant("one", np.array([1]))
@@ -203,7 +203,7 @@ class Decoder:
     def _plainly_attended(
         self, name: str, parts: list[str], past: list[str], present: list[str]
     ) -> str:
-        """Adds attention without rotation on concatenated keys, repeated for query groups."""
+        """Appends attention without rotation on concatenated keys, repeated for query groups."""
         heads = {parts[0]: self.heads, parts[1]: self.shared, parts[2]: self.shared}
         turned: list[str] = []
         for part, count in heads.items():
@@ -234,7 +234,7 @@ class Decoder:
         return self.constant("least", np.array(np.finfo(self.dtype).min, self.dtype))
 
     def _mask(self, name: str) -> str:
-        """Adds the mask of visible keys: earlier ones that the attention mask allows."""
+        """Appends the mask of the earlier keys that the attention mask allows. Returns its name."""
         if any("visible" in node.output for node in self.nodes):
             return "visible"
         zero, one = self.constant("zero", np.array(0)), self.constant("unit", np.array(1))

@@ -186,7 +186,7 @@ class FusedWorkload:
 
     @property
     def axis(self) -> int:
-        """Dimension of the result that biases and scales have."""
+        """Index of the result's dimension along which biases and scales vary."""
         return len(self.shape) - 1 - len(self.base.name) % max(len(self.shape), 1)
 
     def operand(self, name: str, shape: tuple[int, ...], type: str) -> str:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 Pack = Callable[[np.random.Generator, tuple[int, int], Any], Array]
-"""Returns the bytes of a matrix (rows x bytes) from random generator, sizes and type."""
+"""Function from random generator, sizes and type to a matrix's bytes (rows x bytes)."""
 
 SUPER_BLOCKS = {
     Type.Q2_K: ((80, 82), 24),

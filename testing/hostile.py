@@ -142,7 +142,7 @@ def arrays_of_arrays(size: int) -> Rows:
 
 
 def structs_of_two(size: int) -> Rows:
-    """Nests structs with two members of the previous type, which expand to 2^1000s of members."""
+    """Nests structs with two members of the previous type: expanded, their size is exponential."""
 
     def body(k: int) -> Rows:
         inner = k + 9 if k else UINT

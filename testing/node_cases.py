@@ -95,7 +95,6 @@ def array_of(value: Any) -> Any:
 
 
 def _case(case: Any) -> Case:
-    """Converts a case of the package."""
     given, expected = case.data_sets[0]
     names = [value.name for value in case.model.graph.input]
     arrays = {name: array_of(a) for name, a in zip(names, given, strict=False)}

@@ -123,7 +123,6 @@ def problem_of(words: list[str], page: str) -> str:
 
 @cache
 def _opt_parser() -> argparse.ArgumentParser:
-    """Returns the argument parser of `xdsl-opt`, or of `xdsl-spirv opt`."""
     from xdsl_spirv.tools.opt import SPIRVOpt
 
     arguments = argparse.ArgumentParser("xdsl-opt")

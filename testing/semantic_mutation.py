@@ -20,7 +20,7 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 Rows = list[list[int]]
 Change = Callable[[random.Random, Rows, RawModule], bool]
-"""Function that changes the rows in place and returns True if it did."""
+"""Function that changes instructions in place, and returns True if it did."""
 
 TRIES = 40
 

@@ -54,7 +54,7 @@ def parse(text: str, _folder: Path = Path()) -> Script:
         elif name == "test":
             reader.read(body, text.count("\n", 0, head.end()) + 1)
         elif name not in UNREAD:
-            raise Unsupported(f"[{name}]")
+            raise Unsupported(f"the section [{name}] is not supported")
     return script
 
 
@@ -62,7 +62,7 @@ def amber_type(name: str) -> str:
     """Returns Amber's name of a data type: `ivec3` is `vec3<int32>`."""
     match = TYPE.fullmatch(name)
     if match is None:
-        raise Unsupported(f"the type {name}")
+        raise Unsupported(f"the type {name} is not supported")
     integer, bits, kind, width, form, first, second = match.groups(default="")
     if integer:
         return f"{integer}{bits or 32}"
@@ -92,7 +92,7 @@ class _Commands:
         match words:
             case ["compute", "entrypoint", entry]:
                 if any(isinstance(command, Run) for command in self.script.commands):
-                    raise Unsupported("an entry point after a run")
+                    raise Unsupported("an entry point after a run is not supported")
                 self.pipeline.entry = entry
             case ["compute", x, y, z]:
                 self.script.commands.append(Run(PIPELINE, (int(x), int(y), int(z))))
@@ -119,7 +119,7 @@ class _Commands:
                     )
                 )
             case _:
-                raise Unsupported(" ".join(words[:2]))
+                raise Unsupported(f"the command {' '.join(words[:2])} is not supported")
 
     def _buffer(self, place: str, type: str, layout: str = "STD430") -> str:
         """Returns the name of the buffer at `set:binding`, and sets the buffer's type."""
@@ -156,7 +156,6 @@ class _Commands:
 
 
 def _lines(body: str, first: int) -> Iterator[tuple[int, list[str]]]:
-    """Yields the words of each nonempty line, with continued lines joined."""
     text = ""
     for line, part in enumerate(body.splitlines(), first):
         first = first if text else line

@@ -111,7 +111,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
-    """Returns each part's partial results: sums of values, then (sum of powers, maximum) by row."""
+    """Returns the results of each part of the keys: sums of values, (sum of powers, maximum)."""
     length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931

@@ -183,7 +183,6 @@ class Checkout:
 
 
 def _module(file: Path) -> Module:
-    """Parses a module from the recorded arguments of a glslc call."""
     name = file.name.removesuffix(".spv.arguments")
     line = file.read_text().splitlines()
     [target] = [part.partition("=")[2] for part in line if part.startswith("--target-env")]

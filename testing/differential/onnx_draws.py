@@ -55,7 +55,7 @@ def schema_of(name: str, domain: str, opset: int) -> Any:
     """Returns the operator's schema. Raises `NotComputed` if the opset has none."""
     if domain == CONTRIB:
         if name not in _contrib_schemas():
-            raise NotComputed(f"no schema of {name}")
+            raise NotComputed(f"ONNX has no schema of {name}")
         return _contrib_schemas()[name]
     defs: Any = import_module("onnx.defs")
     try:
@@ -143,7 +143,7 @@ class Draw:
     def use(self, dtype: Any, position: int = 0) -> None:
         """Sets an operand's type. Raises `NotComputed` if the type is not allowed."""
         if np.dtype(dtype) not in self.allowed(position):
-            raise NotComputed(f"{self.name} of {np.dtype(dtype)}")
+            raise NotComputed(f"{self.name} does not accept {np.dtype(dtype)}")
         self._types[self._kind(position)] = np.dtype(dtype)
 
     # Shapes
@@ -346,7 +346,7 @@ def _computed_size(g: RandomGraph, number: int) -> Value:
         return g.constant(np.array([number]))
     sources = [(n, a.shape.index(factor)) for n, a in g.inputs.items() if factor in a.shape]
     if not sources:
-        raise NotComputed("a dynamic size that no input has")
+        raise NotComputed("no input has the dynamic size")
     name, axis = sources[int(g.rng.integers(len(sources)))]
     shape = g.node("Shape", Value(name, g.inputs[name]))
     size = g.node("Gather", shape, g.constant(np.array([axis])))

@@ -60,7 +60,7 @@ def opset_of(rng: np.random.Generator, record: Record) -> int:
             return opset
         except NotComputed:
             opset = int(rng.integers(OLDEST, NEWEST + 1))
-    raise NotComputed(f"{record.name}: no opset")
+    raise NotComputed(f"no drawn opset has the operator {record.name}")
 
 
 def chosen(rng: np.random.Generator, records: list[Record]) -> Record:
@@ -109,7 +109,7 @@ def several(g: RandomGraph) -> None:
         if len(g.nodes) >= length:
             return
         record = chosen(g.rng, records)
-    raise NotComputed("too few nodes")
+    raise NotComputed("the graph has too few nodes")
 
 
 def _newest(g: RandomGraph) -> list[Value]:

@@ -35,7 +35,7 @@ def open_chain(g: RandomGraph) -> None:
         except NotComputed:
             continue
     if not g.nodes:
-        raise NotComputed("no node")
+        raise NotComputed("no node could be added to the graph")
 
 
 def _pick(g: RandomGraph, choices: tuple[int, ...]) -> int:
@@ -112,7 +112,7 @@ def _product(g: RandomGraph, x: Value) -> Value:
 def _gram(g: RandomGraph, x: Value) -> Value:
     """Multiplies a tensor by itself. The summed dimension may be dynamic."""
     if x.rank < 2:
-        raise NotComputed("no matrix")
+        raise NotComputed("a tensor without two dimensions is not a matrix")
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     other = g.node("Transpose", x, perm=order)
     return g.node("MatMul", *((x, other) if g.rng.random() < 0.5 else (other, x)))

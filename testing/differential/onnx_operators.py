@@ -169,7 +169,7 @@ def _clip(d: Draw) -> None:
     low, high = (Operand(np.asarray(e).astype(d.dtype()), lambda _, e=e: e) for e in ends)
     old = "min" in d.schema.attributes
     if old and not np.isfinite(ends).all():
-        raise NotComputed("attributes are finite")
+        raise NotComputed("the attributes min and max must be finite")
     d.add(x, min=low if d.chance(0.7) else None, max=high if d.chance(0.7) else None)
 
 
@@ -220,7 +220,7 @@ def _squeeze(d: Draw) -> None:
         d.add(x)
         return
     if not ones:
-        raise NotComputed("no size of 1")
+        raise NotComputed("the operand has no dimension of size 1")
     kept = [i - x.rank * d.number(0, 1) for i in ones if d.chance(0.7)] or [ones[0]]
     d.add(x, axes=np.array(kept))
 
@@ -314,7 +314,7 @@ def _pad(d: Draw) -> None:
     x = d.main(least=1)
     mode = d.pick(("constant", "constant", "reflect", "edge", "wrap"))
     if mode == "wrap" and d.schema.since_version < 19:
-        raise NotComputed("no such mode")
+        raise NotComputed("this opset has no mode wrap")
     low = -1 if d.chance(0.3) else 0
     most = max(0, min([2, *(s - 1 for s in x.shape)])) if mode != "constant" else 3
     axes = d.axes(x.rank) if d.chance(0.3) and d.schema.since_version >= 18 else None
@@ -396,14 +396,14 @@ def _reduce(d: Draw) -> None:
     low = 1 if d.name == "ReduceLogSum" else -9
     x = d.main(low=low, high=9) if d.dtype().kind in "iu" else d.main()
     if d.name == "ReduceLogSumExp" and x.array.dtype.kind in "iu":
-        raise NotComputed("onnxruntime truncates every power")
+        raise NotComputed("onnxruntime truncates every power of e to an integer")
     if d.name in ("ReduceL2", "ReduceLogSum") and x.array.dtype.kind == "i" and d.pool:
         raise NotComputed(
             "the sum may overflow to a negative number, which has no root or logarithm"
         )
     if d.name == "ReduceMean" and x.array.dtype.kind in "iu" and d.pool:
         if x.array.size and np.abs(x.array.astype(np.float64)).max() > 2**50:
-            raise NotComputed("references divide in f64")
+            raise NotComputed("references divide in f64, which rounds large sums")
     axes = d.axes(x.rank, some=d.chance(0.9))
     if "axes" in d.schema.attributes and d.schema.since_version < 11:
         axes = [a % x.rank for a in axes]
@@ -482,9 +482,7 @@ record("LRN", lambda d: _response(d), "sum")
 def _response(d: Draw) -> None:
     x = d.main(4, 4)
     if d.dtype() == np.float64:
-        raise NotComputed(
-            "onnxruntime has no kernel, and onnx's evaluator counts channels differently"
-        )
+        raise NotComputed("only onnx's evaluator supports f64, and it counts channels wrongly")
     d.add(x, size=d.pick((1, 3, 5)), alpha=(0.1, 1e-4), beta=(0.75, 0.5), bias=(1.0, 2.0))
 
 

@@ -54,7 +54,9 @@ def _pool(d: Draw) -> None:
     if d.name == "MaxPool" and d.schema.since_version >= 8:
         outputs = d.number(1, 2)
     if d.name == "LpPool" and (d.schema.since_version < 11 or d.dtype() == np.float64):
-        raise NotComputed("p is an integer in old opsets, or only onnx's evaluator has a kernel")
+        raise NotComputed(
+            "old opsets have an integer p, and onnxruntime has no kernel of this type"
+        )
     d.add(
         x,
         outputs=outputs,
@@ -124,7 +126,7 @@ def _gemm(d: Draw) -> None:
     ta, tb = d.number(0, 1), d.number(0, 1)
     shapes = a[::-1] if ta else a, b[::-1] if tb else b
     if d.dtype().kind in "iu":
-        raise NotComputed("factors of integers")
+        raise NotComputed("factors of integers are not drawn")
     third = d.values(2, d.pick([(n,), (m, n), (1, n), (m, 1), (1,), ()]))
     has_third = d.chance(0.7) or d.schema.since_version < 11
     d.add(
@@ -179,7 +181,7 @@ record("Det", lambda d: d.add(d.values(0, (*d.shape(0, 2), *[d.number(1, 4)] * 2
 def indices(d: Draw, position: int, shape: Any, size: int, dtype: Any = None) -> Operand:
     """Returns random indices of `size` elements, counted from either end."""
     if not size:
-        raise NotComputed("there is no element to index")
+        raise NotComputed("the indexed dimension has no element")
     kind = np.dtype(dtype) if dtype is not None else d.dtype(position)
     low = -size if d.schema.since_version >= 11 else 0
     return d.values(position, shape, low, size - 1, kind)
@@ -227,7 +229,7 @@ def _scatter_elements(d: Draw) -> None:
     axis = d.axis(x.rank)
     size = x.shape[axis]
     if not size:
-        raise NotComputed("no element")
+        raise NotComputed("the axis has no element")
     new = d.schema.since_version >= 16
     reduction = d.pick(_combinations(d)) if new else None
     shape = [d.number(1, s) if s and d.chance(0.4) else s for s in x.shape]
@@ -262,7 +264,7 @@ def _scatter_nd(d: Draw) -> None:
     x = d.main(least=1, most=3)
     depth = d.number(1, x.rank)
     if 0 in x.shape:
-        raise NotComputed("no element")
+        raise NotComputed("the axis has no element")
     new = d.schema.since_version >= 16
     reduction = d.pick(_combinations(d)) if new else "none"
     total = int(np.prod(x.shape[:depth]))
@@ -376,7 +378,7 @@ def _resize(d: Draw) -> None:
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
     if mode != "nearest" and d.dtype() not in MIXED:
-        raise NotComputed("onnxruntime has no kernel, and onnx's evaluator rounds differently")
+        raise NotComputed("only onnx's evaluator interpolates this type, with other rounding")
     factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
     if d.dtype() not in MIXED:
         # onnx's evaluator rounds positions in f64, onnxruntime in f32.
@@ -385,11 +387,11 @@ def _resize(d: Draw) -> None:
     bounds = {"low": -most, "high": most} if d.dtype().kind in "iu" else {}
     x = d.values(0, (d.number(1, 2), d.number(1, 2), *spatial(d, rank)), **bounds)
     if mode == "cubic" and version < 11:
-        raise NotComputed("no such mode")
+        raise NotComputed("this opset has no mode cubic")
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
     if way == "half_pixel_symmetric" and (mode == "nearest" or d.dtype().kind in "iu"):
-        raise NotComputed("the positions are at elements up to a rounding error")
+        raise NotComputed("rounding errors decide between adjacent elements")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
     if version < 11:
@@ -407,7 +409,7 @@ def _resize(d: Draw) -> None:
         roi[: rank + 2][whole], roi[rank + 2 :][whole] = 0, 1
         named["extrapolation_value"] = 0.5
         if d.dtype() != np.float32:
-            raise NotComputed("the crop has another type")
+            raise NotComputed("the region to crop needs the type f32")
     if mode == "nearest":
         named["nearest_mode"] = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
     if mode == "cubic":

@@ -49,7 +49,7 @@ def _quantize(d: Draw) -> None:
         d.use(np.float32) if not d.pool else None
         x = d.main()
     if d.dtype(0) == ml_dtypes.bfloat16 and d.schema.since_version < 23:
-        raise NotComputed("the definition leaves the type of the division open")
+        raise NotComputed("ONNX does not define the type of the division before opset 23")
     shape, _, named = _axis_and_shape(d, x)
     kinds = [t for t in d.allowed(2) if t.itemsize == 1 or d.schema.since_version >= 21]
     dtype = d.pick(kinds)
@@ -70,7 +70,7 @@ def _product_of_bytes(d: Draw) -> None:
     if d.name == "MatMulInteger":
         a, b = products(d)
         if len(a) < 2 or len(b) < 2:
-            raise NotComputed("vectors")
+            raise NotComputed("the operands must be matrices")
         named: dict[str, Any] = {}
     else:
         rank = d.number(1, 2)
@@ -84,7 +84,7 @@ def _product_of_bytes(d: Draw) -> None:
 def _qlinear_matmul(d: Draw) -> None:
     a, b = products(d)
     if len(a) < 2 or len(b) < 2:
-        raise NotComputed("vectors")
+        raise NotComputed("the operands must be matrices")
     kinds = [d.pick(BYTES)] * 3
     pairs = [(scale(d), zero_point(d, k)) for k in kinds]
     out = (scale(d, dtype=np.float32).array * 40).astype(np.float32), pairs[2][1]
@@ -386,7 +386,7 @@ def _add_with_graph(
 
 
 def _loop(d: Draw) -> None:
-    """Adds a loop that sums until a condition holds, and collects the state of every iteration."""
+    """Adds to the graph a loop that sums until a condition holds, and collects all states."""
     helper: Any = import_module("onnx.helper")
     g, shape = d.graph, d.shape(0, 2)
     x = g.input(d.rng.standard_normal(shape).astype(np.float32))

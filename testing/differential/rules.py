@@ -47,7 +47,7 @@ def moved(type: Type) -> Legal:
 
 
 def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
-    """Returns the rule of `spirv.NAME operands : type`. The result type is `result(type)`."""
+    """Returns a function that writes `spirv.NAME operands : type` with the type `result(type)`."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         written = k.op(f"spirv.{name} {', '.join(values)} : {type}")

@@ -54,7 +54,7 @@ def _input(k: Kernel, count: int, finite: bool = False) -> str:
 
 
 def _output(k: Kernel, value: str, count: int, what: str) -> None:
-    """Adds an output that is compared bit by bit."""
+    """Adds an output to the kernel. Its bits are compared."""
     slots = 4 if count == 3 else count
     number = k.buffer(_name(count), np.zeros((k.invocations, slots), np.int16), slots)
     k.do(f'spirv.Store "StorageBuffer" {k.pointer(number)}, {value} : {_name(count)}')
@@ -62,7 +62,7 @@ def _output(k: Kernel, value: str, count: int, what: str) -> None:
 
 
 def _as_float(k: Kernel, value: str, count: int, what: str, legal: Legal | None = None) -> None:
-    """Adds an output that is compared as binary32, where all NaNs are equal."""
+    """Adds an output to the kernel. It is compared as binary32, where all NaNs are equal."""
     wide = Type("f32", count)
     value = k.op(f"spirv.FConvert {value} : {_name(count)} to {wide}")
     k.output(value, wide, what, legal or Legal())

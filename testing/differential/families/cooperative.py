@@ -122,7 +122,7 @@ def subgroup_start(k: Kernel, where: Place) -> str:
 
 
 def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
-    """Adds a load of a random matrix from memory. Returns the name of its value."""
+    """Adds to the kernel a load of a random matrix from memory. Returns the name of its value."""
     where, any_values = place(k, kind), values is None
     values = values_for(k, kind) if values is None else values
     data = np.zeros(tiles(k) * where.tile, kind.dtype)
@@ -190,7 +190,7 @@ def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
 
 
 def store(k: Kernel, value: str, kind: Kind, what: str, legal: Array | None = None) -> None:
-    """Adds a store of a matrix of each subgroup, as an output. `legal` is the allowed error."""
+    """Adds to the kernel an output: each subgroup's matrix. `legal` is the allowed error."""
     where = place(k, kind)
     element = kind.scalar if where.vector == 1 else f"vector<{where.vector}x{kind.scalar}>"
     size = tiles(k) * where.tile

@@ -82,7 +82,7 @@ def matrices(k: Kernel) -> None:
 
 
 def _square_functions(k: Kernel) -> None:
-    """Adds determinant and inverse of matrices near the identity."""
+    """Adds to the kernel determinant and inverse of matrices near the identity."""
     n = int(k.rng.integers(2, 5))
     column = Type("f32", n)
     matrix = f"!spirv.matrix<{n} x {column}>"
