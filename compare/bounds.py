@@ -112,8 +112,8 @@ def contractions(function: Operation) -> list[Contraction]:
     """
     Returns every floating-point contraction in a function or module.
 
-    Other computations on integers are exact and left out. Raises `ProgramError` for another
-    `linalg` operation without a known bound.
+    Operations on integers are exact and are left out. Raises `ProgramError` for any other `linalg`
+    operation on floats, since no error bound of it is known.
     """
     contractions: list[Contraction] = []
     for op in function.walk():

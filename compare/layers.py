@@ -45,7 +45,7 @@ from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program
 from xdsl_spirv.targets import known
 
 Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]
-"""Runs a program on the device under test."""
+"""A function that runs a program on the device under test."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ def compare_layers(
     theirs: Mapping[tuple[int, int], tuple[str, Array]] | None = None,
 ) -> Generator[LayerComparison]:
     """
-    Compares one result after the other, in the order of the dispatches.
+    Runs each dispatch of a program separately and yields the comparison of each result with the
+    reference.
 
     `target` is the file of a target without a known name. `theirs` maps (layer index, result
     index) to the names and values of the model's tensors. Raises `ProgramError` for a program

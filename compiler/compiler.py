@@ -70,7 +70,7 @@ DISTRIBUTION = "xdsl-spirv"
 
 
 class RefusedError(ProgramError, PassFailedException):
-    """Raised as `ProgramError` if a pass refuses the program. It is also the pass's own error."""
+    """A `ProgramError` for a program that a pass refuses. It is also a `PassFailedException`."""
 
 
 class UnknownLayerError(ProgramError):
@@ -220,7 +220,9 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """Sets each function's weights. Raises `ProgramError` for names that the first one lacks."""
+    """
+    Sets each function's weights. Raises `ProgramError` for names that the first function lacks.
+    """
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights
@@ -330,7 +332,11 @@ def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
     paths = {considered.path for layer in layers for considered in layer.considered}
     if limits.allowed and limits.allowed not in paths:
         remedy = f"leave out --allow {limits.allowed}"
-        raise ProgramError("no product of f32 has 16 rows and columns", "the model", remedy)
+        raise ProgramError(
+            f"{limits.allowed} changes nothing: no product of f32 has 16 rows and columns",
+            "the model",
+            remedy,
+        )
     names = [node for layer in layers if layer.path in PATHS for node in layer.nodes]
     if unmet := limits.unmet(names):
         raise UnknownLayerError(

@@ -78,8 +78,9 @@ class GraphBuilder:
         **parameters: object,
     ) -> Value:
         """
-        Appends an operator and returns its result, or computes it if all operands are known. The
-        result's element type is `element`, or that of the first value if it is None.
+        Appends an operator to the graph and returns its result, or computes the result if all
+        operands are known. The result's element type is `element`, or that of the first value if
+        it is None.
         """
         dtype = np.dtype(self.dtype(values[0]) if element is None else element)
         type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])

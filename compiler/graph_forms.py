@@ -75,7 +75,10 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """Returns each dimension's loop, or None for a constant. None if an index is neither."""
+        """
+        Returns the loop that indexes each dimension, or None for a constant index. Returns None
+        instead of the list if an index is anything else.
+        """
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]
@@ -91,7 +94,9 @@ class Access:
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
-        """Returns the index of each operand dimension, as arrays with a dimension for each loop."""
+        """
+        Returns the indices along each operand dimension, as arrays with a dimension for each loop.
+        """
         return [
             sum(
                 (loop_numbers(sizes, loop) * c for loop, c in enumerate(row) if c),
@@ -156,9 +161,9 @@ def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """
-    Returns the elements of a table at one index array for each of its dimensions. Index arrays
-    have a dimension for each loop. Trailing dimensions that are read completely along one loop
-    become the rows of TOSA's Gather.
+    Returns elements of a table. `indices` holds the index along each dimension of the table, as an
+    array with a dimension for each loop. Trailing dimensions that are read completely along one
+    loop become the rows of TOSA's Gather.
     """
     extents, rank = list(b.shape(table)), len(sizes)
     rest, rows = list(indices), list[int]()
@@ -189,7 +194,7 @@ def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Seque
 
 
 def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
-    """Returns the loop whose index over a whole dimension `index` is, otherwise None."""
+    """Returns the loop if `index` runs over a whole dimension along one loop, otherwise None."""
     shape = b.shape(index)
     if not isinstance(index, np.ndarray) or math.prod(shape) != extent or extent not in shape:
         return None
@@ -199,7 +204,10 @@ def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
 
 @dataclass(frozen=True)
 class Combiner:
-    """A combining operation as TOSA's reduction, pooling, and binary operators."""
+    """
+    TOSA's operators for an operation that combines two elements: reduction, pooling and binary
+    operator.
+    """
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None
@@ -286,7 +294,10 @@ CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.tru
 
 
 def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Value:
-    """Appends a scalar operation for whole tensors. Raises `ProgramError` if TOSA lacks it."""
+    """
+    Appends to the graph a scalar operation, applied to whole tensors. Raises `ProgramError` if
+    TOSA lacks the operation.
+    """
     name, x = op.name, values[0]
     shape = np.broadcast_shapes(*(b.shape(value) for value in values))
     if name in BINARY:

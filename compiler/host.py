@@ -61,7 +61,7 @@ SAME_BUFFER = (
     tensor.ExpandShapeOp,
     tensor.ReshapeOp,
 )
-"""Operations that only change the type of their first operand, whose bytes they share."""
+"""Operations whose result has the bytes of their first operand, with another type."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
 """Operations that the host need not execute, because no launch reads their results."""

@@ -145,7 +145,10 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
 
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:
-    """Returns the node whose last operation computes a dispatch's result, "" if it continues."""
+    """
+    Returns the node whose last operation computes a dispatch's result. Returns "" if a later
+    dispatch continues the node.
+    """
     name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]
     while waiting:

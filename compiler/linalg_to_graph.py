@@ -404,7 +404,7 @@ class _Translator:
         sizes: Sequence[int],
         kind: Combiner,
     ) -> Value:
-        """Emits MaxPool2D, or AvgPool2D times the number of elements of a window."""
+        """Appends to the graph MaxPool2D, or AvgPool2D times the number of elements of a window."""
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
         if kind.pool is None:
@@ -462,7 +462,7 @@ class _Translator:
         sizes: Sequence[int],
         parallel: Sequence[int],
     ) -> Value:
-        """Emits a sum of products of two factors minus their zero points."""
+        """Appends to the graph a sum of products of two factors minus their zero points."""
         (x, x_zero), (w, w_zero) = factors
         x_access, w_access = maps[:2]
         if x_access.loops() is None or w_access.loops() is None:
@@ -513,7 +513,10 @@ class _Translator:
         sizes: Sequence[int],
         parallel: Sequence[int],
     ) -> Value:
-        """Emits Conv2D, or DepthwiseConv2D if a parallel dimension is in both operands."""
+        """
+        Appends to the graph Conv2D, or DepthwiseConv2D if a parallel dimension is in both
+        operands.
+        """
         (x, x_zero), (w, w_zero) = factors
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]

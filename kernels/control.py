@@ -29,10 +29,11 @@ from xdsl_spirv.kernels.values import Number, Value, value_of
 
 def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> Iterator[Value]:
     """
-    A loop of the kernel, like Python's `range`: `range(stop)` or `range(start, stop, step)`.
+    Yields the index of a loop of the kernel, like Python's `range`: `range(stop)` or `range(start,
+    stop, step)`.
 
-    `i` has the type of the bounds, u32 for Python numbers. The step must be positive, also if the
-    device computes it.
+    The index has the type of the bounds, u32 for Python numbers. The step must be positive, also
+    if the device computes it.
     """
     if stop is None:
         start, stop = 0, start
@@ -94,8 +95,7 @@ class _Arm(AbstractContextManager[None]):
             self.finish()
 
     @abstractmethod
-    def finish(self) -> None:
-        """Ends the arm after its body."""
+    def finish(self) -> None: ...
 
 
 class _When(_Arm):

@@ -52,15 +52,16 @@ class View:
 
     def load(self, *place: Any, outside: float | None = 0) -> Tile:
         """
-        Loads a box: an index for each axis, then the sizes of the tile along the last axes.
+        Returns a tile of the view. `place` has the tile's first index along each axis, then its
+        sizes along the last axes.
 
-        Elements outside of the view are `outside`. With None, the whole box must be inside.
+        Elements outside of the view are `outside`. With None, the whole tile must be inside.
         """
         rank = len(self.type.shape)
         shape = place[rank:]
         if not 1 <= len(shape) <= rank or not all(type(n) is int and n > 0 for n in shape):
             raise KernelError(
-                f"a box of {self.name} cannot be given by {len(place)} numbers",
+                f"a tile of {self.name} cannot be selected by {len(place)} numbers",
                 self.name,
                 f"give {rank} indices, then the sizes of the tile",
             )
@@ -72,9 +73,9 @@ class View:
 
     def store(self, *place: Any, clipped: bool = True) -> None:
         """
-        Stores a tile to a box: an index for each axis, then the tile.
+        Stores a tile to the view. `place` has the first index along each axis, then the tile.
 
-        Elements outside of the view are skipped. With `clipped=False`, the whole box must be
+        Elements outside of the view are skipped. With `clipped=False`, the whole tile must be
         inside.
         """
         *indices, value = place

@@ -237,7 +237,7 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
     found = _OPERATORS[symbol][_column(type)]
     if found is None:
         remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
-        raise KernelError(f"{symbol} has no meaning for {type}", "", remedy)
+        raise KernelError(f"the operator {symbol} does not support {type}", "", remedy)
     return found
 
 
@@ -245,7 +245,10 @@ Add = Callable[[Operation], SSAValue]
 
 
 def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
-    """Applies `function(add, *elements)` to the elements of tiles of one shape."""
+    """
+    Applies `function` to each element of tiles of one shape, as one operation of the program.
+    `function(add, *elements)` gets a function `add` that writes operations.
+    """
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
 

@@ -187,7 +187,7 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
             f"multiply_add does not support {a!r}, {b!r} and {c!r}", "", "give three matrices"
         )
     if a.shape[1] != b.shape[0]:
-        turned = "write y.T" if a.shape[1] == b.shape[1] else "load boxes that fit"
+        turned = "write y.T" if a.shape[1] == b.shape[1] else "load tiles whose sizes fit"
         raise KernelError(
             f"multiply_add does not support {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K",
             "",
@@ -197,7 +197,7 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
         raise KernelError(
             f"multiply_add cannot add the product of {a!r} and {b!r} to {c!r}",
             "",
-            "give tiles that fit",
+            "give tiles whose sizes fit",
         )
     if a.type.is_float != c.type.is_float or a.type.is_signed != c.type.is_signed:
         raise KernelError(

@@ -53,7 +53,8 @@ _UFUNCS = {
 """numpy's names of operators, for a numpy number as the left operand."""
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _REMEDY = {
-    "//": "Python rounds down, a device to zero: write >> n for 2**n, or convert with .to(u32)",
+    "//": "// rounds down in Python and to zero on a device: write >> n for 2**n, or convert "
+    "with .to(u32)",
     "%": "devices disagree about remainders of negative numbers: write & (n - 1) for 2**n, or "
     ".to(u32) first",
     "/": "convert with .to(f32), or write // for unsigned integers",
@@ -324,4 +325,4 @@ def binary(symbol: str, left: Number, right: Number) -> Value:
 
 
 def _refuse(symbol: str, type: Type) -> NoReturn:
-    raise KernelError(f"{symbol} has no meaning for {type}", "", _REMEDY.get(symbol, ""))
+    raise KernelError(f"the operator {symbol} does not support {type}", "", _REMEDY.get(symbol, ""))

@@ -29,9 +29,15 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """Intervals between barriers of the workgroup in which the access may happen."""
+    """
+    Numbers of the time intervals (from one workgroup barrier to the next) in which the access may
+    happen.
+    """
     near: frozenset[int]
-    """Intervals between barriers of the subgroup in which the access may happen."""
+    """
+    Numbers of the time intervals (from one subgroup barrier to the next) in which the access may
+    happen.
+    """
     matrix: Attribute | None = None
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
@@ -40,11 +46,11 @@ class Access:
     free: tuple[Term, ...] = ()
     """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
-    """Explicit facts about the digits of the indices, used by `digits`."""
+    """Explicit facts about the digits of the indices, which `digits` returns."""
 
     @cached_property
     def digits(self) -> Sequence[Term]:
-        """Facts about the mixed-radix digits of the indices."""
+        """Returns facts about the mixed-radix digits of the indices."""
         return self.stated or [
             fact for index in self.place.path for fact in state_digits(index.term)
         ]
@@ -59,7 +65,9 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """The order that all barriers of a scope guarantee for a storage."""
+    """
+    The order of memory accesses that the barriers of one scope guarantee for one storage class.
+    """
 
     level: int
     runs: bool
@@ -67,7 +75,7 @@ class Order:
     visible: bool
 
     def holds(self, *accesses: Access) -> bool:
-        """True if accesses in different intervals are ordered."""
+        """True if the barriers between these accesses order them."""
         return self.runs and all(
             not a.facts.private
             and (self.available if a.write else self.visible)

@@ -369,7 +369,7 @@ class Executor:
         return number
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
-        """Returns the pointer to a part."""
+        """Returns the pointer to the part of `base` that `indexes` select."""
         if not isinstance(base, Place):
             raise Unsupported("the variable that a pointer refers to is not known", op)
         type = base.type

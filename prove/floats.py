@@ -19,18 +19,18 @@ from xdsl_spirv.dialects.spirv import glsl, logic
 from xdsl_spirv.prove.values import Term, Terms, float_sort, width, z3
 
 Exact: TypeAlias = Callable[..., Term]
-"""(terms, the operands' float type, *operands) -> result."""
+"""A function (terms, the operands' float type, *operands) -> result of one instruction."""
 
 NEAREST = z3.RNE()
 
 
 def negate(x: Term) -> Term:
-    """Flips the sign bit."""
+    """Returns the bits of -x: flips the sign bit."""
     return x ^ z3.BitVecVal(1 << (x.size() - 1), x.size())
 
 
 def absolute(x: Term) -> Term:
-    """Clears the sign bit."""
+    """Returns the bits of |x|: clears the sign bit."""
     return x & z3.BitVecVal((1 << (x.size() - 1)) - 1, x.size())
 
 

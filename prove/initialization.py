@@ -31,7 +31,7 @@ INDEX = 32
 
 @dataclass(frozen=True)
 class Piece:
-    """A digit of a number: `number / scale`, of which only the remainder by `count` is known."""
+    """A part of an integer: `(number / scale) % count`."""
 
     number: Term
     scale: int = 1
@@ -172,7 +172,7 @@ def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term,
 
 
 def _find_piece(term: Term, numbers: Sequence[Term]) -> Piece | None:
-    """Returns the digit of one of the given numbers that a term is, or None."""
+    """Returns the part of one of `numbers` that a term computes, or None."""
     found = next((n for n in numbers if n.eq(term)), None)
     if found is not None:
         return Piece(found)

@@ -104,7 +104,7 @@ def scalars(value: Value) -> Iterator[Scalar]:
         for part in value:
             yield from scalars(part)
     else:
-        raise Unsupported("a value does not consist of numbers")
+        raise Unsupported("a pointer, or a composite of pointers, is used where numbers are needed")
 
 
 FLOAT_SORTS: dict[type[Attribute], tuple[int, int]] = {

@@ -154,7 +154,8 @@ class Annotations:
         self, id: int, operand: Callable[[int], Attribute], but: Sequence[Decoration] = ()
     ) -> dict[str, Attribute]:
         """
-        Returns an id's decorations as attributes, in the module's order; omits `but`.
+        Returns an id's decorations as attributes, in the module's order, without the decorations
+        in `but`.
 
         `operand` converts an id that is a decoration's parameter to an attribute.
         """

@@ -36,7 +36,10 @@ class ConstantReader:
         self._values: dict[int, Attribute | None] = {}
 
     def value(self, id: int) -> Attribute | None:
-        """Returns a constant's value; None if the id is not a constant or has no attribute."""
+        """
+        Returns a constant's value as an attribute; None if the id is not a constant, or no
+        attribute can hold its value.
+        """
         if id not in self._values:
             self._values[id] = self._read(id)
         return self._values[id]

@@ -43,8 +43,8 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
     Decodes a binary of either byte order to a program with one `spirv.module`, and verifies it.
 
     Raises `SPIRVDecodeError` if the bytes are not a module, or declarations break the dialect's
-    rules. An instruction that does not verify is carried unchanged. With `unchecked`, nothing is
-    verified, and instructions that do not verify become operations.
+    rules. An instruction whose operation does not verify becomes a raw operation, which holds the
+    instruction's words. With `unchecked`, nothing is verified.
     """
     raw = binary.decode(data)
     with without_collection():
@@ -87,7 +87,10 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
-    """Decodes the module once. `checked` carries instructions whose operations do not verify."""
+    """
+    Decodes the module once. With `checked`, an instruction whose operation does not verify becomes
+    a raw operation, which holds the instruction's words.
+    """
     try:
         return ModuleDecoder(index, checked=checked).decode()
     except SPIRVDecodeError:

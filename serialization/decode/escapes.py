@@ -31,7 +31,10 @@ REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCop
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """Replaces each use of these values that is out of scope by a value that is in scope."""
+    """
+    Replaces the values at all uses that are out of scope, by new block arguments or results that
+    are in scope there.
+    """
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):

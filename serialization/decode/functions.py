@@ -93,7 +93,7 @@ def declare(module: Module, span: range) -> Declared:
 
 
 class FunctionDecoder:
-    """Decodes the body of one function. Needs many times the memory of the function."""
+    """Decodes the body of one function. Uses many times the memory of the function's words."""
 
     def __init__(self, module: Module, declared: Declared):
         self.index = module.index

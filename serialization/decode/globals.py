@@ -297,7 +297,10 @@ class GlobalTable:
         return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
-        """Returns the attribute for an id operand of a carried instruction."""
+        """
+        Returns the attribute for an id operand of a raw operation (an instruction without a class
+        in the dialect).
+        """
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
         attribute = self.attribute(id)
@@ -318,8 +321,8 @@ class GlobalTable:
 
     def operands(self, row: int) -> list[RawOperand]:
         """
-        Returns the operands of a carried instruction. The id 0, which glslang writes into debug
-        information, becomes the literal 0.
+        Returns the operands of an instruction for a raw operation. The id 0, which glslang writes
+        into debug information, becomes the literal 0.
         """
         instruction = self.index.raw[row]
         try:
@@ -336,7 +339,10 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """Returns the operands, as attributes, of a carried instruction outside of functions."""
+        """
+        Returns the operands of an instruction outside of functions, as attributes of a raw
+        operation.
+        """
         entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED
@@ -409,7 +415,7 @@ class GlobalTable:
         return operations
 
     def notes(self) -> list[Operation]:
-        """Makes carried instructions for decorations and names that attributes cannot hold."""
+        """Makes raw operations for decorations and names that attributes cannot hold."""
         placed: list[tuple[int, spv.RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
             placed.append((note.row, self._note(self.types.type(id), note, member)))

@@ -207,7 +207,7 @@ class ModuleIndex:
         return self._files[row]
 
     def literal(self, text: str) -> StringAttr | BytesAttr:
-        """Makes the attribute of a carried instruction's string: bytes if it is not UTF-8."""
+        """Makes the attribute for a string in a raw operation: bytes if the string is not UTF-8."""
         data = text.encode("utf-8", "surrogateescape")
         try:
             return StringAttr(data.decode())

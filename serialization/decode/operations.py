@@ -218,7 +218,10 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
-    """Rejects operations with a symbol instead of a result, which functions cannot contain."""
+    """
+    Always raises `NotDeclared`: functions cannot contain operations that have a symbol instead of
+    a result.
+    """
     raise NotDeclared("symbols are not allowed in a function")
 
 
@@ -267,7 +270,10 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
 
 
 def _derived_reader(field: str) -> Reader:
-    """Reads a word that the operation derives from its types. `decode` later compares both."""
+    """
+    Returns a reader for a word that the operation derives from its types. `decode` later compares
+    the word with the derived value.
+    """
 
     def read(state: Words) -> None:
         state.derived[field] = state.next()

@@ -179,7 +179,9 @@ class TypeReader:
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """Ids of types in cycles, which contain a pointer that is declared later."""
+        """
+        Ids of the types that contain themselves, through a pointer that is declared after its use.
+        """
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part

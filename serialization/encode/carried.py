@@ -56,13 +56,13 @@ class Source(Protocol):
 
 
 class Carrier:
-    """Encodes the carried instructions of one module."""
+    """Encodes the raw operations of one module: instructions without a class in the dialect."""
 
     def __init__(self, source: Source):
         self._source = source
 
     def words(self, op: Carried) -> Sequence[int]:
-        """Returns the words of a carried instruction inside a function."""
+        """Returns the words of a raw operation inside a function."""
         entry = _entry(op.instruction.data, op)
         values = iter(op.arguments)
         operands: list[int] = []
@@ -82,7 +82,9 @@ class Carrier:
         return instruction(entry.opcode, (*head, *operands))
 
     def write(self, op: RawGlobalOp, result: int | None) -> None:
-        """Writes a carried instruction outside of functions. `result` is its id or None."""
+        """
+        Writes the instruction of a raw operation outside of functions. `result` is its id or None.
+        """
         name = op.instruction.data
         entry = _entry(name, op)
         if name in NAMES and not self._source.names:
@@ -97,7 +99,7 @@ class Carrier:
         self._source.words.add(section, entry.opcode, (*head, *operands))
 
     def __call__(self, t: RawType, op: Operation | None) -> int:
-        """Writes the declaration of a carried type and returns its id."""
+        """Writes the declaration of a type that has no class in the dialect, and returns its id."""
         entry = _entry(t.instruction.data, op)
         operands = [word for o in t.layout.data for word in self._operand(o, op)]
         result = self._source.fresh()

@@ -221,8 +221,8 @@ class ModuleEncoder:
 
     def _carried_definition(self, op: Operation) -> int:
         """
-        Encodes a carried instruction with a result. Assigns the id first, since debug information
-        may refer to itself in cycles.
+        Encodes a raw operation with a result. Assigns the id first, since debug information may
+        refer to itself in cycles.
         """
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
@@ -262,7 +262,10 @@ class ModuleEncoder:
         return self.symbol(name, None) if known is None else known
 
     def carried(self, op: spv.Carried) -> Sequence[int]:
-        """Returns the words of a carried instruction inside a function."""
+        """
+        Returns the words of a raw operation (one without a class in the dialect) inside a
+        function.
+        """
         return self._carrier.words(op)
 
     def extended_set(self, name: str) -> int:
@@ -297,7 +300,10 @@ class ModuleEncoder:
             self.decorations.add_attribute(target, name, attribute, op)
 
     def is_declaration(self, op: Operation) -> bool:
-        """True if the operation has no instruction in its block. Its result then gets an id."""
+        """
+        True if an operation's result is defined outside of its block (a constant, for example).
+        Assigns an id to such a result.
+        """
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
         self.value(op.results[0])

@@ -294,7 +294,9 @@ class FunctionEncoder:
             if _is_exit(op):
                 target = op.target
                 if target is None:
-                    raise SPIRVEncodeError("it leaves more constructs than surround it", op)
+                    raise SPIRVEncodeError(
+                        "the exit leaves more selections and loops than contain it", op
+                    )
                 self._exits.setdefault(id(target), []).append(op)
 
     def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:
@@ -459,7 +461,7 @@ class FunctionEncoder:
         selector, (default, *cases) = op.operands[0], self._edges(op)
         if not self._is_behind(selector):
             # The selector's type gives the width of the literals, so it must be defined before.
-            raise SPIRVEncodeError("its selector's block does not dominate it", op)
+            raise SPIRVEncodeError("the block of the selector does not dominate the switch", op)
         words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
         values = literals.iter_attrs() if isinstance(literals, DenseIntOrFPElementsAttr) else ()

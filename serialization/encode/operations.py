@@ -76,7 +76,7 @@ def encoder_of(op: Operation) -> Encode:
     """
     if not isinstance(op, SPIRVOp):
         raise SPIRVEncodeError(
-            "it is not a SPIR-V operation; lower it to the spirv dialect first", op
+            "the operation is not SPIR-V; lower it to the spirv dialect first", op
         )
     try:
         return _class_encoder(type(op))

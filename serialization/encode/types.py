@@ -258,7 +258,10 @@ class TypeTable:
         size_id: Callable[[Attribute, Operation | None], int],
         carried: Callable[[Attribute, Operation | None], int],
     ):
-        """`size_id` returns the id of an array's length; `carried` declares a carried type."""
+        """
+        `size_id` returns the id of an array's length; `carried` declares a type that has no class
+        in the dialect.
+        """
         self._declarations = declarations
         self._decorations = decorations
         self._size_id = size_id
@@ -461,7 +464,10 @@ class ConstantTable:
         self._by_identity: dict[tuple[int, int], tuple[int, Attribute, Attribute]] = {}
 
     def integer(self, value: int) -> int:
-        """Returns the id of a 32-bit integer, as scopes, semantics, layouts and sizes need."""
+        """
+        Returns the id of a 32-bit integer constant, as scopes, semantics, layouts and sizes
+        require.
+        """
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:

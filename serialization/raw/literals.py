@@ -68,10 +68,10 @@ def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None)
     number = NumberType(width, is_float, signed, encoding)
     if is_float and (width, encoding) not in FORMATS:
         raise ValueError(
-            f"no literals for a {width}-bit float{f' of {encoding}' if encoding else ''}"
+            f"SPIR-V has no literals of {width}-bit floats{f' of {encoding}' if encoding else ''}"
         )
     if not is_float and not 0 < width <= MAX_WIDTH:
-        raise ValueError(f"no literals for an integer of {width} bits")
+        raise ValueError(f"SPIR-V has no literals of {width}-bit integers")
     return number
 
 

@@ -42,7 +42,10 @@ class Spec(NamedTuple):
     """Describes how to read one operand of the grammar."""
 
     form: str
-    """The kind of words: a literal's form, an enumeration's `id`, `value` or `mask`, or `pair`."""
+    """
+    Selects how the words are read: as a form of literal, `id`, `value` or `mask` of an
+    enumeration, or `pair`.
+    """
     kind: str
     quantifier: str
     name: str
@@ -51,7 +54,10 @@ class Spec(NamedTuple):
 
 
 class EnumTable(NamedTuple):
-    """An enumeration: from a value to its name and to the operands that follow as parameters."""
+    """
+    Maps each value of an enumeration to its name, and to the operands that follow the value as
+    parameters.
+    """
 
     names: Mapping[int, str]
     parameters: Mapping[int, tuple[Spec, ...]]

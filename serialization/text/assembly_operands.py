@@ -112,7 +112,10 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """The operands of an instruction without its result, as far as one token becomes one word."""
+    """
+    The operands of an instruction without its result, up to the first one that is not a single
+    word.
+    """
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode) or ()

@@ -45,7 +45,7 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 
 
 FEW = 32
-"""Columns of forms with fewer operand words than this are cached across modules."""
+"""`operand_columns` results with fewer operand words than this are cached across modules."""
 
 
 class _Integers(dict[int, str]):
@@ -182,7 +182,7 @@ def shape(opcode: int) -> Shape:
 
 
 class Decided(NamedTuple):
-    """The deciding words of a form."""
+    """The words of an instruction that determine how its other words are read."""
 
     words: Mapping[int, int]
     """Index in the instruction -> deciding word."""
@@ -193,7 +193,8 @@ class Decided(NamedTuple):
 
 def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
     """
-    Returns the columns of a form with `count` operand words; None if a table cannot print a word.
+    Returns a table from word to text for each of `count` operand words. Returns None if a table
+    cannot print a word (part of a string, for example).
     """
     tables: list[Column] = []
     waiting = list(reversed(of.specs))
@@ -246,7 +247,10 @@ def _number(decided: Decided | None) -> Column:
 
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
-    """Returns a deciding word's text and the specs of further operands; None if it is unknown."""
+    """
+    Returns the text of a word that determines how others are read, and the specs of the operands
+    that follow; None if the word is unknown.
+    """
     value = decided.words[place]
     if spec.form == "opcode":
         specs = nested_operand_specs(value)
@@ -277,11 +281,16 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""Number of cached forms at which the cache is emptied. Only random bytes have so many forms."""
+"""
+Number of cached `Form` objects at which the cache is emptied. Only random bytes reach this number.
+"""
 
 
 class Form:
-    """The instructions of a batch that have one form."""
+    """
+    Instructions of a batch with equal opcode, length, and words that determine how others are
+    read.
+    """
 
     __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
 
@@ -303,7 +312,7 @@ class Form:
 
 
 class Forms:
-    """The forms of a module, by first word (length and opcode) and deciding words."""
+    """Finds the `Form` of each instruction of a module."""
 
     def __init__(self, symbols: Symbols, margin: str, pad: int):
         self.symbols = symbols
@@ -313,7 +322,9 @@ class Forms:
         self.count = 0
 
     def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
-        """Groups a batch of instructions by form. `start` is the index of the first instruction."""
+        """
+        Groups a batch of instructions by `Form`. `start` is the index of the first instruction.
+        """
         if self.count > MAX_FORMS:
             self.known, self.count = {}, 0
         known = self.known

@@ -293,7 +293,7 @@ def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Ite
     "EXT-DOT-TYPES", "docs/rules.md", "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat Dot"
 )
 def dot_capabilities(m: Module, i: Instruction) -> Problems:
-    """Rules DOT-03 to DOT-05, and BF-02."""
+    """A declared capability must allow the vectors of a dot product (DOT-03 to DOT-05, BF-02)."""
     vector = m.type_of(i.get("vector_1"))
     if vector is None:
         return

@@ -103,7 +103,7 @@ def written(i: Instruction, type_: Type) -> Any:
         bits &= (1 << width) - 1
         return bits - (1 << width) if type_.signed and bits >> (width - 1) else bits
     if type_.kind != "Float" or type_.width not in FORMATS:
-        raise UnknownConstantError(f"%{i.result} is {type_}, whose numbers are not read")
+        raise UnknownConstantError(f"constants of type {type_} are not supported: %{i.result}")
     if type_.is_bfloat16:  # The format is the upper half of a 32-bit float.
         return struct.unpack("<f", (bits << 16).to_bytes(4, "little"))[0]
     return struct.unpack(FORMATS[type_.width], bits.to_bytes(8, "little")[: type_.width // 8])[0]

@@ -96,7 +96,10 @@ def operations(m: Module) -> Problems:
 
 
 def _unknown_matrices(m: Module) -> set[object]:
-    """Returns the cooperative matrix types that break CM-04, CM-05 or CM-06, and their ids."""
+    """
+    Returns the cooperative matrix types whose scope, sizes or use are invalid (CM-04 to CM-06),
+    and their ids.
+    """
     matrices = [t for t in m.types.values() if t.kind == "CooperativeMatrixKHR"]
     unknown = [
         t for t in matrices if not isinstance(lifter(m).type(t.id), spv.CooperativeMatrixType)
@@ -122,14 +125,20 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
 
 
 def _check_conversion(m: Module, op: Operation) -> None:
-    """Checks CM-19, if no declared capability allows to change an accumulator's use."""
+    """
+    Checks that a conversion keeps the matrix's scope, sizes and use (CM-19), if no declared
+    capability allows changing an accumulator's use.
+    """
     if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
         spv.cm_19_use(op)
 
 
 @instruction_rule("EXT-CM-TYPE", "docs/rules.md", "TypeCooperativeMatrixKHR")
 def matrix_type(m: Module, i: Instruction) -> Problems:
-    """Rules CM-04 to CM-06 for the declaration of a cooperative matrix type."""
+    """
+    A cooperative matrix type must have a valid component type, scope, sizes and use (CM-04 to
+    CM-06).
+    """
     if len(i.words) < 7:
         return
     for what, id in zip(("Scope", "Rows", "Columns", "Use"), i.words[3:7], strict=True):
@@ -179,7 +188,9 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Variable")
 def matrix_storage(m: Module, i: Instruction) -> Problems:
-    """Rule CM-07 for the storage class of a variable that contains cooperative matrices."""
+    """
+    Variables that contain cooperative matrices must be in Function or Private storage (CM-07).
+    """
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or "CooperativeMatrixKHR" not in held.contains:
@@ -195,7 +206,9 @@ def matrix_storage(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-CONSTANT", "docs/rules.md", "ConstantComposite SpecConstantComposite")
 def matrix_constant(m: Module, i: Instruction) -> Problems:
-    """Rule CM-08 for the constituents of a cooperative matrix constant."""
+    """
+    A cooperative matrix constant must have exactly one constituent, of the component type (CM-08).
+    """
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind == "CooperativeMatrixKHR":
         result = lifter(m).type(type_.id)
@@ -206,7 +219,10 @@ def matrix_constant(m: Module, i: Instruction) -> Problems:
     "EXT-CM-ACCESS", "docs/rules.md", "CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR"
 )
 def matrix_access(m: Module, i: Instruction) -> Problems:
-    """Rules CM-10 and CM-11 for the pointer and layout of a cooperative matrix load or store."""
+    """
+    A cooperative load or store must have a pointer into an array, and a constant layout (CM-10,
+    CM-11).
+    """
     pointer = m.type_of(i.get("pointer"))
     if pointer is not None and not m.is_kernel:
         if pointer.kind == "Pointer" and points_into_array(m, i.get("pointer")) is False:
@@ -299,7 +315,7 @@ def points_into_array(m: Module, pointer: int) -> bool | None:
 
 @module_rule("EXT-CM-MODEL", "docs/rules.md")
 def matrix_model(m: Module) -> Problems:
-    """Rule CM-02 for the memory model that cooperative matrices need."""
+    """Cooperative matrices in shaders need the Vulkan memory model (CM-02)."""
     if not m.memory_models or not any("CooperativeMatrix" in name for name in m.declared):
         return
 
@@ -331,7 +347,9 @@ instructions that CM-16 adds. Other rules check OpPhi, calls and returns.
 
 @module_rule("EXT-CM-POINTER", "docs/rules.md")
 def pointer_users(m: Module) -> Problems:
-    """Rule CM-16 for the instructions that accept pointers."""
+    """
+    Under logical addressing, only the instructions in `POINTER_USERS` may use pointers (CM-16).
+    """
     if m.addressing_model != "Logical" or m.capabilities & {
         "VariablePointers",
         "VariablePointersStorageBuffer",

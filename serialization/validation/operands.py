@@ -146,7 +146,7 @@ TABLE = (
         "SNegate", INT, {"operand": LIKE}),
     Row("OPR-05", "3.49.13", "A floating-point negation keeps the type.",
         "FNegate", FLOAT, {"operand": SAME}),
-    Row("OPR-06", "3.49.13", "VectorTimesScalar takes the result's type and its component.",
+    Row("OPR-06", "3.49.13", "VectorTimesScalar takes a vector of the result type and a component.",
         "VectorTimesScalar", FLOAT_VECTOR, {"vector": SAME, "scalar": COMPONENT}),
     Row("OPR-07", "3.49.13", "Dot takes two vectors of floats of the result's type.",
         "Dot", DOT,
@@ -160,7 +160,7 @@ TABLE = (
     Row("OPR-11", "3.49.15", "Compared integers have one width and the result's shape.",
         "IEqual INotEqual UGreaterThan SGreaterThan UGreaterThanEqual SGreaterThanEqual ULessThan "
         "SLessThan ULessThanEqual SLessThanEqual", BOOL, _two(INT_SHAPE), _same_width),
-    Row("OPR-12", "3.49.15", "Floats are compared with ones of their type, to the result's shape.",
+    Row("OPR-12", "3.49.15", "Compared floats have one type, and the result's shape.",
         "FOrdEqual FUnordEqual FOrdNotEqual FUnordNotEqual FOrdLessThan FUnordLessThan "
         "FOrdGreaterThan FUnordGreaterThan FOrdLessThanEqual FUnordLessThanEqual "
         "FOrdGreaterThanEqual FUnordGreaterThanEqual Ordered Unordered LessOrGreater",
@@ -199,7 +199,7 @@ TABLE = (
     Row("OPR-28", "3.49.11", "QuantizeToF16 takes and gives 32-bit floats.",
         "QuantizeToF16", Want("32-bit floats", lambda t, r: t.base == "Float" and t.width == 32),
         {"value": SAME}),
-    Row("OPR-29", "3.49.13", "MatrixTimesScalar keeps the type and takes its component.",
+    Row("OPR-29", "3.49.13", "MatrixTimesScalar takes a matrix of the result type and a component.",
         "MatrixTimesScalar", Want("a matrix", lambda t, r: t.kind == "Matrix" or t.is_matrix),
         {"matrix": SAME, "scalar": COMPONENT}),
     Row("OPR-30", "3.49.15", "OpFMA's operands have the result's type.", "FmaKHR", FLOAT,

@@ -229,7 +229,7 @@ def test_a_fault_is_refused_with_its_line(name: str):
 
 
 def test_operands_that_do_not_meet_are_refused_where_they_stand():
-    with pytest.raises(k.KernelError, match=r"16 and 32 along K.*load boxes|write y.T"):
+    with pytest.raises(k.KernelError, match=r"16 and 32 along K.*load tiles whose|write y.T"):
 
         @t.kernel
         def wrong(x: Any = t.view(k.f16, None, None)):  # pyright: ignore[reportUnusedFunction]

@@ -502,7 +502,7 @@ def test_attributes_that_are_decorations():
               spirv.func @f(%a: i32) "None" {
                 %b = arith.addi %a, %a : i32 loc("k.mlir":4:5)
                 spirv.Return } }""",
-            r"arith\.addi in @f at k\.mlir:4:5: it is not a SPIR-V operation",
+            r"arith\.addi in @f at k\.mlir:4:5: the operation is not SPIR-V",
         ),
         (
             """spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
