@@ -428,9 +428,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """
-        Raises the maxima to these scores: always, or if a score exceeds its maximum by `EXCESS`.
-        """
+        """Raises the maxima to these scores: always, or if a score is greater by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -448,9 +446,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return state.like(self.b.choose(over, types, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """
-        True if the comparison with `limit` holds for a cell of any invocation in the subgroup.
-        """
+        """True if the comparison with `limit` holds for a cell of any invocation."""
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
@@ -492,9 +488,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _correct(
         self, scores: Cells, kept: State, lefts: list[list[Fragment]], sums: list[list[Cell]]
     ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
-        """
-        Recomputes powers and row sums with new maxima if a sum is too large with the old maxima.
-        """
+        """Recomputes powers and row sums with new maxima if a row sum is too large."""
         totals = [total for row in sums for total in row]
         over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
         whole = replace(kept, words={"k": lefts, "v": sums})
@@ -512,9 +506,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _powers(
         self, scores: Cells, maxima: list[list[Cell]]
     ) -> tuple[list[list[Fragment]], list[list[Cell]]]:
-        """
-        Computes exp(score - maximum) as left operands of the second product, and the row sums.
-        """
+        """Computes exp(score - maximum) as left operands of the second product, and row sums."""
         rows, sums = self.rows, list[list[Cell]]()
 
         def strips() -> Iterator[list[list[Cell]]]:
@@ -552,9 +544,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return State(state.maxima, state.sums, results)
 
     def _merge(self, state: State, load: Callable[[int], list[SSAValue]]) -> State:
-        """
-        Merges the states of all key parts: scales two states to a common maximum and adds them.
-        """
+        """Merges the states of all key parts: scales them to a common maximum and adds them."""
         empty, held = self.splat(0.0), self._in_cells(state)
         for part in range(1, self.key_parts):
             other = held.like(load(part))
