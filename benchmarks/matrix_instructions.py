@@ -205,7 +205,7 @@ def products(small: bool) -> Sequence[Product]:
 
 
 def unmapped(target: str, folder: Path) -> str:
-    """Writes a copy of a target file without fragment layouts."""
+    """Writes a copy of a target file without fragment layouts. Returns its path."""
     data = json.loads((Path(targets.__file__).parent / f"{target}.json").read_text())
     data = {key: value for key, value in data.items() if key != "component_map"}
     path = folder / "unmapped.json"

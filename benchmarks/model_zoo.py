@@ -70,7 +70,7 @@ class Model:
 
 
 def with_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-    """Sets the inputs' sizes and infers all other sizes again."""
+    """Returns a model with the given input sizes and with all other sizes inferred again."""
     known = {tensor.name for tensor in model.graph.initializer}
     for value in [v for v in model.graph.input if v.name in known]:
         model.graph.input.remove(value)

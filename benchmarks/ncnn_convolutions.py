@@ -57,7 +57,7 @@ class Ncnn:
         return name
 
     def split(self, x: str, count: int) -> list[str]:
-        """Adds copies of a value. Returns a name for each of its `count` readers."""
+        """Adds copies of a value to the network. Returns a name for each of its `count` readers."""
         names = [f"{x}_{i}" for i in range(count)]
         self.lines.append(f"Split split 1 {count} {x} {' '.join(names)}")
         self.blobs += count

@@ -94,7 +94,7 @@ def net_of_stores(data: dict[str, Any], schedule: dict[str, Any], record: Any) -
 
 
 def write(name: str, measured: Path) -> int:
-    """Writes measured rates into the target file."""
+    """Writes measured rates into the target file. Returns the exit status."""
     path = target_file(name)
     text = path.read_text()
     data = json.loads(text)

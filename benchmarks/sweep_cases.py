@@ -328,7 +328,7 @@ class Epilogued:
         return text if self.before is None else self._with_prologue(text, self.before)
 
     def _with_prologue(self, text: str, before: Prologue) -> str:
-        """Renames the operand to `A_source` or `B_source`, and computes the old name from it."""
+        """Returns a text that computes the operand from an argument `A_source` or `B_source`."""
         name = before.operand
         shape = (
             self.contraction.a_shape if name == "A" else self.contraction.shape(self.contraction.b)
@@ -369,7 +369,7 @@ class Epilogued:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """Checks that every element lies within the contraction's interval after all steps."""
+        """Returns "" if every element lies within the contraction's interval after all steps."""
         if (before := self.before) is not None:
             operand_values = before.values(inputs[f"{before.operand}_source"])
             inputs = {**inputs, before.operand: operand_values}

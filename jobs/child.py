@@ -116,7 +116,7 @@ def perform(job: Job) -> tuple[Result, bool]:
 
 
 def answer(message: str | bytes) -> Any:
-    """Handles a message: imports the named function, or runs the job."""
+    """Imports the function that a message names, or runs its job. Returns the result."""
     return ready(message) if isinstance(message, str) else perform(job_from_bytes(message))
 
 

@@ -319,7 +319,7 @@ class _Run:
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:
-        """Submits a job to a worker, or to any worker if the given worker is lost."""
+        """Submits a job to a worker, or to any if it is lost. Returns the task's number."""
         return self._send([job], workers=[worker], allow_other_workers=True)
 
     def _send(self, jobs: list[Job], **where: Any) -> int:

@@ -98,7 +98,7 @@ class Crew:
             self._leave(job, place)
 
     def _enter(self, job: Job) -> Place:
-        """Waits for room at the least loaded place, and reserves it."""
+        """Waits for room at the least loaded place, and reserves it. Returns the place."""
         places = self.at(job.needs)
         if not places[0].is_gpu:
             return places[0]
@@ -132,7 +132,7 @@ class Crew:
         )
 
     def _attempt(self, job: Job, place: Place) -> Result:
-        """Performs a job. Tries once more if another program killed the process."""
+        """Returns a job's result. Tries once more if another program killed the process."""
         try:
             return self._once(job, place)
         except ProcessDied as error:

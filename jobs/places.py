@@ -90,7 +90,7 @@ def here() -> tuple[Place, ...]:
 
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """
-    Drops the GPUs whose indices are not `chosen` from the places.
+    Returns the places without the GPUs whose indices are not `chosen`.
 
     Raises `ProgramError` for an index without a GPU.
     """

@@ -104,7 +104,7 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """Continues the tokens of a prompt; `begins` is True if they are the start of a text."""
+        """Returns an answer to a prompt's tokens; `begins` is True if a text begins with them."""
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property

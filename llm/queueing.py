@@ -64,7 +64,9 @@ class Stops:
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """Adds a piece. Returns the text before a possible stop, and True if a stop was found."""
+        """
+        Appends a piece. Returns the text before a possible stop, and True if a stop was found.
+        """
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -131,7 +133,7 @@ class Queue:
             return len(self._waiting)
 
     def submit(self, request: Request) -> None:
-        """Adds a request. Raises `FullError` if too many requests are waiting."""
+        """Appends a request to the queue. Raises `FullError` if too many requests are waiting."""
         with self._changed:
             idle = len(self.models) - self.active
             if self._closed or self.waiting >= self._most + idle:
@@ -244,7 +246,7 @@ class Queue:
         request.tell(error)
 
     def _advance(self, number: int, prediction: Prediction | None) -> None:
-        """Adds a token to an answer, or ends it."""
+        """Appends the next token to a model's answer, or ends the answer."""
         active = self._active[number]
         request, answer, stops = active.request, active.answer, active.stops
         try:

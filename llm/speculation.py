@@ -86,7 +86,6 @@ class Speculation:
         return self._predictions[0]
 
     def _propose(self, tokens: Sequence[int]) -> list[int]:
-        """Returns the likeliest next tokens according to the draft."""
         text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
         for _ in range(self.ahead):
             text.append(self.draft.predict(text, work).likeliest)

@@ -81,7 +81,7 @@ class Tokenizer:
         return tokens if tokens[:1] == self.start else [*self.start, *tokens]
 
     def guarded(self, text: str, guard: str) -> str:
-        """Inserts `guard` after each character of every spelled control token."""
+        """Returns a text with `guard` after each character of every spelled control token."""
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:

@@ -32,7 +32,7 @@ class Assignment:
 def assign(
     buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
 ) -> Assignment:
-    """Assigns an offset to every temporary."""
+    """Returns the buffers with an offset for every temporary."""
     lives = lifetimes(dispatches, loops)
     temporaries = [b for b in buffers if b.kind == "temporary"]
     offsets: dict[str, int] = {}

@@ -115,7 +115,7 @@ def as_element_type(array: Array, name: str) -> Array | None:
 
 
 def count_not_finite(array: Array) -> int:
-    """Counts the elements that are NaN or infinite."""
+    """Returns the number of elements that are NaN or infinite."""
     import numpy as np
 
     return int(np.count_nonzero(~np.isfinite(array.astype(np.float64))))

@@ -79,7 +79,7 @@ def run_in_place(
 
 
 def empty_buffers(program: Program) -> Buffers:
-    """Allocates outputs and temporaries. Temporaries share memory if the program has offsets."""
+    """Returns new outputs and temporaries. Temporaries share memory if the program has offsets."""
     manifest = program.manifest
     memory = np.zeros(manifest.memory or 0, np.uint8)
     buffers: Buffers = {}

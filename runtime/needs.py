@@ -164,7 +164,6 @@ class Finder:
 
 @cache
 def _finders() -> dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]]:
-    """Returns the functions that examine instructions, by opcode."""
     finders: dict[int, Callable[[Finder, list[int]], Iterator[Use | None]]] = {}
     for name in grammar().instruction_names:
         if name.startswith("OpGroup"):

@@ -85,7 +85,7 @@ class Model:
             self.node("Transpose", self.name, perm=[0, *range(2, self.rank + 2), 1])
 
     def convolve(self, plain: bool = False) -> None:
-        """Adds a convolution with random attributes, or a `plain` 1 x 1 convolution."""
+        """Adds a convolution to the model, with random attributes or (`plain`) of 1 x 1."""
         rng, rank = self.rng, self.rank
         transposed = not plain and rng.random() < 0.35
         kernel = [1] * rank if plain else [int(k) for k in rng.integers(1, 6, rank)]

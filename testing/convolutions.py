@@ -106,7 +106,7 @@ class _Graph:
         return name, [shape[0], group * per_group, *sizes]
 
     def other(self, x: str, shape: list[int]) -> tuple[str, list[int]]:
-        """Adds an operator that keeps the layout of an image, or requires the model's layout."""
+        """Appends an operator that keeps an image's layout, or requires the model's layout."""
         rank, pick = len(shape) - 2, self.pick
         match pick("Relu", "Add", "bias", "MaxPool", "Concat", "Slice", "Transpose", "mean", "Pad"):
             case "Add":

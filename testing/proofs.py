@@ -68,7 +68,7 @@ class Obligation:
         return f"{self.family}: {self.what}"
 
     def prove(self, limits: Limits = Limits()) -> Verdict:
-        """Runs the solvers."""
+        """Runs the solvers on the obligation. Returns their verdict."""
         before, after = load(self.before), load(self.after or self.before, self.passes)
         return compare_kernels(before, after, "main", limits=limits, invocations=self.lanes)
 

@@ -79,7 +79,7 @@ class Sampler:
         return self.rng.randrange(1, self.next) if self.next > 1 else self.new_id()
 
     def declare(self, sets: Iterable[str] = ("GLSL.std.450", "NonSemantic.Unknown")) -> None:
-        """Adds types, instruction sets and constants that later instructions use."""
+        """Appends types, instruction sets and constants that later instructions use."""
         for name in sets:
             imported = self.new_id()
             self.emit("OpExtInstImport", [imported, *string_words(name)])
@@ -109,7 +109,7 @@ class Sampler:
         self.words.append(instruction(opcode_of(name), operands))
 
     def sample(self, name: str) -> None:
-        """Appends an instruction with random operands."""
+        """Appends an instruction with random operands to the module."""
         self.emit(name, self._all(operand_specs(opcode_of(name)) or (), name))
 
     def enumerant(self, kind: str, value: int) -> list[int]:

@@ -73,7 +73,7 @@ def _any_id(rng: random.Random, module: RawModule) -> int:
 
 
 def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Replaces an operand by another id of the module."""
+    """Replaces an operand by another id of the module, if possible."""
     at = _somewhere(rng, rows)
     places = _ids(module, at)
     if not places:
@@ -109,7 +109,7 @@ def another_type(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def dropped(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Removes an instruction."""
+    """Removes a random instruction."""
     del rows[_somewhere(rng, rows)]
     return True
 
@@ -125,7 +125,7 @@ def dropped_declaration(rng: random.Random, rows: Rows, module: RawModule) -> bo
 
 
 def repeated(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Repeats an instruction."""
+    """Repeats a random instruction."""
     at = _somewhere(rng, rows)
     rows.insert(at, list(rows[at]))
     return True
@@ -185,7 +185,7 @@ def another_number(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Changes an integer constant."""
+    """Changes the value of a random integer constant, if there is one."""
     at = _pick(rng, rows, "OpConstant", "OpSpecConstant")
     if at is None or len(rows[at]) < 4:
         return False
@@ -255,7 +255,7 @@ def another_terminator(rng: random.Random, rows: Rows, module: RawModule) -> boo
 
 
 def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Removes the last operand."""
+    """Removes the last operand of a random instruction."""
     at = _somewhere(rng, rows)
     if len(rows[at]) < 2:
         return False
@@ -265,7 +265,7 @@ def shorter(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def longer(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Adds an operand."""
+    """Appends an operand to a random instruction."""
     at = _somewhere(rng, rows)
     row = [*rows[at], _any_id(rng, module)]
     rows[at] = [len(row) << 16 | row[0] & 0xFFFF, *row[1:]]

@@ -212,7 +212,7 @@ class _Shader:
         return meet(behind, *around.breaks)
 
     def _leave(self, assigned: frozenset[str], counter: str, bound: str) -> Assigned:
-        """Writes the exit of an endless loop, taken when the counter reaches the bound."""
+        """Writes an endless loop's exit, taken when the counter reaches the bound."""
         if self.rng.random() < 0.5:
             self._line(f"if ({counter} >= {bound}) {{")
             self._exits(self._assign(assigned), self.rng.randint(0, 2))

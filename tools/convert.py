@@ -74,7 +74,6 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _module(name: str, package: str) -> Any:
-    """Imports an optional package. Raises `ProgramError` if the package is not installed."""
     try:
         with stage(f"loading {package}"):
             return import_module(name)

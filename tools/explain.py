@@ -241,7 +241,7 @@ def _refused_nodes(
 def _measure_layers(
     explanation: Explanation, program: Program, arguments: argparse.Namespace
 ) -> Explanation:
-    """Adds the measured time of each dispatch, if a device or a profile file is given."""
+    """Adds each dispatch's measured time to an explanation, given a device or a profile file."""
     if drivers := drivers_of(arguments):
         codes = codes_of(program, drivers, arguments.disassembly)
         explanation = replace(explanation, code=codes)

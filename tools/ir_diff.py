@@ -153,7 +153,7 @@ def _is_number(text: str) -> bool:
 
 
 def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
-    """Classifies pairs of similar lines as equal, renamed or changed."""
+    """Yields the rows, with pairs of similar lines classified as equal, renamed or changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}
     for row in rows:

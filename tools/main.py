@@ -261,7 +261,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _display(wanted: bool) -> Display | None:
-    """Shows the progress of long stages, on a terminal or if `wanted`."""
+    """Returns a display of the progress of long stages, on a terminal or if `wanted`, or None."""
     if not wanted and not sys.stderr.isatty():
         return None
     from xdsl_spirv.tools.progress import display_on

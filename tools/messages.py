@@ -48,7 +48,7 @@ def failure(error: BaseException) -> tuple[str, int]:
 
 
 def _with_similar_file(text: str, error: BaseException) -> str:
-    """Adds the names of similar files to a message about a missing file."""
+    """Returns a message about a missing file with the names of similar files."""
     cause = error.__cause__
     if not isinstance(cause, FileNotFoundError) or cause.filename is None:
         return text

@@ -54,7 +54,7 @@ def check_place(path: str | None) -> None:
 
 
 def take_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Reserves standard input and output for a protocol. Printed text goes to standard error."""
+    """Returns standard input and output for a protocol. Printed text goes to standard error."""
     streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return streams

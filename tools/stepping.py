@@ -114,7 +114,8 @@ class Session:
 
     def apply(self, pipeline: str) -> int:
         """
-        Inserts passes at the current position and applies them. Returns their number.
+        Inserts passes into the plan at the current position and applies them. Returns their
+        number.
 
         If a pass fails, the session is unchanged.
         """

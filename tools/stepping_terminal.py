@@ -55,7 +55,7 @@ class Terminal(cmd.Cmd):
     # ---- the loop
 
     def onecmd(self, line: str) -> bool:
-        """Runs one command. Errors are printed."""
+        """Runs a command and prints its errors. Returns True if the session ends."""
         if not self.is_typed and line not in ("", "EOF"):
             self._say(f"> {line}")
         try:

@@ -103,7 +103,6 @@ def units_of(module: ModuleOp) -> dict[str, str]:
 
 
 def _attributes(op: Operation) -> str:
-    """Returns the attributes of a module except its name, one per line."""
     said = {**op.properties, **op.attributes}
     return "".join(f"//   {key} = {value}\n" for key, value in said.items() if key != "sym_name")
 

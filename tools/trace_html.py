@@ -205,7 +205,7 @@ def _at(labels: Sequence[Labels], line: int | None) -> Labels:
 
 
 def _side_by_side(rows: Sequence[Row]) -> Iterator[Row]:
-    """Reorders rows so that a removed line is next to the added line that replaces it."""
+    """Yields the rows, with each removed line next to the added line that replaces it."""
     position = 0
     while position < len(rows):
         removed = _run(rows, position, "removed")

@@ -270,7 +270,7 @@ class Step:
         )
 
     def block(self, x: Tensor, number: int) -> Tensor:
-        """Adds a transformer block: attention and feed-forward layers with residuals."""
+        """Appends a transformer block (attention, feed-forward, residuals). Returns its result."""
         name = f"blk.{number}."
         self.at(name + "attn")
         attended = self.attended(self.before(x, name, 0), number)
@@ -287,7 +287,7 @@ class Step:
         return self.normalized(x, block + norm) if norm else x
 
     def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
-        """Adds the result of attention (part 0) or feed-forward (part 1) to the residual."""
+        """Returns the sum of residual and result of attention (part 0) or feed-forward (part 1)."""
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
         return self.sum(x, self.scale(y, self.parameters.residual_scale))

@@ -225,7 +225,7 @@ def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping
 
 
 def _number(block: Block, arguments: list[Value], name: str) -> Size:
-    """Adds an argument for a number that the caller passes as an index."""
+    """Appends a function argument for a number that the caller passes. Returns the number."""
     arguments.append(Value(name, "index", ()))
     return symbol(Extent(block.insert_arg(IndexType(), len(block.args)), 0, name))
 
@@ -273,7 +273,7 @@ def _value(name: str, t: Tensor) -> Value:
 
 def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:
     """
-    Adds arguments for the keys and values of blocks, each slots x heads x rows x head size.
+    Appends arguments for keys and values of blocks: slots x heads x rows x head size each.
 
     With `slide`, only blocks with sliding states get arguments.
     """

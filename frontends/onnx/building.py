@@ -74,7 +74,7 @@ class TensorBuilder:
         raise FrontendError(cause, str(self.location), remedy)
 
     def insert(self, op: Operation) -> SSAValue:
-        """Adds an operation and returns its first result."""
+        """Appends an operation to the block. Returns its first result."""
         for inner in op.walk():
             inner.location = self.location
         self.block.add_op(op)
@@ -83,7 +83,7 @@ class TensorBuilder:
     # Constants and sizes
 
     def constant(self, op: Operation) -> SSAValue:
-        """Adds a constant at the start of the function, so that all blocks can use it."""
+        """Adds a constant at the function's start, for use in all blocks. Returns its value."""
         op.location = self.location
         if self._last_constant is not None:
             self.entry.insert_op_after(op, self._last_constant)

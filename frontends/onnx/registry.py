@@ -157,7 +157,7 @@ _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 def operator(
     *names: str, since: int = 1, domain: str = "", fold: Fold | None = None
 ) -> Callable[[Function], Function]:
-    """Registers a function for operators from an opset on."""
+    """Returns a decorator that registers a function for operators from the opset `since` on."""
 
     def register(function: Function) -> Function:
         for name in names:

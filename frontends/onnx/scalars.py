@@ -153,7 +153,7 @@ class Scalars:
         return Number(self, value, element)
 
     def unary(self, op: type[Operation], x: Number) -> Number:
-        """Adds an `arith` or `math` operation on one number."""
+        """Appends an `arith` or `math` operation on one number. Returns its result."""
         if x.element.narrow:
             raise TypeError(f"numbers of {x.element} can only be converted and copied")
         return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
@@ -161,7 +161,7 @@ class Scalars:
     def binary(
         self, float_op: type[Operation] | None, integer_op: type[Operation], x: Number, y: Operand
     ) -> Number:
-        """Adds an operation on two numbers of one type. Raises `TypeError` for other types."""
+        """Appends an operation on two numbers of one type. Raises `TypeError` for other types."""
         other = self.number(y, x.element)
         op = float_op if x.element.is_float else integer_op
         if x.element.narrow:

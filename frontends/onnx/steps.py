@@ -68,7 +68,7 @@ def repeat(
 
 
 def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
-    """Adds a loop, and hoists its loop-invariant operations."""
+    """Appends a loop to the block, and hoists its loop-invariant operations."""
     b.block = block
     loop.location = b.location
     block.add_op(loop)

@@ -66,7 +66,9 @@ def array_of(tensor: Any) -> Array:
 def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
-    """Separates a model and its large initializers; `arrays` gives values of some initializers."""
+    """
+    Returns a model without large initializers, and these initializers, some with given `arrays`.
+    """
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:

@@ -34,7 +34,7 @@ RETURNS = ("func.return", "stablehlo.return")
 
 
 def operation(*names: str) -> Callable[[Function], Function]:
-    """Registers a function that takes the importer, an operation, and its operands."""
+    """Returns a decorator that registers a function of importer, operation and operands."""
 
     def register(function: Function) -> Function:
         OPERATIONS.update(dict.fromkeys(names, function))

@@ -41,7 +41,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def converts(*names: str) -> Callable[[Handler], Handler]:
-    """Registers a conversion of operations with these names."""
+    """Returns a decorator that registers a conversion of operations with these names."""
 
     def register(handler: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(names, handler))

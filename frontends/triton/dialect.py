@@ -144,8 +144,6 @@ def _types(parser: Parser) -> list[Attribute]:
 
 
 def _operation(name: str, typing: Typing, *traits: Any) -> type[Operation]:
-    """Makes the class of an operation."""
-
     def parse(cls: type[TritonOperation], parser: Parser) -> Operation:
         names, attributes = _scan(parser)
         inputs, outputs = typing(len(names), _types(parser))

@@ -37,7 +37,7 @@ def check_element(writer: Writer, type: Attribute) -> None:
 
 
 def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Adds an elementwise operation on scalars. Raises `FrontendError` for other operations."""
+    """Appends an elementwise operation on scalars. Raises `FrontendError` for other operations."""
     check_element(writer, type)
     for value in values:
         check_element(writer, value.type)
@@ -86,7 +86,7 @@ def _width(type: Attribute) -> int:
 
 
 def _call(writer: Writer, symbol: Attribute, values: Sequence[SSAValue]) -> SSAValue:
-    """Adds the operation for a function of a device library."""
+    """Appends the operation of a device library's function. Returns its result."""
     assert isinstance(symbol, StringAttr)
     name = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
     name = name.removesuffix("_f32").removesuffix("_f64")

@@ -106,7 +106,7 @@ def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
 
 
 def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
-    """Adds a tile to integers."""
+    """Returns the sum of affine integers and a tile."""
     element = tile.tile_of(rest).element
     first = writer.scalar(form.start, element) if form.is_uniform else writer.tile(form, element)
     add = lambda values: writer.add(arith.AddiOp(values[0], values[1]))  # noqa: E731

@@ -67,12 +67,12 @@ class Writer:
         raise FrontendError(cause, at, remedy)
 
     def insert(self, op: Operation) -> None:
-        """Adds an operation."""
+        """Appends an operation to the current block."""
         op.location = self.location
         self.block.add_op(op)
 
     def add(self, op: Operation) -> SSAValue:
-        """Adds an operation and returns its result."""
+        """Appends an operation to the current block. Returns its result."""
         self.insert(op)
         if self.hint and not op.results[0].name_hint and SSAValue.is_valid_name(self.hint):
             op.results[0].name_hint = self.hint
@@ -100,7 +100,7 @@ class Writer:
     # Sums
 
     def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
-        """Registers a value as a number that sums can contain. Casts integers to indices."""
+        """Returns a `Sum` of a single number: the value, cast to an index."""
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))
@@ -118,7 +118,7 @@ class Writer:
         return all(factor > 0 for _, factor in total.terms) and total.numbers <= self.not_negative
 
     def constant(self, value: int) -> SSAValue:
-        """Adds a constant index."""
+        """Returns a constant index."""
         make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, INDEX))  # noqa: E731
         return self.once(("constant", value), make)
 
@@ -150,7 +150,7 @@ class Writer:
         return value
 
     def compare(self, part: Compare) -> SSAValue:
-        """Adds a comparison of uniform numbers."""
+        """Appends a comparison of uniform numbers. Returns its boolean."""
         a, b = self.index(part.a.start), self.index(part.b.start)
         made = self.add(arith.CmpiOp(a, b, part.predicate))
         self.compared[made] = part

@@ -150,7 +150,7 @@ class Instance(Closing):
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
         """
-        Registers a callback for messages of the validation layer only.
+        Returns the settings of a callback for messages of the validation layer only.
 
         Messages of the type GENERAL come from the loader, about all layers of the machine,
         including broken ones.

@@ -76,7 +76,7 @@ def ctype_of(annotation: Any) -> Any:
 
 
 def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Adds annotated members to a ctypes structure. With `number`, sType and pNext come first."""
+    """Returns a decorator that adds members to a ctypes structure (sType, pNext if `number`)."""
 
     def lay_out(kind: type[S]) -> type[S]:
         members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]

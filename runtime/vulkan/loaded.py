@@ -104,7 +104,6 @@ class LoadedWork:
         self.order = barriers(work, buffers.overlapping)
 
     def _bind(self, buffers: Buffers) -> None:
-        """Writes the descriptor sets of all steps."""
         bound = Descriptors(self.device, self.work, self.steps, buffers, self.images)
         self.descriptors, self.sets = bound, bound.sets
 
@@ -304,7 +303,7 @@ class LoadedWork:
     @stage("timing on the device")
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
         """
-        Measures each step by the device's clock, in `count` runs on the present buffers.
+        Returns each step's times by the device's clock, in `count` runs on the present buffers.
 
         The steps first run for `warm_up` seconds, because an idle device has a low clock. Raises
         `VulkanError` if the queue has no timestamps.

@@ -121,7 +121,7 @@ class LogicalDevice:
         self.cache = self.made("PipelineCache", create)
 
     def made(self, kind: str, create: Chained) -> int:
-        """Creates an object (`"Buffer"`: vkCreateBuffer), which `destroy` destroys later."""
+        """Creates an object (`"Buffer"`: vkCreateBuffer), which `destroy` destroys. Returns it."""
         handle = self.call.made(f"vkCreate{kind}", self.handle, pointer(create), None)
         self.objects[kind] += 1
         return handle
@@ -132,7 +132,7 @@ class LogicalDevice:
             self.objects[kind] -= 1
 
     def allocate(self, create: Chained) -> int:
-        """Allocates memory."""
+        """Allocates device memory. Returns its handle."""
         handle = self.call.made("vkAllocateMemory", self.handle, pointer(create), None)
         self.objects["Memory"] += 1
         return handle

@@ -199,8 +199,6 @@ def scope(number: int) -> str:
 
 
 class _Reader:
-    """Queries all properties of a device."""
-
     def __init__(self, commands: Commands, handle: int):
         self.call, self.handle = commands, handle
         self.parts: dict[type[Chained], Any] = {}
@@ -263,7 +261,6 @@ class _Reader:
         )
 
     def _memory(self) -> tuple[tuple[MemoryTypeInfo, ...], tuple[Heap, ...]]:
-        """Returns the memory types and the heaps."""
         memory = PhysicalDeviceMemoryProperties()
         self.call("vkGetPhysicalDeviceMemoryProperties", self.handle, pointer(memory))
         types = memory.memoryTypes[: memory.memoryTypeCount]

@@ -213,7 +213,7 @@ class Executor(Closing, ABC, Generic[L]):
         return loaded.phases(given, count, self.timeout)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
-        """Measures each dispatch by the device's clock, in `count` runs on the present buffers."""
+        """Returns the times of each dispatch by the device's clock, in `count` runs."""
         return self.ready(program).time(count, self.timeout, warm_up)
 
     def times_of_runs(

@@ -119,7 +119,7 @@ class Worker(Process):
 
     def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """
-        Calls a function in the worker process, within `seconds` plus `START_SECONDS`.
+        Returns a function's result in the worker process, within `seconds` + `START_SECONDS`.
 
         Raises the exception of the worker process (`WorkerFault` for unexpected ones),
         `DeviceLostError` if it died, and `DeviceTimeoutError` if it is late.

@@ -180,7 +180,7 @@ class Backend(base.Backend):
         outputs_info: Any = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Runs one operator. ONNX's evaluator infers the types of results if they are not given."""
+        """Returns the results of one operator. ONNX's evaluator infers types that are not given."""
         super().run_node(node, inputs, device, outputs_info, **kwargs)
         arrays = [np.asarray(a) for a in (inputs if isinstance(inputs, list | tuple) else [inputs])]
         names = [name for name in node.input if name]

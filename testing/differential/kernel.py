@@ -115,7 +115,7 @@ class Kernel:
     # Writing
 
     def draw(self, add: Callable[[], object]) -> None:
-        """Adds the statements of `add`, drawn again while the machine lacks a feature for them."""
+        """Appends the statements of `add`, drawn again while the machine lacks their features."""
         parts: tuple[list[Any], ...] = (self.buffers, self.body, self.outputs, self.globals)
         sizes = [len(part) for part in parts]
         while True:
@@ -131,17 +131,17 @@ class Kernel:
         return f"%v{self.names}"
 
     def op(self, text: str, effect: bool = False) -> str:
-        """Appends an operation with one result. Returns the result's name."""
+        """Appends an operation with one result to the kernel. Returns the result's name."""
         result = self.name()
         self.body.append(Statement(f"{result} = {text}", result, effect))
         return result
 
     def do(self, text: str) -> None:
-        """Appends a statement with a side effect and without a result."""
+        """Appends a statement with a side effect and without a result to the kernel."""
         self.body.append(Statement(text, None, True))
 
     def block(self, result: str | None, text: str, effect: bool = False) -> None:
-        """Appends lines that define `result`."""
+        """Appends lines that define `result` to the kernel."""
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:
@@ -151,7 +151,7 @@ class Kernel:
         return self.op(f"spirv.Constant {value} : {type}")
 
     def buffer(self, element: str, array: Array, components: int = 1) -> int:
-        """Adds a buffer and returns its index."""
+        """Adds a buffer to the kernel. Returns its index."""
         self.buffers.append(Buffer(element, np.ascontiguousarray(array), components))
         return len(self.buffers) - 1
 

@@ -215,10 +215,11 @@ class Draw:
 
     def add(self, *operands: Any, outputs: int | Sequence[bool] = 1, **named: Any) -> list[Value]:
         """
-        Adds the node. An operand is a value (`Operand`), a list of numbers (a constant), or None.
+        Adds the node to the graph. Returns its outputs.
 
-        A `named` value becomes an attribute or an input, depending on the opset, or is dropped. A
-        tuple lists choices, of which at most one is used.
+        An operand is an `Operand`, a list of numbers (a constant), or None. A `named` value
+        becomes an attribute or an input, depending on the opset, or is dropped. A tuple lists
+        choices, of which at most one is used.
         """
         given = [self._value(i, operand) for i, operand in enumerate(operands)]
         attributes: dict[str, Any] = {}
@@ -319,7 +320,6 @@ def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
 
 
 def _extremes(dtype: np.dtype[Any]) -> Array:
-    """Returns large, small and denormal numbers of a type."""
     info: Any = ml_dtypes.finfo(dtype)
     big, tiny, least = float(info.max), float(info.tiny), float(info.smallest_subnormal)
     ends = [big, -big, tiny, -tiny, least, -least, tiny / 2, big / 2, 88.0, -88.0, 710.0, 1e4, -1e4]

@@ -90,7 +90,7 @@ class RandomGraph:
     """Functions that draw an input again with another shape."""
 
     def input(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Adds an input with the given value. `remake` draws it with another shape."""
+        """Adds an input with the given value to the graph. `remake` draws it with another shape."""
         value = Value(f"{self.prefix}x{len(self.inputs)}", np.asarray(array))
         self.inputs[value.name] = value.array
         if remake is not None:
@@ -98,13 +98,13 @@ class RandomGraph:
         return value
 
     def constant(self, array: Any) -> Value:
-        """Adds a constant of the model."""
+        """Adds a constant to the graph."""
         value = Value(f"{self.prefix}c{len(self.constants)}", np.asarray(array))
         self.constants[value.name] = value.array
         return value
 
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Adds an input or a constant, at random. Values with dynamic sizes are inputs."""
+        """Adds an input or a constant to the graph, at random. Dynamic sizes need an input."""
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
         if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)
@@ -118,7 +118,7 @@ class RandomGraph:
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
-        """Adds a node. Returns its outputs with the values that onnxruntime computes."""
+        """Adds a node to the graph. Returns its outputs with onnxruntime's values."""
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
         while names and not names[-1]:
@@ -137,7 +137,7 @@ class RandomGraph:
         return values
 
     def node(self, kind: str, *given: Value | None, **attributes: Any) -> Value:
-        """Adds a node with one output, and returns the output."""
+        """Adds a node with one output to the graph. Returns the output."""
         return self.nodes_of(kind, *given, **attributes)[0]
 
     @property
@@ -151,7 +151,7 @@ class RandomGraph:
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 
     def _other_sizes(self) -> list[Run]:
-        """Runs the model with other sizes. Raises `NotComputed` if no run is possible."""
+        """Returns runs with other dynamic sizes. Raises `NotComputed` if no run is possible."""
         runs: list[Run] = []
         model = assemble_model([self])
         for _ in range(4):

@@ -209,7 +209,7 @@ def _is_right(part: RandomGraph) -> bool:
 
 
 def bound_of(graph: RandomGraph) -> str:
-    """Returns the widest bound of a graph's operators."""
+    """Returns the loosest bound (`exact`, `each` or `sum`) of a graph's operators."""
     bounds = {
         RECORDS[n.domain, n.op_type].bound for n in graph.nodes if (n.domain, n.op_type) in RECORDS
     }

@@ -245,7 +245,7 @@ def _quantized_others(g: RandomGraph, q: QDQ) -> None:
 
 
 def _dynamic(g: RandomGraph, q: QDQ) -> None:
-    """Adds dynamic quantization in the form of onnxruntime's tool."""
+    """Adds dynamic quantization to the graph, in the form of onnxruntime's tool."""
     d = Draw(g, "MatMul")
     k, n = d.number(1, 9), d.number(1, 6)
     x = q.floats(*d.shape(1, 2), d.number(1, 4), k)

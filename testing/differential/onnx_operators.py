@@ -340,7 +340,7 @@ def _space_to_depth(d: Draw) -> None:
 
 
 def _range(d: Draw) -> None:
-    """Adds a Range of constants, because shapes must not depend on the caller's data."""
+    """Adds a Range of constants to the graph, because the caller's data must not decide shapes."""
     d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]

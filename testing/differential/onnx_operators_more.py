@@ -205,7 +205,6 @@ def _gather_elements(d: Draw) -> None:
 
 
 def _places(d: Draw, outer: Any, sizes: Any) -> Operand:
-    """Returns random index tuples."""
     columns = [indices(d, 1, outer, s, np.int64).array for s in sizes]
     table = np.stack(columns, -1) if columns else np.zeros((*outer, 0), np.int64)
     return Operand(table, lambda shape: table)

@@ -362,7 +362,7 @@ def _if(d: Draw) -> None:
 def _add_with_graph(
     d: Draw, operands: list[Value | None], outer: list[Value], outputs: int = 1, **named: Any
 ) -> None:
-    """Adds a node with subgraphs that read outer values. The reference runs all as one model."""
+    """Adds to the graph a node with subgraphs, which read outer values and run with it."""
     helper: Any = import_module("onnx.helper")
     from xdsl_spirv.testing.differential.onnx_references import model_of, run_model
 

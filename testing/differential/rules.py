@@ -265,7 +265,7 @@ def _shuffle(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _rebuild(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Reverses components by CompositeExtract and CompositeConstruct."""
+    """Returns the components in reverse order, by CompositeExtract and CompositeConstruct."""
     parts = [
         k.op(f"spirv.CompositeExtract {values[0]}[{i} : i32] : {type}") for i in range(type.count)
     ]

@@ -64,7 +64,7 @@ OTHERS: tuple[Json, ...] = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
 
 
 def damage_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Changes, removes or doubles one to four bytes or ranges, or truncates the data."""
+    """Returns data with one to four bytes or ranges changed, removed or doubled, or truncated."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         if not changed:

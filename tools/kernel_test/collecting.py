@@ -21,7 +21,7 @@ class Collection:
     undescribed: list[Path] = field(default_factory=list[Path])
 
     def add_file(self, path: Path) -> None:
-        """Adds the test of a description or of a kernel; the kernel's description is optional."""
+        """Adds the test of a description or kernel to the collection. A description is optional."""
         if path.name.endswith(SUFFIX):
             self._read(path)
         elif path.suffix not in KERNELS:
@@ -52,7 +52,7 @@ class Collection:
         self.tests.append(test)
 
     def add_folder(self, folder: Path) -> None:
-        """Adds all descriptions in a folder and its subfolders, and lists undescribed kernels."""
+        """Adds the tests in a folder and its subfolders to the collection; lists other kernels."""
         first = len(self.tests)
         descriptions = sorted(folder.rglob(f"*{SUFFIX}"))
         for path in descriptions:

@@ -198,7 +198,7 @@ class Evaluator:
         return value
 
     def _pay(self, work: float) -> None:
-        """Adds a step's cost. Raises `Misuse` if the expression becomes too expensive."""
+        """Adds a step's cost to the total. Raises `Misuse` if the total exceeds its limit."""
         self.work += work
         if not self.work <= MAX_WORK:
             raise self.error(

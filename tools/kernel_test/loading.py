@@ -122,7 +122,7 @@ UNPLACED = re.compile(r"Op(Function(Parameter|End)?|Label)$")
 
 
 def _with_lines(assembly: str, path: Path) -> str:
-    """Adds OpLine instructions with the line numbers of the assembly file itself."""
+    """Returns assembly with OpLine instructions for the line numbers of the assembly file."""
     lines: list[str] = []
     named = inside = merging = False
     for number, line in enumerate(assembly.split("\n"), 1):

@@ -140,7 +140,7 @@ def _buffers(
 
 
 def _with_tolerance(buffers: Mapping[str, Contents], tolerance: Tolerance) -> dict[str, Contents]:
-    """Sets a tolerance for all buffers and their members."""
+    """Returns the buffers with a tolerance for each buffer and member."""
     return {
         name: replace(
             buffer, tolerance=tolerance, members=_with_tolerance(buffer.members, tolerance)

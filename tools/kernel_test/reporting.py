@@ -33,7 +33,7 @@ COLOURS = {"ok": "32", "FAILED": "1;31", "not run": "33"}
 
 
 def colour_verdicts(text: str) -> str:
-    """Colours verdicts and rules in a text, if standard output is a terminal."""
+    """Returns a text with coloured verdicts and rules, if standard output is a terminal."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     text = VERDICT.sub(lambda m: f"{m[1]}\x1b[{COLOURS[m[2]]}m{m[2]}\x1b[0m", text)

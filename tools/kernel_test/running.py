@@ -121,7 +121,7 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
 
 
 def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
-    """Reports an error of the description, unless the test expects the error."""
+    """Returns an expected error as a problem. Records other errors in `outcome.misuse`."""
     text = str(error)
     if test.error is None or test.error not in text:
         outcome.misuse = text

@@ -66,7 +66,7 @@ class Table:
 
 
 def text(table: Table, key: str, value: Any) -> str:
-    """Checks that a value is a string that is not empty."""
+    """Returns a value that is a nonempty string. Raises `Misuse` for other values."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise table.error(f"{value!r} is not text", 'write it in quotes, as in "main"', key)
     return value
@@ -82,7 +82,7 @@ def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
 
 
 def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
-    """Checks a list of names of questions about all launches."""
+    """Returns a list of names of questions about all launches. Raises `Misuse` for other names."""
     asked = texts(table, key, value)
     for name in asked:
         if name not in QUESTIONS:
@@ -96,14 +96,14 @@ def names(table: Table, key: str, value: Any) -> str:
 
 
 def flag(table: Table, key: str, value: Any) -> bool:
-    """Checks that a value is a boolean."""
+    """Returns a boolean value. Raises `Misuse` for other values."""
     if not isinstance(value, bool):
         raise table.error(f"{value!r} is neither true nor false", "write true or false", key)
     return value
 
 
 def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int = 1) -> int:
-    """Checks that a value is an integer from `least` to `most`."""
+    """Returns an integer from `least` to `most`. Raises `Misuse` for other values."""
     if type(value) is not int or not least <= value <= most:
         raise table.error(
             f"{value!r} is not an integer from {least} to {most}", "write a number", key
@@ -112,14 +112,14 @@ def count(table: Table, key: str, value: Any, most: int = MAX_COUNT, least: int 
 
 
 def number(table: Table, key: str, value: Any) -> float:
-    """Checks that a value is a finite number."""
+    """Returns a finite number. Raises `Misuse` for other values."""
     if type(value) not in (int, float) or not math.isfinite(value):
         raise table.error(f"{value!r} is not a finite number", "write a number such as 0.5", key)
     return float(value)
 
 
 def duration(table: Table, key: str, value: Any) -> float:
-    """Checks that a value is a positive number of seconds."""
+    """Returns a positive number of seconds. Raises `Misuse` for other values."""
     seconds = number(table, key, value)
     if not 0 < seconds <= MAX_SECONDS:
         remedy = f"write a number above 0, up to {MAX_SECONDS}"
@@ -153,7 +153,7 @@ def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
 
 
 def subtable(table: Table, key: str, value: Any) -> Table:
-    """Checks that a value is a table, and wraps it."""
+    """Returns a value that is a table as a `Table`. Raises `Misuse` for other values."""
     if not isinstance(value, dict):
         where = ".".join(filter(None, (table.where, key)))
         raise table.error(f"{value!r} is not a table", f"write [{where}] and its keys below", key)
@@ -161,7 +161,7 @@ def subtable(table: Table, key: str, value: Any) -> Table:
 
 
 def element_type(table: Table, key: str, value: Any) -> str:
-    """Checks that a value is the name of an element type."""
+    """Returns the name of an element type. Raises `Misuse` for other values."""
     name = text(table, key, value)
     if name not in ELEMENT_TYPES:
         raise table.error(
@@ -171,7 +171,9 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 
 def given(table: Table, key: str, value: Any) -> Given:
-    """Checks that a value consists of booleans, numbers, lists and tables."""
+    """
+    Returns a value of booleans, numbers, strings, lists and tables; raises `Misuse` otherwise.
+    """
     if isinstance(value, dict):
         inner = subtable(table, key, value)
         return {name: given(inner, name, item) for name, item in value.items()}  # pyright: ignore

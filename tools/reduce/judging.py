@@ -64,7 +64,7 @@ def _ending(status: int, text: str, said: str) -> str:
 
 
 def _run_ours(words: list[str], text: str) -> list[str]:
-    """Runs a command of this package in this process, to save imports."""
+    """Runs a command of this package in this process, to save imports. Returns its failures."""
     from xdsl_spirv.tools.main import main
 
     status, out, err = _call(lambda: main(words[1:]))
@@ -81,7 +81,7 @@ def _run_ours(words: list[str], text: str) -> list[str]:
 
 
 def _run_module(words: list[str], text: str) -> list[str]:
-    """Runs a module of this package in this process."""
+    """Runs a Python module in this process. Returns its failure."""
     before, sys.argv = sys.argv, words
     try:
         status, out, err = _call(lambda: runpy.run_module(words[0], run_name="__main__"))
@@ -172,7 +172,6 @@ def _compare_with_device(test: KernelTest, device: str) -> Iterator[str]:
 
 
 def _run_on(device: Any, plan: Any, size: int) -> None:
-    """Runs a launch on a device, and stores the results in the plan's buffers."""
     import numpy as np
 
     from xdsl_spirv.tools.kernel_test.devices import work_of

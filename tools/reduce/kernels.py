@@ -222,7 +222,6 @@ def _roots(program: Program) -> dict[int, int]:
 
 
 def _variables(program: Program) -> Iterator[int]:
-    """Yields the ids of loaded variables."""
     roots = _roots(program)
     loads = (row.used[0] for row in program.rows() if row.op == "OpLoad")
     return iter(dict.fromkeys(roots[one] for one in loads if one in roots))
@@ -262,7 +261,7 @@ def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
 
 
 def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Program:
-    """Stores an earlier value instead, so that the later computation becomes unused."""
+    """Makes stores write an earlier value, so that the later computation becomes unused."""
     store, value = chosen[0]
     blocks = {
         place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)

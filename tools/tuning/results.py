@@ -173,7 +173,7 @@ class Known:
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
-        """Adds an outcome, unless a better outcome of the measurement is stored."""
+        """Stores an outcome, unless a better outcome of the same measurement is stored."""
         if not self.is_usual(outcome):
             self.unusual.append(outcome)
             self.anew.add(job)
@@ -257,7 +257,7 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
 
 
 def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
-    """Adds the ratio of a second, correct measurement to an outcome."""
+    """Returns an outcome with the ratio of a second, correct measurement."""
     if second is None or not second.right:
         return outcome
     return replace(outcome, again=second.ratio, again_beside=second.reference)

@@ -104,7 +104,7 @@ class Learned:
             self.measurements.append((subject, seconds, runs))
 
     def settle(self, promised: float, before: float, after: float) -> None:
-        """Adds a step's predicted gain, and the best times before and after the step."""
+        """Adds a step's predicted gain, and its achieved gain from the best times, to the sums."""
         with self.lock:
             self.promised += log1p(promised)
             self.kept += max(0.0, log(before / after))

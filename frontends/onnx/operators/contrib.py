@@ -290,7 +290,7 @@ def quick_gelu(b: Nodes, x: Tensor, /, *, alpha: float = 1.702) -> Tensor:
 
 @operator("BiasSplitGelu", domain=MICROSOFT)
 def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
-    """Adds a bias, and multiplies the first half of the columns by the gelu of the second half."""
+    """Adds a bias to x, and multiplies the columns' first half by the gelu of the second half."""
     total = plus(b, x, bias)
     half = exact_quotient(x.sizes[-1], 2)
     if half is None:
@@ -319,7 +319,7 @@ def bias_dropout(
     *,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Adds bias and residual. Dropout is refused unless it has no effect."""
+    """Adds bias and residual to x. Dropout is refused unless it has no effect."""
     if training_mode is not None and (
         training_mode.numbers is None or bool(training_mode.numbers.any())
     ):

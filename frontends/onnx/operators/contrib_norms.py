@@ -162,7 +162,7 @@ def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
 def bias_softmax(
     b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
 ) -> Any:
-    """Adds a bias, and computes a softmax over all dimensions from `axis` on."""
+    """Adds a bias to x, and computes a softmax over all dimensions from `axis` on."""
     entry = lookup("", "Softmax", 1)
     assert entry is not None
     return entry(b, plus(b, x, bias), axis=axis)
@@ -180,7 +180,7 @@ def relative_position_bias(
     max_distance: int,
 ) -> Tensor:
     """
-    Looks up a bias for each head, by the bucket of the distance between key and query.
+    Returns a bias for each head, query and key, by the bucket of the distance of query and key.
 
     The table is column-major: the numbers of a head are contiguous.
     """

@@ -223,7 +223,7 @@ def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Size | Tensor, total: Size, evicts: bool
 ) -> Tensor:
-    """Writes new keys or values after the past keys or values of each sequence, then zeros."""
+    """Returns a buffer with the new rows after the past rows of each sequence, then zeros."""
     room = total
     if past is not None:
         if before == past.sizes[2] and not isinstance(before, Tensor):

@@ -87,7 +87,7 @@ def scatter_elements(
     axis: int = 0,
     reduction: str = "none",
 ) -> Tensor:
-    """Writes updates at indices in order; without a reduction, the last update wins."""
+    """Returns x with updates at indices, in order. Without a reduction, the last update wins."""
     axis = axis_of(b, axis, x.rank)
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
@@ -117,7 +117,7 @@ def scatter_elements(
 def scatter_nd(
     b: Nodes, x: Tensor, indices: Tensor, updates: Tensor, /, *, reduction: str = "none"
 ) -> Tensor:
-    """Writes updates at indices in order."""
+    """Returns x with updates at indices, in order."""
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
         b.refuse("the number of indices is dynamic", "give it a size")

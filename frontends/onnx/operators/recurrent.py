@@ -220,7 +220,7 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """Keeps the old states and sets the output to 0 after the end of a sequence."""
+        """Returns states and output: after a sequence's end, the old states and zeros."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])
@@ -344,7 +344,7 @@ def run_lstm(
     peepholes: Tensor | None,
     input_forget: int,
 ) -> list[Tensor]:
-    """Runs all directions of an LSTM, with gates in the order i, o, f, c."""
+    """Returns outputs and final states of an LSTM, with gates in the order i, o, f, c."""
     b = n.b
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:

@@ -158,7 +158,7 @@ _declare("ReduceLogSumExp", _logarithm_of_exponentials)
 
 
 def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
-    """Flattens all dimensions from `axis` on, as before opset 13."""
+    """Flattens all dimensions from `axis` on, as before opset 13. Returns matrix and new axis."""
     rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
     return b.reshape(x, [rows, columns]), 1
 

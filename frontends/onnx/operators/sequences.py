@@ -63,7 +63,7 @@ def sequence_at(b: Nodes, sequence: Tensor, position: Tensor, /) -> Tensor:
 def sequence_insert(
     b: Nodes, sequence: Tensor, tensor: Tensor, position: Tensor | None = None, /
 ) -> Tensor:
-    """Inserts a tensor; position -1 is before the last item, as in Python's `list.insert`."""
+    """Inserts a tensor into a sequence. Position -1 is before the last item, as in Python."""
     items = items_of(b, sequence)
     count = len(items)
     place = count

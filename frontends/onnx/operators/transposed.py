@@ -171,7 +171,7 @@ def _sum_of_phases(
 
 
 def _turned_kernel(b: Nodes, w: Tensor, phases: Sequence[_Phases]) -> Tensor:
-    """Reorders weights by tap and phase."""
+    """Returns the weights reordered by tap (kernel element of a phase) and phase."""
     spread = _with_zeros_between(b, w, [axis.spread for axis in phases])
     before, behind = ([0, 0, *(getattr(a, side) for a in phases)] for side in ("before", "behind"))
     whole = b.pad(spread, before, behind, 0)

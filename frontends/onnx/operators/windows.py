@@ -235,7 +235,7 @@ def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[i
 
 
 def with_bias(b: Nodes, x: Tensor, bias: Tensor | None) -> Tensor:
-    """Adds a bias of one number per channel."""
+    """Adds a bias of one number per channel to an image, if there is a bias."""
     if bias is None:
         return x
     spread = b.reshape(bias, [*bias.sizes, *[1] * (x.rank - 2)])

@@ -93,7 +93,6 @@ def _switch(k: Kernel) -> None:
 
 
 def _call(k: Kernel) -> None:
-    """Writes a function that returns from within a loop, and calls it."""
     type = Type(str(k.rng.choice(INTEGERS)))
     step = int(k.rng.integers(1, 50))
     k.functions.append(f"""
@@ -131,7 +130,7 @@ def _call(k: Kernel) -> None:
 
 
 def _variables(k: Kernel) -> None:
-    """Writes Function variables under a condition, and an array of them by a dynamic index."""
+    """Writes Function variables under a condition, and an array of variables by a dynamic index."""
     type = Type(str(k.rng.choice(INTEGERS)), int(k.rng.integers(1, 5)))
     array = f"!spirv.array<4 x {type}>"
     a, b = k.input(type)[0], k.input(type)[0]

@@ -114,7 +114,7 @@ def values_for(k: Kernel, kind: Kind) -> Array:
 
 
 def subgroup_start(k: Kernel, where: Place) -> str:
-    """Adds code for the offset of the subgroup's tile, in elements of the buffer."""
+    """Appends code for the offset of the subgroup's tile in elements. Returns the offset's name."""
     per_group = k.constant(k.machine.local[0] // k.machine.subgroup)
     first = k.op(f"spirv.IMul %group, {per_group} : i32")
     tile = k.op(f"spirv.IAdd {first}, %subgroup : i32")
@@ -164,7 +164,7 @@ def _stride(k: Kernel, where: Place, zero: bool) -> str:
 
 
 def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
-    """Adds a copy to Workgroup memory by all invocations, and a load from the copy."""
+    """Appends a copy to Workgroup memory by all invocations. Returns a matrix loaded from it."""
     element = k.buffers[buffer].element
     share = where.tile // where.vector // k.machine.subgroup
     array = f"!spirv.array<{share * k.machine.local[0]} x {element}>"
@@ -325,7 +325,7 @@ def _component_wise(k: Kernel, name: str, value: str, kind: Kind) -> str:
 
 
 def _by_array(k: Kernel, value: str, kind: Kind) -> str:
-    """Passes a matrix through an array of matrices in a Function variable, and by pointer."""
+    """Passes a matrix through an array in a Function variable, by pointer. Returns the copy."""
     array = f"!spirv.array<2 x {kind}>"
     function = f"keep{len(k.functions)}"
     add = "FAdd" if kind.is_float else "IAdd"
@@ -350,7 +350,7 @@ def _by_array(k: Kernel, value: str, kind: Kind) -> str:
 
 
 def _by_component(k: Kernel, value: str, kind: Kind) -> str:
-    """Adds one to every component of an invocation by extract and insert."""
+    """Returns a matrix with one added to every component, by extract and insert."""
     scalar, add = kind.scalar, "FAdd" if kind.is_float else "IAdd"
     one = k.constant("1.0" if kind.is_float else 1, "f32" if scalar == "bf16" else scalar)
     for number in range(kind.rows * kind.columns // k.machine.subgroup):
