@@ -17,10 +17,10 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 HEAD = """\
 # ONNX operators
 
-Written by `python scripts/operator_docs.py`. These operators have a function of their own, in a
-file of `frontends/onnx/operators/`; an operator without one is expanded where ONNX, or the model,
-defines it by others. Several opsets mean that the operator means something else from each of them
-on. [onnx](onnx.md) says what is refused.
+`python scripts/operator_docs.py` writes this page. Each operator of the table is imported by a
+function in a file of `frontends/onnx/operators/`. Other operators are expanded if ONNX or the
+model defines them as functions of other operators. If a row has several opsets, the meaning of the
+operator changes at each of these opsets. [onnx](onnx.md) lists the refused models.
 
 | operator | domain | from opset | file |
 |---|---|---|---|
