@@ -341,10 +341,10 @@ class MappedContraction(NamedOperation):
 
     def verify_(self) -> None:
         if self.indexing_maps is None and self.DEFAULT is None:
-            raise VerifyException("it should have indexing_maps")
+            raise VerifyException("the operation should have indexing_maps")
         if self.indexing_maps is not None and len(self.indexing_maps) != 3:
             raise VerifyException(
-                f"it has {len(self.indexing_maps)} index maps, and should have three"
+                f"the operation has {len(self.indexing_maps)} index maps instead of three"
             )
         super().verify_()
 
@@ -443,7 +443,7 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 def verify_fill(op: ops.FillOp) -> None:
     """Checks that the inputs are scalars, of any type; xDSL allows only integers and floats."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
-        raise VerifyException(f"it fills with {op.inputs[0].type}: use a scalar")
+        raise VerifyException(f"the operation fills with {op.inputs[0].type}: use a scalar")
 
 
 setattr(ops.FillOp, "verify_", verify_fill)

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""Largest number of elements of a nest that is analysed."""
+"""Largest number of elements that analysed loops compute."""
 
 COUNTS = (1, 2, 3, 4, 8)
-"""Numbers of columns in a group that are tried. An element depends on one group."""
+"""Numbers of columns in a group that are tried. Each element depends on one group of columns."""
 
 PARTS = (1, 2, 3, 4)
 """Numbers of equal parts of the columns that are tried."""
@@ -57,7 +57,7 @@ PARTS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """A nest with one result: `each` elements per group of columns, from group `first` on."""
+    """Loops with one result: `each` elements per group of columns, from column group `first` on."""
 
     nest: Nest
     first: int
@@ -65,14 +65,14 @@ class ColumnReader:
 
     @property
     def groups(self) -> int:
-        """Number of column groups that the nest reads."""
+        """Number of column groups that the loops read."""
         return prod(static(self.nest.shape)) // self.each
 
 
 @dataclass(frozen=True)
 class ColumnReaders:
     """
-    The nests that read `source`, a contraction's result, in groups of `count` columns.
+    The loops that read `source`, a contraction's result, in groups of `count` columns.
 
     Rows run along the source's last dimension. A row is divided into `parts` equal parts of
     `columns`, and its columns are numbered across the parts: the first column of each part, then
@@ -89,7 +89,7 @@ class ColumnReaders:
 
 def column_readers(source: SSAValue) -> ColumnReaders:
     """
-    Finds the nests that read `source`, the result of a contraction.
+    Returns the loops that read `source`, the result of a contraction.
 
     Raises `NotFused` if an element depends on columns of several groups.
     """
@@ -119,7 +119,7 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
     """
-    Renumbers elements of rows of `columns`, so that equal positions of all parts are neighbours.
+    Returns the element numbers after columns are interleaved: first of each part, then second, ...
     """
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each

@@ -23,7 +23,7 @@ UNROLLED = 16
 """Largest number of a row's elements that an invocation holds in registers."""
 
 UNROLLED_BESIDE = 49
-"""Largest number of unrolled steps of a reduction over neighbouring elements."""
+"""Largest number of unrolled reduction steps if an invocation computes neighbouring results."""
 
 
 def _lowest(type: Attribute) -> Any:

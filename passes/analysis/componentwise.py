@@ -66,9 +66,7 @@ class Home:
 
 
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
-    """
-    Returns how each value of a body is held; None if an operation mixes positions of two types.
-    """
+    """Returns the form in which each value is held; None if positions of two types are combined."""
     block = op.body.block
     homes_by_value: dict[SSAValue, Home] = {
         argument: Home(argument.type) for argument in block.args[: len(op.inputs)]
@@ -135,7 +133,7 @@ def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | N
 
 
 def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], target: Target) -> bool:
-    """True if the epilogue can be computed on fragments of these sizes."""
+    """True if the epilogue can be computed on whole fragments (M, N, K) of these sizes."""
     epilogue, moved = contraction.epilogue, _MatrixMoves(contraction, sizes, target)
     m, n, _ = sizes
     lanes = target.subgroup_size

@@ -120,7 +120,7 @@ class Contraction:
 
     @cached_property
     def unpackings(self) -> tuple[Unpacking | None, Unpacking | None]:
-        """Computations of A and B from packed planes in the kernel; None if there is none."""
+        """Dequantizations of A and of B from packed weights in the kernel; None without one."""
         a, b = (
             self.unpacking(operand) if isinstance(op, Operation) and is_fused(op) else None
             for operand, op in enumerate(map(definition, (self.a, self.b)))
@@ -128,9 +128,7 @@ class Contraction:
         return a, b
 
     def unpacking(self, operand: int) -> Unpacking | None:
-        """
-        Returns the computation of A (0) or B (1) from packed planes, in the kernel or before it.
-        """
+        """Returns the dequantization of A (0) or B (1) from packed weights, else None."""
         op = definition((self.a, self.b)[operand])
         if not isinstance(op, linalg.ops.GenericOp):
             return None
@@ -325,7 +323,7 @@ def packing_of(value: SSAValue) -> PackingAttr | None:
 
 
 def fill_of(value: SSAValue) -> int:
-    """Returns the padding value around an operand's `storage`."""
+    """Returns the padding value outside of an operand's tensor in memory."""
     match value.owner:
         case PaddedViewOp(fill=IntegerAttr(value=number)):
             return number.data
@@ -397,7 +395,9 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         if count != wanted:
             verb = "multiplies" if kind == "input" else "writes"
             ending = "" if count == 1 else "s"
-            raise NotAContraction(f"it has {count} {kind}{ending} (a contraction {verb} {wanted})")
+            raise NotAContraction(
+                f"the operation has {count} {kind}{ending} (a contraction {verb} {wanted})"
+            )
     for value in (*op.inputs, *op.outputs):
         if element_type(value) == i1:
             raise NotAContraction("it multiplies booleans (i1)")

@@ -166,7 +166,7 @@ def prologue_of(value: SSAValue) -> list[linalg.ops.GenericOp]:
 
 
 def _is_in_place(op: linalg.ops.GenericOp) -> bool:
-    """True if each element depends only on the element with equal indices of one operand."""
+    """True if each element depends only on the element at the same indices of one operand."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     return is_pointwise(op) and len(maps) == 2 and maps[0] == maps[1]
 
@@ -210,7 +210,7 @@ def _chain(
     block: Block, root: LinalgStructuredOperation, placed: Placed, may_end: bool
 ) -> dict[SSAValue, Placed]:
     """
-    Returns the contraction's result and each value computed from it elementwise, with maps.
+    Returns the contraction's result and each value computed from it elementwise, with their maps.
 
     Other operations may read these values only if `may_end`; otherwise raises `NotFused`.
     """
@@ -233,7 +233,7 @@ def _chain(
 
 
 def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
-    """Returns the value of the chain that other operations read; None if there is none."""
+    """Returns the value of `chain` that operations outside of it read; None if there is none."""
     ops = {definition(value) for value in chain}
     read = [
         link

@@ -68,10 +68,10 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
 def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> None:
     if not all(isinstance(value.type, TensorType) for value in op.outputs):
         raise NotAContraction(
-            "a factor is not a plain input, and an operation on buffers cannot precompute it"
+            "a factor is computed in the body: on buffers, multiply the inputs themselves"
         )
     if len(op.outputs) != 1:
-        raise NotAContraction(f"it has {len(op.outputs)} outputs, not 1")
+        raise NotAContraction(f"the operation has {len(op.outputs)} outputs, not 1")
     x, y = factors
     for factor in factors:
         if not factor.inputs:

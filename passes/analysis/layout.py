@@ -72,7 +72,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart. `steps` are the increments of the guarded coordinates."""
+    """`size` elements, `stride` apart. `steps` are increments of coordinates at padded borders."""
 
     size: Size
     stride: Size
@@ -80,7 +80,7 @@ class Axis:
 
 
 Walk: TypeAlias = tuple[Axis, ...]
-"""Axes that one number counts through, outermost first. Empty if there is only one position."""
+"""Axes of one group of loops, outermost first. Empty if there is only one position."""
 
 
 def walk_size(walk: Walk) -> Size:
@@ -111,10 +111,10 @@ class Layout:
 
     def run(self, walk: int) -> int:
         """
-        Returns the largest number of contiguous, aligned elements along a walk.
+        Returns the largest number of contiguous, aligned elements along a group of loops.
 
         Vectors of any divisor of this number start at a multiple of their length and do not cross
-        a guard. 1 if the walk is not contiguous.
+        a guard. 1 if the elements are not contiguous.
         """
         if not self.is_contiguous(walk):
             return 1
@@ -126,11 +126,11 @@ class Layout:
         return common_divisor(last.size, self.start, *strides)
 
     def is_contiguous(self, walk: int) -> bool:
-        """True if neighbours along a walk are neighbours in memory."""
+        """True if neighbours along a group of loops are neighbours in memory."""
         return bool(self.walks[walk]) and self.walks[walk][-1].stride == 1
 
     def in_vectors(self, walk: int, vector: int) -> Layout:
-        """Returns the layout in units of `vector` contiguous elements along a walk."""
+        """Returns the layout in units of `vector` contiguous elements along a group of loops."""
         if vector == 1:
             return self
         walks = tuple(

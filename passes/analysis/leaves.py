@@ -63,7 +63,7 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
     ) -> dict[int, int]:
         """
-        Returns the largest aligned block of at most `most_bytes`: iterations of each of `loops`.
+        Returns the iterations of each of `loops` in the largest aligned block of `most_bytes`.
 
         Such blocks cover all iterations of all loops.
         """
@@ -128,9 +128,9 @@ class Leaf:
 
 def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[Leaf, ...]:
     """
-    Returns the leaves of an operand whose dimensions `map` indexes by loops of these sizes.
+    Returns the tensors in memory (leaves) from which an operand is computed elementwise.
 
-    Raises `NotFused` for a value that is not computed elementwise from tensors in memory.
+    `map` indexes the operand by loops of `sizes`. Raises `NotFused` for any other operand.
     """
     leaves: dict[Placed, Leaf] = {}
     _collect(Placed(value, map), sizes, leaves)
@@ -173,7 +173,7 @@ def read_through_padding(placed: Placed) -> Placed | None:
 
 def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> Leaf:
     """
-    Returns the leaf of a tensor; `fill` is the padding value around it.
+    Returns a tensor in memory as a leaf; `fill` is the padding value around the tensor.
 
     Raises `NotFused` if an index is not linear, or out of bounds without padding.
     """

@@ -50,7 +50,7 @@ def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
 def set_operand(
     op: linalg.ops.GenericOp, number: int, value: SSAValue, places: Sequence[AffineExpr]
 ) -> None:
-    """Makes an operation read a value, at these places, as its operand with this number."""
+    """Makes an operation read `value` as operand `number`, at the indices `places`."""
     maps = maps_of(op)
     maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
     op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
@@ -144,7 +144,7 @@ def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[Integ
 
 
 def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.PadOp:
-    """Pads another tensor by the amounts of `op`, with another value."""
+    """Builds a padding of `source` by the amounts of `op`, with the value `padding`."""
     pad = op.clone()
     pad.operands = [source, *op.operands[1:]]
     block = pad.region.block
@@ -229,7 +229,7 @@ class Code:
 
     @staticmethod
     def open_behind(value: SSAValue) -> Code:
-        """Returns a writer that inserts directly after the definition of a value."""
+        """Returns a `Code` that inserts directly after the definition of a value."""
         owner = value.owner
         if isinstance(owner, Operation):
             return Code(owner, InsertPoint.after(owner))
@@ -318,7 +318,7 @@ class BodyCode:
         self.maps: list[AffineMap] = []
 
     def read(self, value: SSAValue, map: AffineMap) -> SSAValue:
-        """Adds an input and returns its element."""
+        """Adds an input tensor and returns the body's argument for its element."""
         self.inputs.append(value)
         self.maps.append(map)
         return self.block.insert_arg(_element(value), len(self.block.args))

@@ -91,7 +91,7 @@ def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
 
 
 def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
-    """Yields the accesses from which an element of an array is computed."""
+    """Yields the array elements from which the element `at` of an array is computed."""
     match array:
         case Computed(loops=loops, number=number):
             point: list[Axis] = [None] * len(loops.sizes)

@@ -73,7 +73,7 @@ class Literal(Array):
 
 @dataclass(eq=False)
 class Computed(Array):
-    """Output `number` of loops."""
+    """Output `number` of a structured operation, `loops`."""
 
     loops: Loops
     number: int

@@ -50,14 +50,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Nest:
-    """Arrays of one shape, and where each of them is stored."""
+    """Loops that compute arrays of one shape, and where each of the arrays is stored."""
 
     shape: Shape
     results: Sequence[tuple[Array, Place]]
 
 
 def nests_of(results: Sequence[Result]) -> list[Nest]:
-    """Returns the nests that store all results."""
+    """Returns the nests of loops that store all results."""
     written = {result.target for result in results}
     whole: dict[Shape, list[tuple[Array, Place]]] = {}
     parts: list[Nest] = []
@@ -151,7 +151,7 @@ def dimensions_along_rows(nest: Nest) -> frozenset[int]:
 
 
 def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
-    """Returns a row's reductions, each with the dimensions on which its result depends."""
+    """Returns the outermost reductions, each with the dimensions on which its result depends."""
     return [(loops, rows) for loops, rows in all_reductions_of(nest) if INNER not in rows]
 
 
@@ -253,7 +253,7 @@ def _reshape_dependences(
 
 
 def _ends(shape: Shape) -> list[tuple[Size, Size]]:
-    """Returns the stride of each dimension and the stride of the next outer dimension."""
+    """Returns (stride of the dimension, stride of the next outer dimension) for each dimension."""
     ends: list[tuple[Size, Size]] = []
     stride: Size = 1
     for size in reversed(shape):

@@ -306,8 +306,8 @@ def _copy(reader: Reader, op: Operation) -> None:
     if array.element != element or array.shape != shape:
         raise NotLoops(
             op,
-            f"it copies {source.type} to {target.type}, which differ in shape or type: reshape "
-            f"or convert before",
+            f"the operation copies {source.type} to {target.type}, which differ in shape or type: "
+            f"reshape or convert before",
         )
     reader.define(op, 0, array)
 

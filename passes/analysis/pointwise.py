@@ -58,7 +58,7 @@ def generalize(op: Operation) -> linalg.ops.GenericOp | None:
 
 
 def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
-    """Returns the scalar that fills the only result, else None."""
+    """Returns the scalar with which an operation fills its only result, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
     value = yields_of(op.body.block)[0]
@@ -120,7 +120,7 @@ def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
 
 def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
     """
-    Gives an elementwise operation an empty tensor as output.
+    Returns an elementwise operation with an empty tensor as output.
 
     If the body reads the old output, the output becomes an input.
     """
@@ -158,7 +158,7 @@ def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
     True if an operation computes each element of one result from scalars at mapped indices.
 
-    The body contains only arithmetic; with `asks_place` it may also read its indices.
+    The body contains only arithmetic; with `asks_place` it may also read its loop indices.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False

@@ -68,7 +68,7 @@ class Range:
 
 
 NOTHING = Range(numbers.inf, -numbers.inf)
-"""Empty range: the elements of a tensor that was not written."""
+"""The empty range, for elements of a tensor that no operation has written."""
 
 ANY_FLOAT = Range(-numbers.inf, numbers.inf)
 
@@ -155,7 +155,7 @@ def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
-    """Returns the range of a bitwise and: at most the least nonnegative operand."""
+    """Returns the range of a bitwise `and`: at most the least nonnegative operand."""
     highs = [operand.high for operand in operands if operand.low >= 0]
     if not highs:
         return _bits(op, operands)
@@ -163,7 +163,7 @@ def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _bits(op: Operation, operands: Sequence[Range]) -> Range:
-    """Returns the range of a bitwise or or xor: no more bits than the operands have."""
+    """Returns the range of a bitwise `or` or `xor`: at most as many bits as the operands have."""
     if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
         return Range(0, 1)
     width = max(_width(operand) for operand in operands)

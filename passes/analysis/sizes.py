@@ -166,7 +166,7 @@ def _input_extent(op: LinalgStructuredOperation, operand: int, dimension: int) -
 
 
 def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
-    """Returns the size of each loop; None if no operand dimension is indexed by the loop alone."""
+    """Returns each loop's size; None if no operand dimension is indexed by this loop alone."""
     sizes: list[Size | None] = [None] * op.get_num_loops()
     for loop, value, dimension in _loop_dimensions(op):
         known = sizes[loop]
@@ -393,7 +393,7 @@ class SizeCode:
 
 
 def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
-    """Builds an empty tensor of these sizes, preceded by operations that compute them."""
+    """Builds an empty tensor. Returns the operations that compute its sizes, and the tensor."""
     before: list[Operation] = []
     code = SizeCode(before.append)
     given = [code.value(size) for size in sizes if is_dynamic(size)]

@@ -1,13 +1,13 @@
 """
-Describes the computation of a contraction's operand from packed planes, by units along K.
+Describes how a contraction's operand is dequantized from packed planes, in units along K.
 
     %w = linalg.generic (n, b, h, j) ins(%q[n, b, j], %d[n, b]) { float(%q >> 4 * h & 15) * %d }
     %r = contraction %x[m, 32 * b + 16 * h + j], %w[n, b, h, j]
 
-The innermost loops of K, here h and j, form a unit: the elements that an invocation dequantizes at
-a time. The invocation reads the contiguous elements of each plane that these loops index; the
-other loops determine the address. `Plane.layout` counts in units of these elements, so that one
-address is one load.
+A plane is a tensor with one part of each block of weights, such as the scales. The innermost loops
+of K, here h and j, form a unit: the elements that an invocation dequantizes at a time. The
+invocation reads the contiguous elements of each plane that these loops index; the other loops
+determine the address. `Plane.layout` counts in units of these elements: an address is one load.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Plane:
 
     def panel_depth(self, units: int) -> int | None:
         """
-        Returns the elements of a row of the plane that are read for `units` neighbouring units, or
-        that a panel has if the plane is packed.
+        Returns the elements of a row of the plane that are read for `units` neighbouring units;
+        the depth of its panels if the plane is packed.
 
         None if panels of so many elements would not hold them one after the other.
         """
@@ -144,7 +144,7 @@ class Units:
         return prod(self.sizes)
 
     def part(self, split: int) -> Self:
-        """Returns the same with parts of units, whose innermost loop is split into `split`."""
+        """Returns the operand in smaller units, whose innermost loop is 1 / `split` as long."""
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
@@ -178,7 +178,7 @@ class Unpacking(Units):
 
 def units_of_rows(value: SSAValue, layout: Layout, sizes: tuple[int, ...]) -> Units | None:
     """
-    Returns units of these loop sizes of an operand as it lies in memory.
+    Describes an operand in memory in units of neighbours along K, with `sizes` of their loops.
 
     `layout` is the operand's. Returns None if a unit's elements are not contiguous, or if the
     operand is padded.
@@ -366,7 +366,7 @@ class NotInPanels(ValueError):
 
 
 def _in_panels(layout: Layout, depth: int, rows: int) -> Layout:
-    """Returns the layout of a plane in panels of `depth` units, from that of its rows of units."""
+    """Converts a plane's layout from rows of units to panels of `depth` units and `rows` rows."""
     batch, outer, inner = layout.walks
     panel = depth * rows
 

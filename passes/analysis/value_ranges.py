@@ -93,7 +93,7 @@ class ValueRanges:
         self._known[value] = interval if assumed is None else interval.meet(assumed)
 
     def written(self, value: SSAValue) -> Range:
-        """Returns the range of a tensor's elements; `NOTHING` if none was written."""
+        """Returns the range of a tensor's elements; the empty range if none was written."""
         return self._known.get(value) or self.of(value)
 
     def _visit(self, op: Operation) -> None:
@@ -282,7 +282,7 @@ class ValueRanges:
                 pass
 
     def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
-        """Assumes a body argument's range for its tensor, if the loops read every element."""
+        """Assumes a range for the tensor of a body argument, if the loops read every element."""
         parent = value.block.parent_op()
         if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
             return

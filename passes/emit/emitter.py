@@ -149,7 +149,7 @@ class Emitter:
 
     @contextmanager
     def inside(self, block: Block, fence: bool = True) -> Generator[None]:
-        """Emits into a block within the context; forgets the block's facts afterwards."""
+        """Emits into a block within the context; forgets values cached for the block at its end."""
         self.scopes.append(Scope(InsertPoint.at_end(block), fence))
         try:
             yield
@@ -229,7 +229,7 @@ class Emitter:
         return self.pure(self.instructions.both, a, b)
 
     def select(self, condition: Condition, a: Index, b: Index) -> SSAValue:
-        """Selects `a` or `b`. Python ints are indices; SSA values may have any type."""
+        """Returns `condition ? a : b`. Python ints are indices; SSA values may have any type."""
         if isinstance(condition, bool):
             return self.index(a if condition else b)
         first, second = self.index(a), self.index(b)

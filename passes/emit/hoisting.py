@@ -64,7 +64,7 @@ class HoistingEmitter(KernelEmitter):
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
-        """Returns the outermost scope, from `depth` on, that is inside of all current fences."""
+        """Returns the outermost scope, from `depth` on, into which code that may fault can move."""
         for outer in range(self.depth, depth, -1):
             if self.scopes[outer].fence:
                 return outer
@@ -371,7 +371,7 @@ class HoistingEmitter(KernelEmitter):
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
-        """Returns the linear index of the longest known run of leading indices, and its length."""
+        """Returns the linear index of the longest prefix that has a known one, and its length."""
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
             if run is None:

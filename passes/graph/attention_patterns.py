@@ -33,7 +33,7 @@ def uncast(node: Node) -> Node:
 
 def without_nan(node: Node) -> tuple[Node, bool]:
     """
-    Strips a select that replaces NaN by 0. Returns the probabilities, and True if there was one.
+    Strips a select that replaces NaN by 0. Returns the operand, and True if there was a select.
     """
     node = uncast(node)
     match node:
@@ -109,9 +109,7 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """
-    Matches `reduction . x`, for an operation of `kinds`; returns the reduction, and x or None.
-    """
+    """Matches an operation of `kinds` on a reduction and x; returns both (x is None without it)."""
     node = uncast(node)
     if node.kind not in kinds:
         return node, None

@@ -81,7 +81,7 @@ class Dequantized:
 
     @property
     def aux(self) -> list[int]:
-        """Indices of the inputs that scale and zero point are computed from."""
+        """Indices of the inputs of `op` from which the scale and the zero point are computed."""
         block = self.op.body.block
         of_scale = set[int]() if self.scale is None else inputs_of(self.scale, block)
         return sorted(self.shift.zero_inputs | of_scale)
@@ -191,7 +191,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """Returns the loop that indexes each dimension (None for size 1); None for a sum of loops."""
+    """Returns the loop of each dimension (None for size 1); None if a sum of loops is an index."""
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []

@@ -60,7 +60,7 @@ class Piece:
 
 
 Index: TypeAlias = tuple[Piece, ...]
-"""An index made of pieces, outermost first. It is 0 if there are no pieces."""
+"""An element's index along a dimension: parts of loop indices, outermost first; () is index 0."""
 
 Place: TypeAlias = tuple[Index, ...]
 """The position of an element in a tensor: an index for each dimension."""
@@ -72,7 +72,7 @@ def index_of_loop(loop: str, size: Size) -> Index:
 
 
 def join_pieces(pieces: Sequence[Piece]) -> Index:
-    """Drops pieces of size 1, and joins adjacent pieces of one loop where their divisors match."""
+    """Drops parts of loop indices of size 1, and joins adjacent parts of one loop if they fit."""
     merged: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:
@@ -90,7 +90,7 @@ def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
     """
     Splits an index into one index for each size of `shape`.
 
-    The first size that is not 1 gets the remaining pieces, so this size may be dynamic.
+    The first size that is not 1 gets the remaining parts, so this size may be dynamic.
     """
     rest = list(index)
     indices: list[Index] = []
@@ -194,7 +194,7 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """Returns the loop indices at which a map selects this position; None for an unused loop."""
+    """Returns the loop indices at which a map selects the element; None for an unused loop."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -203,9 +203,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """
-    Yields the tensor and position, and then the sources of operations that only move elements.
-    """
+    """Yields the tensor and position, then those from which operations only move the element."""
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
@@ -378,7 +376,7 @@ class Trees:
         return self._scalar(value)
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
-        """Traces a loop that computes `out = out . f(inputs)` as a reduction of f."""
+        """Traces a loop that computes `out = out + f(inputs)` (for any +) as a reduction of f."""
         kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
         combined = yields_of(block)[0].owner

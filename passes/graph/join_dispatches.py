@@ -175,7 +175,7 @@ class _Work:
 
 
 def _is_of_product(dispatch: DispatchOp) -> bool:
-    """True if a product reads a result of the dispatch."""
+    """True if a matrix product reads a result of the dispatch."""
     users = (use.operation for result in dispatch.results for use in result.uses)
     return any(
         isinstance(user, DispatchOp) and any(map(as_contraction, user.body.block.ops))

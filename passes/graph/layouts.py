@@ -64,7 +64,7 @@ LISTS = (
     ("static_sizes", "sizes"),
     ("static_strides", "strides"),
 )
-"""Names of attributes with static numbers per dimension, and of operands with dynamic numbers."""
+"""Pairs (attribute of static numbers, operand of dynamic numbers) with a number per dimension."""
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
@@ -131,7 +131,7 @@ def _moves_all(op: Operation) -> bool:
 
 
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
-    """Yields the order of the merged dimensions, if the order stores each group contiguously."""
+    """Yields the order of the merged dimensions, if `order` stores each group contiguously."""
     merged: list[int] = []
     at = 0
     while at < len(order):
@@ -338,7 +338,7 @@ def erase_replaced(block: Block) -> None:
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
     """
-    Returns the operand of a contraction that any order suits: the weight, else the one without
+    Returns the contraction's operand that may be stored in any order: the weight, else one without
     windows.
     """
     windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]

@@ -94,7 +94,7 @@ def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
 
 
 def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operation], bool]) -> None:
-    """Adds the producers of values that only the group reads, then their producers, and so on."""
+    """Adds to the group the producers of values that only the group reads, and their producers."""
     waiting = list(values)
     while waiting and len(group.members) < LARGEST:
         owner = waiting.pop(0).owner
@@ -111,11 +111,11 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Adds the producer of a tensor that other operations also read, if registers hold the tensor.
+    Adds a tensor's producer to the group although others read the tensor, if registers hold it.
 
-        %x = %a + %b                                 one dispatch: an invocation keeps its elements
-        %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
-        %y = f(%x), elsewhere                        both; the next reader of %x is %y
+      %x = %a + %b                                 one dispatch: an invocation keeps its elements
+      %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
+      %y = f(%x), elsewhere                        both; the next reader of %x is %y
     """
     if not any(map(_reduces, group.members)):
         return

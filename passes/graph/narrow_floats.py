@@ -27,7 +27,7 @@ from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import takes_narrow
 
 WHOLE = Range(-(1 << 24), 1 << 24)
-"""Integers that f32 represents exactly."""
+"""The range in which f32 represents every integer exactly."""
 
 KEEPING = (
     arith.SelectOp,

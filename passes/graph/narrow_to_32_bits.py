@@ -72,7 +72,7 @@ def _refuse_f64(function: FuncOp, target: Target) -> None:
         inner, value = next((p for p in values if element(p[1].type) == f64), (None, None))
         if inner is None:
             continue
-        what = "it computes in f64, and f32 may give another result"
+        what = "the operation computes in f64, and f32 may give another result"
         if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
             what += f" (argument {value.index})"
         inner.location = op.location if inner is not op else inner.location

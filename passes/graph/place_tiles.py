@@ -133,7 +133,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """Writes one program, in which the digits `joined` of the workgroup id index the tiles."""
+    """Writes one program. The mixed-radix digits `joined` of the workgroup id index its tiles."""
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
@@ -186,7 +186,7 @@ class _Placed:
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """
-        Returns the buffer axis for axis `number` of an access, and removes this axis from `walks`.
+        Returns the buffer axis for axis `number` of an access, and removes its index from `walks`.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
@@ -349,7 +349,7 @@ class _Placed:
         elif isinstance(old, scf.IfOp):
             chosen = constant(self.numbers.known.get(old.cond))
             if chosen is None:
-                raise NotRaised("a branch differs between workgroups or iterations")
+                raise NotRaised("workgroups or loop iterations branch differently")
             region = op.regions[0 if chosen else 1]
         if region is not None and region.blocks:
             end = region.block.last_op

@@ -30,7 +30,7 @@ MOST = 1 << 24
 """Maximum number of workgroups times iterations that are evaluated."""
 
 Source: TypeAlias = int | SSAValue | None
-"""The factor of a term: a digit of the workgroup id or a loop index; None for the constant term."""
+"""A term's variable: a mixed-radix digit of the workgroup id, or a loop index. None: constant."""
 
 
 def constant(number: Array | None) -> Any:

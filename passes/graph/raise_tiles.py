@@ -212,7 +212,7 @@ class _Function:
         return self._generic(inputs, axes, (), None, node.type, write)
 
     def _leaves(self, node: Node) -> list[Node]:
-        """Returns the nodes of a formula that tensors hold: loads, sums and reductions."""
+        """Returns the nodes of a formula that become tensors: loads, sums and reductions."""
         if node.kind in ("load", "sum", "reduce"):
             return [node]
         if (quotient := _softmax_product_of(node)) is not None:

@@ -49,9 +49,9 @@ class OtherSigns:
 
     def pay(self, sizes: Sequence[Size], changed: SSAValue, summed: SSAValue) -> bool:
         """
-        True if matrix instructions on the target save more than two additional dispatches cost.
+        True if matrix instructions on the target save more time than two more dispatches take.
 
-        These dispatches convert `changed` and sum up `summed`.
+        One dispatch converts `changed`, the other sums up `summed`.
         """
         target = self.target
         if target is None or target.measured_copy is None or "dot" not in target.rates:

@@ -165,7 +165,7 @@ class _Widener:
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
                 wider = wider_type(types[0])
-                refuse(NAME, op, f"kernels do not compute this in {types[0]}: use {wider}")
+                refuse(NAME, op, f"kernels cannot compute it in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
             for place, value in enumerate(op.operands):

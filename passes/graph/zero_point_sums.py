@@ -272,7 +272,7 @@ class _Correction(BodyCode):
         return value
 
     def subtract(self, own: Shifted, other: Shifted) -> None:
-        """Subtracts the zero point of `own` times the sums of `other`."""
+        """Writes the subtraction of the zero point of `own` times the sums of `other`."""
         code, total, place = self.quantized.sums(other)
         known, type = known_tensor(total), self.quantized.type
         if known is not None:
@@ -297,7 +297,7 @@ class _Correction(BodyCode):
     _has_both = False
 
     def add_both(self) -> None:
-        """Adds K * za * zb, because subtracting both zero points subtracted this product twice."""
+        """Writes + K * za * zb, because subtracting both zero points subtracted this twice."""
         if self._has_both:
             return
         q = self.quantized

@@ -149,7 +149,7 @@ class KernelBody:
             return self._argument(value, role)
         owner = value.owner
         assert isinstance(owner, Operation)
-        raise Unplaced(owner, "its result is read before it is written")
+        raise Unplaced(owner, "the operation's result is read before it is written")
 
     def _place(self, value: SSAValue) -> SSAValue:
         """Returns the memory of an operation's result, which the first call chooses."""
@@ -338,8 +338,8 @@ class KernelBody:
         if not (is_zero(contraction.init) or isinstance(contraction.init.owner, tensor.EmptyOp)):
             raise Unplaced(
                 contraction.op,
-                "its initial value is not zero, but a kernel begins its sums with zero: begin with "
-                "a linalg.fill of zero, and add the value after the contraction",
+                "the contraction's initial value is not zero, but a kernel begins its sums with "
+                "zero: begin with a linalg.fill of zero, and add the value after the contraction",
             )
         outputs = self._outputs(contraction.op)
         a, b = self._of(contraction.a, "a"), self._of(contraction.b, "b")

@@ -187,7 +187,7 @@ class LoopsBody(KernelBody):
         """Emits a padding: fills the result and copies the operand into it."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
-            raise Unplaced(op, "its padding value depends on the index: use a constant value")
+            raise Unplaced(op, "the padding value depends on the index: use a constant value")
         value = last.operands[0]
         if isinstance(value.owner, arith.ConstantOp) and value not in self._memory:
             self._write_like(value.owner, [], [value.type])
@@ -215,7 +215,7 @@ def _is_scalar(op: Operation) -> bool:
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     if op.strides:
-        raise Unplaced(op, "its strides are dynamic: make them static")
+        raise Unplaced(op, "the strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
     return (
         listed_sizes(op.static_offsets, op.offsets),

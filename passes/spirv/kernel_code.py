@@ -48,10 +48,10 @@ MAX_SIZES = 32
 """Number of 32-bit push constants that every Vulkan device supports (128 bytes)."""
 
 Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
-"""Writes the instructions for an operation and returns its result."""
+"""A function that writes the instructions for an operation and returns its result."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
-"""Writes the instructions for an operation. Returns None if there is no new value to record."""
+"""A function that writes the instructions for an operation; returns the new value, if any."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class DeviceHabits:
 
 
 class KernelCode(SpirvEmitter):
-    """Writes a function's body. `interface` has the symbols of the variables that it uses."""
+    """Writes a function's body. `interface` has the symbols of the variables in use."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 kernel,
-                f"it reads {len(numbers)} dynamic sizes, but push constants hold {MAX_SIZES}: "
+                f"a kernel reads {len(numbers)} dynamic sizes; push constants hold {MAX_SIZES}: "
                 f"make some sizes static",
             )
         offsets = [SIZE_BYTES * n for n in range(len(numbers))]
@@ -215,7 +215,7 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 op,
-                "the dimension whose size it reads is not a constant: use a constant",
+                "the operation reads the size of a computed dimension: use a constant",
             )
         dimension = constant.value.data
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
@@ -224,7 +224,7 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 op,
-                "it reads the size of a value that is not an argument of the kernel: pass the size",
+                "the operation reads the size of a value that is no argument: pass the size",
             )
         return self.arguments[op.source], dimension
 

@@ -68,7 +68,7 @@ def _resize_value(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValu
 
 def by_known_power(general: ScalarFunction) -> Compute:
     """
-    Returns the conversion of x^y: products or a root if y is a small constant, else `general`.
+    Returns the conversion of x^y: to products or a root if y is a small constant, else `general`.
     """
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:

@@ -38,7 +38,7 @@ def _is_bool(type: Attribute) -> bool:
 
 
 def sequence(compute: Sequence) -> Compute:
-    """Returns the conversion that applies `compute` to an operation's operands."""
+    """Returns the conversion of an operation by `compute`, which writes the instructions."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         return compute(Values(code, code.type(op.results[0].type, op)), *code.operands(op))
@@ -67,7 +67,7 @@ def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def zero(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Returns 0, the remainder of one-bit values."""
+    """Returns 0, which is the remainder for one-bit values."""
     return v.number(0)
 
 
@@ -169,12 +169,12 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 
 def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Converts a Boolean to 1 or 0, or to -1 or 0 with `sign`."""
+    """Converts a Boolean to 0 or 1; to 0 or -1 if `sign`."""
     return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
 def resize(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Truncates or extends an integer. Converts a Boolean to 0 and 1, or -1 if `sign`."""
+    """Truncates or extends an integer. Converts a Boolean to 0 or 1; to 0 or -1 if `sign`."""
     if x.type == v.type:
         return x
     if _is_bool(x.type):

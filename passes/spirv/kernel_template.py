@@ -188,7 +188,7 @@ def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
 
 
 def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
-    """Returns the values that addresses, branches and trip counts depend on."""
+    """Returns the values from which addresses, branch conditions and trip counts are computed."""
     waiting: list[SSAValue] = []
     sources: dict[SSAValue, list[SSAValue]] = {}
     for op in module.walk():
@@ -208,7 +208,7 @@ def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
 
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
-    """Yields (receiver, value) for each value that a terminator passes on."""
+    """Yields (receiving value, operand) for each operand that a terminator passes on."""
     if isinstance(op, spv.BranchOp):
         yield from zip(op.successors[0].args, op.operands, strict=True)
     elif isinstance(op, spv.BranchConditionalOp):

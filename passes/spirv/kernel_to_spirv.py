@@ -148,7 +148,7 @@ GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
-        refuse(PASS, op, "it extracts at a dynamic position: use a constant position")
+        refuse(PASS, op, "the operation extracts at a dynamic position: use a constant position")
     composite_extract = spv.CompositeExtractOp(
         code.value(taken.vector), taken.static_position.get_values()
     )
@@ -279,7 +279,7 @@ def store(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Copies an operation of `spirv`, with converted operands."""
+    """Copies an operation of `spirv`, with converted operands. Returns its result."""
     copy = type(op).create(
         operands=code.operands(op),
         result_types=op.result_types,

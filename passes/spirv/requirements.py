@@ -44,16 +44,16 @@ class Need:
     capabilities: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     version: Version | None = (1, 0)
-    """The first version that needs no extension; None if every version needs one."""
+    """The first version that includes the feature; None if every version needs an extension."""
 
     @staticmethod
     def of(entry: Requirements) -> Need:
-        """Returns the need that the grammar states for an instruction or an enumerant."""
+        """Returns the requirement that the grammar states for an instruction or an enumerant."""
         return Need(entry.capabilities, entry.extensions, entry.version)
 
     @staticmethod
     def any_of(*capabilities: spv.Capability) -> Need:
-        """Returns the need for any one of these capabilities, without an extension."""
+        """Returns the requirement of any one of these capabilities, without an extension."""
         return Need(tuple(c.name for c in capabilities))
 
 
@@ -136,7 +136,7 @@ PASSES_SPEAK = ("abi", "target_env", "resource_limits")
 
 
 class Requirement:
-    """Collects the needs of one module, each with the first operation that has the need."""
+    """Collects the requirements of one module, each with the first operation that has it."""
 
     def __init__(self, *, vulkan: bool) -> None:
         self.needs: dict[Need, str] = {}
@@ -152,7 +152,7 @@ class Requirement:
         self.add(Need.any_of(capability), what)
 
     def enumerant(self, attribute: spv.EnumerationAttr[Any]) -> None:
-        """Adds the needs that the grammar states for an attribute's enumerants."""
+        """Adds the requirements that the grammar states for an attribute's enumerants."""
         if attribute.ENUM.__module__ != spv.Scope.__module__:
             return  # Names of constants, not of enumerants with needs.
         kind = grammar().kind(attribute.ENUM.__name__)
@@ -162,7 +162,7 @@ class Requirement:
             self.capability(spv.Capability.VulkanMemoryModelDeviceScope, "the scope Device")
 
     def attribute(self, attribute: Attribute) -> None:
-        """Adds the needs of the enumerants and types within an operation's property."""
+        """Adds the requirements of the enumerants and types within an operation's property."""
         if isinstance(attribute, spv.EnumerationAttr):
             self.enumerant(attribute)
         elif isinstance(attribute, TypeAttribute):
@@ -301,7 +301,7 @@ def small_widths(type_: Attribute) -> Iterable[int]:
 
 def requirements(module: Operation) -> dict[Need, str]:
     """
-    Returns the needs of a `spirv.module`, each with the first operation that has it.
+    Returns the requirements of a `spirv.module`, each with the first operation that has it.
 
     Reads the module's addressing and memory model, but not its triple.
     """
@@ -318,9 +318,9 @@ def requirements(module: Operation) -> dict[Need, str]:
 
 def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     """
-    Returns the needs of one operation in a module of the Vulkan memory model.
+    Returns the requirements of one operation in a module of the Vulkan memory model.
 
-    With `moves`, values that are only loaded and converted need the arithmetic capability, too.
+    With `moves`, 8- and 16-bit values that are only moved need the arithmetic capability, too.
     """
     requirement = Requirement(vulkan=True)
     _operation(op, requirement)
@@ -450,4 +450,4 @@ SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _matrix_use,
     _specialization_constant,
 )
-"""Rules for needs that the grammar does not state."""
+"""Functions that add requirements that the grammar does not state."""

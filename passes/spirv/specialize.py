@@ -180,7 +180,7 @@ class Specialization:
         return self.composites[name][getattr(indexes[0], "data", 0)]
 
     def _as_raw(self, op: spv.SpecConstantCompositeOp) -> Operation:
-        """Rewrites a composite of specialization constants if the values of some are now known."""
+        """Rewrites a composite of specialization constants if some values are now known."""
         if not any(s.string_value() in self.known for s in op.constituents):
             return op
         raw_global = spv.RawGlobalOp(

@@ -137,11 +137,11 @@ class Solution:
 
     def choose(self, needs: Iterable[Need]) -> None:
         """
-        Chooses capabilities until every need is satisfied.
+        Chooses capabilities until every requirement is satisfied.
 
-        Needs without an alternative come first. Then the best alternative is chosen repeatedly:
-        one that the module declared before, else the one that satisfies most open needs, else the
-        one that implies the fewest others.
+        Requirements without an alternative come first. Then the best alternative is chosen
+        repeatedly: one that the module declared before, else the one that satisfies most open
+        requirements, else the one that implies the fewest other capabilities.
         """
         self._take(self._environment)
         choices = [self._alternatives(n.capabilities) for n in needs if n.capabilities]
@@ -172,7 +172,7 @@ class Solution:
         self._declared |= {name, *grammar().implied(name)}
 
     def check_least_versions(self) -> None:
-        """Checks the minimum versions of extensions (CM-01, ROT-01)."""
+        """Checks that the version is high enough for the module's extensions (CM-01, ROT-01)."""
         for name in sorted(self._declared & RULES.keys()):
             for extension in grammar().kind("Capability")[name].extensions:
                 least = WRITTEN_FOR.get(extension, self.version)
@@ -185,7 +185,7 @@ class Solution:
         self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
-        """Declares an extension for a need, if this version does not include the feature."""
+        """Declares an extension for a requirement, if this version does not include the feature."""
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:
@@ -206,7 +206,7 @@ class Solution:
 
 def missing(module: ModuleOp) -> str | None:
     """
-    Returns the first need that the module's triple does not satisfy; None if all are satisfied.
+    Returns the first requirement that the module's triple does not satisfy; None if there is none.
     """
     triple = module.vce_triple
     if triple is None:
@@ -278,8 +278,8 @@ def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
                 refuse(
                     pass_name,
                     op,
-                    f"it needs the capability {name}, and {target.name} has no {feature}: "
-                    f"compile for a device with {feature}{remedy}",
+                    f"the operation needs the capability {name}, and {target.name} has no "
+                    f"{feature}: compile for a device with {feature}{remedy}",
                 )
 
 

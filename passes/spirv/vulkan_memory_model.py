@@ -58,9 +58,7 @@ def _share(op: Operation, field: str) -> None:
 
 
 def _semantics(before: spv.MemorySemantics) -> spv.MemorySemantics:
-    """
-    Adds MakeAvailable and MakeVisible, and replaces SequentiallyConsistent, which Vulkan lacks.
-    """
+    """Returns `before` with MakeAvailable and MakeVisible; replaces SequentiallyConsistent."""
     after = before
     if before & RELEASES:
         after |= spv.MemorySemantics.MakeAvailable

@@ -170,7 +170,7 @@ def test_unsigned_maximum_of_floats():
 
 def test_contract_needs_maps():
     text = TRANSPOSED.replace("NAME", "contract").replace("CAST", "cast_signed")
-    with pytest.raises((VerifyException, ProgramError), match="it should have indexing_maps"):
+    with pytest.raises((VerifyException, ProgramError), match="should have indexing_maps"):
         parse_text(re.sub(r"indexing_maps = \[.*?\)>\] ", "", text))
 
 

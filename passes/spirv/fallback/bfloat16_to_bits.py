@@ -136,7 +136,7 @@ def _check(op: Operation, retype: Retyping) -> None:
         refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
                "spirv-specialize first, or declare the instruction")  # fmt: skip
     if op.name not in MOVES and not isinstance(op, COMPUTES):
-        refuse(NAME, op, "it has bfloat16 operands or results, and this pass has no rewrite for it")
+        refuse(NAME, op, "the operation computes with bfloat16 and cannot be rewritten")
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:

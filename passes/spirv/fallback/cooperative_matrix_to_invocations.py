@@ -196,7 +196,7 @@ class Lowering:
         self.products: dict[Operation, Product] = {}
         self.memories: dict[Operation, MatrixMemory] = {}
         self.forms: dict[Operation, Form] = {}
-        """The form of the first matrix among an operation's results, operands and properties."""
+        """The distribution of the first matrix among an operation's values and properties."""
         self._place: Operation = module
         self._has_matrices = False
 
@@ -266,9 +266,9 @@ class Lowering:
                 refuse(
                     NAME,
                     op,
-                    "virtual subgroups need all invocations of the workgroup to execute it "
-                    "together, which is not proven: set assume-uniform if they do, or "
-                    "subgroups=device on a device with subgroups of "
+                    "virtual subgroups need all invocations of the workgroup to execute "
+                    "the operation together, which is not proven: set assume-uniform if they do, "
+                    "or subgroups=device on a device with subgroups of "
                     f"{batch.group.lanes} invocations",
                 )
 

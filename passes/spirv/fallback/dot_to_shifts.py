@@ -60,7 +60,7 @@ class DotToShifts(RewritePattern):
 
     codes: ModuleEmitter
     concerns: Callable[[Operation], bool] = lambda op: True
-    """True for the dot products that are rewritten."""
+    """Predicate of the dot products that are rewritten."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: spv.IntegerDotOperation, rewriter: PatternRewriter) -> None:

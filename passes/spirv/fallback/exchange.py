@@ -29,7 +29,7 @@ ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
 
 @dataclass
 class Batch:
-    """Operations whose factors are in the exchange memory at the same time."""
+    """MulAdds and stores whose exchanged components are in Workgroup memory at the same time."""
 
     type: Attribute
     """Element type of the exchange memory."""
@@ -38,7 +38,7 @@ class Batch:
     places: dict[object, int] = field(default_factory=dict[object, int])
     """Offset of each exchanged value in the memory of one group, in elements."""
     starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
-    """Offsets of each member's factors in the memory of one group, in elements."""
+    """Offsets of each operation's exchanged values in the memory of one group, in elements."""
     size: int = 0
     """Number of elements for one group."""
 
@@ -51,7 +51,7 @@ class Batch:
         return self.members[-1]
 
     def more(self, factors: Iterable[tuple[object, int]]) -> int:
-        """Returns the size of the batch after adding these factors."""
+        """Returns the number of elements of the batch with these additional values."""
         return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
 
     def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
@@ -120,8 +120,8 @@ class Exchange:
             refuse(
                 self.pass_name,
                 op,
-                f"its factors need {self._bytes_for(batch, size)} bytes of Workgroup memory for "
-                f"{batch.group.count} groups of {batch.group.lanes} invocations, but only "
+                f"exchanged components need {self._bytes_for(batch, size)} bytes of Workgroup "
+                f"memory for {batch.group.count} groups of {batch.group.lanes} invocations; only "
                 f"{self.budget - self.taken} of {self.budget} are free: raise workgroup-memory",
             )
         batch.add(op, factors)

@@ -57,7 +57,7 @@ def _is_wide(type_: Attribute) -> bool:
 
 
 def _unlaid(attribute: Attribute) -> Attribute | None:
-    """Returns the word type for a 64-bit type in memory without explicit layout, else None."""
+    """Returns the replacement of a 64-bit type in memory without an explicit layout, else None."""
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
@@ -66,7 +66,7 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
-    """Returns the type that replaces a 64-bit type in values and laid-out memory, else None."""
+    """Returns the replacement of a 64-bit type in values and memory with a layout, else None."""
     if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
         return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)
@@ -161,13 +161,13 @@ def _check(op: Operation) -> None:
         refuse(
             NAME,
             op,
-            "it is a 64-bit specialization constant: run spirv-specialize first",
+            "the operation is a 64-bit specialization constant: run spirv-specialize first",
         )
     if op.name not in MOVES and type(op) not in COMPUTES:
         refuse(
             NAME,
             op,
-            "it has 64-bit integers as operands or results and cannot be rewritten in words",
+            "the operation has 64-bit operands or results and cannot be rewritten in words",
         )
 
 
@@ -298,7 +298,7 @@ class _Lowering:
             op.operands[number] = self._index(value, type_)
 
     def _at(self, parts: Sequence[Part], index: SSAValue) -> Part:
-        """Selects a part of a composite by a dynamic index."""
+        """Selects a scalar of a composite by a dynamic index."""
         result = parts[0]
         for number, part in enumerate(parts[1:], start=1):
             assert isinstance(result, Pair)
@@ -379,5 +379,5 @@ class _Lowering:
         if not isinstance(target, spv.PointerType) or not isinstance(source, spv.PointerType):
             return
         if target.pointee != source.pointee:
-            refuse(NAME, op, "it copies vectors of 64-bit integers between storage classes of "
+            refuse(NAME, op, "the operation copies 64-bit vectors between storage classes of "
                    "different layouts: load and store them instead")  # fmt: skip

@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Form:
-    """A matrix whose components are distributed over the lanes of a group."""
+    """The distribution of a matrix's components over the invocations (lanes) of a group."""
 
     rows: int
     columns: int
@@ -73,7 +73,7 @@ class Form:
 
     @property
     def count(self) -> int:
-        """Number of components of each invocation (CM-18)."""
+        """Number of components of each invocation, rounded up (CM-18)."""
         return -(-self.total // self.group.lanes)
 
     @property
@@ -103,7 +103,7 @@ class Form:
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
         """
-        Returns the place of a component; the matrix's last place for a component that does not
+        Returns row and column of a component, or of the matrix's last component if it does not
         exist.
         """
         position = self.position(code, number)
@@ -112,7 +112,7 @@ class Form:
 
 
 class Sharing:
-    """Chooses the form of each matrix type of a module."""
+    """Chooses how the components of each matrix type are distributed over invocations."""
 
     def __init__(self, pass_name: str, module: spv.ModuleOp, subgroup_size: int, virtual: bool):
         self.pass_name = pass_name
@@ -122,7 +122,7 @@ class Sharing:
         self._forms: dict[spv.CooperativeMatrixType, Form] = {}
 
     def form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
-        """Returns the form of a matrix type. Refuses `op` if the type has no form."""
+        """Returns the distribution of a matrix type. Refuses `op` if there is none."""
         if type_ not in self._forms:
             self._forms[type_] = self._new_form(type_, op)
         return self._forms[type_]

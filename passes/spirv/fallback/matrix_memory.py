@@ -99,11 +99,11 @@ class MatrixMemory:
             or not owner.indexes
         ):
             self._refuse(
-                "the pass cannot address the elements after its pointer: use an access chain "
-                "in the same function"
+                "the pass cannot address the elements after the operation's pointer: use an "
+                "access chain in the same function"
             )
         if not isinstance(self._containers(owner)[-1], spv.ArrayType | spv.RuntimeArrayType):
-            self._refuse("CM-10: its pointer does not point to an array's element")
+            self._refuse("CM-10: the operation's pointer does not point to an array's element")
 
     @staticmethod
     def _containers(chain: spv.AccessChainOp | spv.InBoundsAccessChainOp) -> list[object]:

@@ -31,7 +31,7 @@ Read = Callable[[SpirvEmitter, Index], SSAValue]
 
 @dataclass(frozen=True)
 class Product:
-    """A MulAdd: the forms of its matrices, the type of the computation, and its operand flags."""
+    """A MulAdd: the distributions of its matrices, the type of the computation, and flags."""
 
     a: Form
     b: Form
@@ -50,7 +50,7 @@ class Product:
             refuse(
                 pass_name,
                 op,
-                f"it mixes components of types {shown}: use only integers or only floats",
+                f"the MulAdd mixes components of types {shown}: use only integers or only floats",
             )
         wide: Attribute
         if floating[0]:
@@ -70,7 +70,7 @@ class Product:
 
     @property
     def signs(self) -> tuple[bool, bool]:
-        """True for A, and for B, if their components are sign-extended."""
+        """Returns (A, B): True for a matrix whose components are sign-extended."""
         flags = FLAGS.MatrixASignedComponentsKHR, FLAGS.MatrixBSignedComponentsKHR
         return self._sign(flags[0]), self._sign(flags[1])
 

@@ -88,7 +88,7 @@ def _group_size(op: spv.GroupNonUniformRotateKHROp, code: FunctionEmitter) -> In
         refuse(
             NAME,
             op,
-            f"it rotates values in a workgroup of {size} invocations: use a power of two",
+            f"a rotation exchanges values of a workgroup of {size} invocations: use a power of two",
         )
     return size
 

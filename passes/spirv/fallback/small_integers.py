@@ -143,7 +143,7 @@ class _Lowering:
             )
         known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
         if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
-            refuse(NAME, op, "its 8- or 16-bit integers cannot be rewritten in 32 bits")
+            refuse(NAME, op, "the operation cannot be rewritten in 32 bits")
         types = (*op.operand_types, *op.result_types)
         for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
             if isinstance(type_, spv.CooperativeMatrixType):
@@ -158,7 +158,7 @@ class _Lowering:
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
-                refuse(NAME, op, f"it moves a whole {value.type}: move its members instead")
+                refuse(NAME, op, f"a whole {value.type} is moved: move its members instead")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type
@@ -261,8 +261,7 @@ class _Lowering:
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
         """
-        Clamps a group minimum or maximum. Without active invocations the result is an extreme of
-        i32.
+        Clamps a group minimum or maximum, which is an extreme of i32 without active invocations.
         """
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)

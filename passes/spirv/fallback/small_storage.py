@@ -174,7 +174,7 @@ class _Lowering:
         elif isinstance(type_, VectorType):
             element, stride = type_.element_type, spv.scalar_bytes(type_.element_type)
         else:
-            refuse(NAME, op, f"its access chain selects a part of {type_}: load the whole value")
+            refuse(NAME, op, f"an access chain selects a part of {type_}: load the whole value")
         if number is not None:
             return place.at(element, number * stride)
         offset: Index = place.base
@@ -205,7 +205,7 @@ class _Lowering:
                 refuse(
                     NAME,
                     op,
-                    "it has a pointer to 8- or 16-bit scalars: use only loads and stores",
+                    "the operation uses a pointer to 8- or 16-bit scalars: only load and store",
                 )
         if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
             refuse(

@@ -75,8 +75,8 @@ def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
     refuse(
         pass_name,
         op,
-        "it works on the device's subgroups, not on virtual subgroups: use subgroups=device on a "
-        f"device with subgroups of {lanes} invocations",
+        "the operation works on the device's subgroups, not on virtual subgroups: use "
+        f"subgroups=device on a device with subgroups of {lanes} invocations",
     )
 
 

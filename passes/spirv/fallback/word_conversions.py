@@ -117,7 +117,7 @@ def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
 
 
 def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sign: bool) -> Pair:
-    """Converts mantissa and exponent; the mantissa is in the lower 52 of `bits` for any format."""
+    """Converts a float's bits to an integer; the mantissa is in the lower 52 bits of `bits`."""
     code = words.code
 
     def op(kind: Callable[..., Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:

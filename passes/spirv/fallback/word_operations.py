@@ -186,7 +186,7 @@ def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
 def _joins(
     words: Words, op: spv.GroupArithmetic, turn: SSAValue, lane: SSAValue
 ) -> SSAValue | None:
-    """Returns the condition that invocation `turn` contributes to the result; None if all do."""
+    """Returns the condition that invocation `turn` contributes to `lane`; None if all do."""
     code = words.code
     match op.group_operation.data:
         case spv.GroupOperation.InclusiveScan:

@@ -59,7 +59,7 @@ class Words:
         return Pair(self.code.number(value), self.code.number(value >> BITS))
 
     def widened(self, low: SSAValue, *, sign: bool) -> Pair:
-        """Widens an i32 to 64 bits."""
+        """Returns an i32 extended to 64 bits."""
         return Pair(low, self._signs(low) if sign else self.code.number(0))
 
     def select(self, condition: SSAValue, a: Pair, b: Pair) -> Pair:

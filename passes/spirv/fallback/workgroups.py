@@ -14,7 +14,7 @@ def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> 
     """
     Returns the number of invocations of a workgroup that runs `function`, or any entry point.
 
-    If entry points differ or do not state a size, returns the reason as a text: "the workgroup's
+    If entry points differ or do not state a size, returns a text with the reason: "the workgroup's
     size is ...".
     """
     sizes = set(workgroup_sizes(module, function))

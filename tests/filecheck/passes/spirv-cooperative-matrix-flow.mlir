@@ -4,7 +4,7 @@
 
 // One of eight subgroups multiplies: a workgroup's barrier cannot stand there, a subgroup's can.
 
-// CHECK: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: virtual subgroups need all invocations of the workgroup to execute it together, which is not proven: set assume-uniform if they do, or subgroups=device on a device with subgroups of 8 invocations
+// CHECK: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: virtual subgroups need all invocations of the workgroup to execute the operation together, which is not proven: set assume-uniform if they do, or subgroups=device on a device with subgroups of 8 invocations
 
 // ASSUMED-NOT: SubgroupId
 // ASSUMED: spirv.ControlBarrier <Workgroup>, <Workgroup>

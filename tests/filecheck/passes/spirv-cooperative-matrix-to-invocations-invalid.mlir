@@ -8,7 +8,7 @@
 // SIZE: spirv-cooperative-matrix-to-invocations: 'spirv.KHR.CooperativeMatrixLoad' (%x) in @main: the number of invocations that share !spirv.coopmatrix<8x8xf16, Subgroup, MatrixA> is not known: set subgroup-size or target
 // POWER: subgroup-size is 24: use a power of two
 // MULTIPLE: a workgroup of 64 invocations is not a multiple of subgroups of 128
-// MEMORY: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: its factors need 4096 bytes of Workgroup memory for 8 groups of 8 invocations, but only 1024 of 1024 are free: raise workgroup-memory
+// MEMORY: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: exchanged components need 4096 bytes of Workgroup memory for 8 groups of 8 invocations; only 1024 of 1024 are free: raise workgroup-memory
 // KIND: subgroups is 'half', not one of virtual, device
 // TARGET: there is no target 'toaster'
 

@@ -82,8 +82,8 @@ def test_features_that_the_target_lacks_are_refused(
     feature: str, operation: str, capability: str, tmp_path: Path
 ):
     message = (
-        rf"'{operation}'.* in @matmul_8x8x4.*: it needs the capability {capability}, and poor has "
-        rf"no {feature}: compile for a device with {feature}"
+        rf"'{operation}'.* in @matmul_8x8x4.*: the operation needs the capability {capability}, "
+        rf"and poor has no {feature}: compile for a device with {feature}"
     )
     with pytest.raises(PassFailedException, match=message):
         compile_module(parse_text(ROUNDED, ctx=context()), lacking(feature, tmp_path))
