@@ -203,7 +203,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """Yields the tensor and position, then those from which operations only move the element."""
+    """Yields the tensor and position, then the earlier ones that operations only moved here."""
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):

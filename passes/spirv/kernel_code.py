@@ -224,7 +224,7 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 op,
-                "the operation reads the size of a value that is no argument: pass the size",
+                "the operation reads the size of a value other than an argument: pass it",
             )
         return self.arguments[op.source], dimension
 
