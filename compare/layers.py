@@ -249,7 +249,6 @@ def _compare_tensor(
 
 
 def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
-    """Returns the index of the element with the largest ratio of error to allowed error."""
     if not truth.size:
         return ()
     with np.errstate(all="ignore"):

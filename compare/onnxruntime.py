@@ -230,7 +230,6 @@ def _session(
 
 
 def _kinds(path: str | os.PathLike[str] | bytes) -> set[str]:
-    """Returns the operators of a model."""
     onnx: Any = import_module("onnx")
     if isinstance(path, bytes):
         model = onnx.load_from_string(path)

@@ -85,7 +85,6 @@ def _pass_step(op: Operation, known: Sequence[float], steps: dict[SSAValue, floa
 
 
 def _magnitude(value: SSAValue) -> float | None:
-    """Returns the largest magnitude of a constant, or None for another value."""
     owner = value.owner
     if isinstance(owner, Block):
         op: Any = owner.parent_op()

@@ -220,9 +220,7 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """
-    Sets each function's weights. Raises `ProgramError` for names that the first function lacks.
-    """
+    """Sets each function's weights. Raises `ProgramError` for names that `chosen[0]` lacks."""
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights
@@ -349,7 +347,6 @@ def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
 def _kernels(
     hosts: Iterable[HostProgram], lowered: Mapping[str, LoweredKernel]
 ) -> tuple[tuple[Kernel, ...], dict[str, KernelCode]]:
-    """Returns the kernels that host functions launch, and their code by name."""
     entry_points: dict[str, dict[str, EntryPoint]] = {}
     for launch in (launch for host in hosts for launch in host.launches):
         name = launch.dispatch.entry_point

@@ -75,10 +75,7 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """
-        Returns the loop that indexes each dimension, or None for a constant index. Returns None
-        instead of the list if an index is anything else.
-        """
+        """Returns the loop (None for a constant) of each dimension; None if an index is neither."""
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]
@@ -94,9 +91,7 @@ class Access:
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
-        """
-        Returns the indices along each operand dimension, as arrays with a dimension for each loop.
-        """
+        """Returns the index along each dimension, as an array with a dimension for each loop."""
         return [
             sum(
                 (loop_numbers(sizes, loop) * c for loop, c in enumerate(row) if c),
@@ -204,10 +199,7 @@ def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
 
 @dataclass(frozen=True)
 class Combiner:
-    """
-    TOSA's operators for an operation that combines two elements: reduction, pooling and binary
-    operator.
-    """
+    """TOSA's operators for combining elements: a reduction, a pooling and a binary operator."""
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None
@@ -294,10 +286,7 @@ CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.tru
 
 
 def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Value:
-    """
-    Appends to the graph a scalar operation, applied to whole tensors. Raises `ProgramError` if
-    TOSA lacks the operation.
-    """
+    """Appends a scalar operation on whole tensors to the graph, or raises `ProgramError`."""
     name, x = op.name, values[0]
     shape = np.broadcast_shapes(*(b.shape(value) for value in values))
     if name in BINARY:

@@ -131,7 +131,6 @@ def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> N
 
 
 def _contents(model: Path) -> list[Any]:
-    """Returns the size, the time and a digest of samples of a file, to identify it cheaply."""
     digest = hashlib.sha256()
     with model.open("rb") as file:
         status = os.fstat(file.fileno())

@@ -514,8 +514,7 @@ class _Translator:
         parallel: Sequence[int],
     ) -> Value:
         """
-        Appends to the graph Conv2D, or DepthwiseConv2D if a parallel dimension is in both
-        operands.
+        Appends Conv2D to the graph, or DepthwiseConv2D if both operands share a parallel loop.
         """
         (x, x_zero), (w, w_zero) = factors
         windows = maps[0].windows(op, sizes)

@@ -86,7 +86,6 @@ def _with_names(
 
 
 def _name(opcode: int, given: list[int], text: str) -> list[int]:
-    """Encodes an OpName or OpMemberName."""
     octets = text.encode() + bytes(4 - len(text.encode()) % 4)
     words = [int.from_bytes(octets[n : n + 4], "little") for n in range(0, len(octets), 4)]
     return [(1 + len(given) + len(words)) << 16 | opcode, *given, *words]

@@ -233,7 +233,7 @@ class Compiler:
         return Code(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Returns a function that reads slots, as input of `assigner`."""
+        """Returns a function that reads the values in slots, for `assigner`."""
         return lambda env: [env[slot] for slot in slots]
 
     def mover(
@@ -273,7 +273,7 @@ class Compiler:
         return self._slots.get(value)
 
     def release(self, values: Sequence[SSAValue]) -> None:
-        """Frees the slots of dead values, except if a debugger may read them."""
+        """Frees the slots of values after their last use, except if a debugger may read them."""
         if self.context.debug is not None:
             return
         for value in values:

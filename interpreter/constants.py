@@ -48,9 +48,8 @@ def given_scalar(number: Any, dtype: DType) -> Array:
     """
     Converts a number given by the caller to a 0-d array.
 
-    An integer may be signed or unsigned. A float is rounded. Raises ValueError for a number that
-    the type cannot represent. Its message is a predicate ("must be an integer of ..."), to which
-    the caller adds the subject.
+    An integer may be signed or unsigned. A float is rounded. Raises ValueError if the type cannot
+    represent the number, with a text that follows the number's name ("must be ...").
     """
     if not _is_number(number):
         raise ValueError(f"must be one number, not {number!r}")

@@ -27,7 +27,7 @@ from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
 
 Value = Any
-"""A run-time value, represented as the form of its type requires (forms.py)."""
+"""A value at run time: an array, a tuple of values, or a pointer, by its type (forms.py)."""
 
 
 class Runnable(Protocol):
@@ -44,11 +44,11 @@ class Observer(Protocol):
     """Interface of observers that follow functions while they run (checks/checker.py)."""
 
     def start(self, batch: Batch) -> None:
-        """Begins a new chunk of workgroups."""
+        """Begins the next group of workgroups that run together."""
         ...
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Switches to a batch of a chunk, after batches of other chunks may have run."""
+        """Switches to a batch of the group `chunk`, after batches of other groups may have run."""
         ...
 
     def report_release(self, op: Operation, lanes: Array) -> None:

@@ -331,5 +331,4 @@ def _summary(value: Any) -> Any:
 
 
 def _number(number: float) -> float | str:
-    """Converts a number for JSON, which has no infinities and NaNs."""
     return float(number) if np.isfinite(number) else str(number)

@@ -139,7 +139,6 @@ def shift_right_arithmetic(a: Array, b: Array) -> Array:
 
 
 def _amount(a: Array, b: Array) -> Array:
-    """Returns a shift amount as an unsigned number, limited to the width of the shifted value."""
     amount = unsigned(b)
     bits = a.dtype.itemsize * 8
     return np.minimum(amount, bits).astype(unsigned(a).dtype, copy=False)

@@ -138,7 +138,6 @@ class Flow:
         batch.partial = outer_partial
 
     def _resume(self, env: Env, batch: Batch) -> None:
-        """Continues a suspended batch."""
         frame = batch.resuming.pop()
         assert isinstance(frame, FlowFrame)
         batch.partial = frame.waiting is not None
@@ -161,7 +160,7 @@ class Flow:
         return self.compiler.slot(value)
 
     def forget(self, env: Env) -> None:
-        """Resets the recorded iterations of the region's loops."""
+        """Resets the iterations that were recorded to detect waiting loops."""
         for slot in self.trackers:
             env[slot] = None
 

@@ -301,7 +301,6 @@ def _as_result(op: spv.TosaOp, x: Array) -> Array:
 def _convolve(
     op: spv.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
-    """Computes Conv2D and Conv3D."""
     padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
     kernel = weight.shape[1:-1]
     windows = _windows(padded, kernel, op.vector("stride"), op.vector("dilation"))

@@ -201,7 +201,6 @@ class Scene:
         self.context = frame.compiler.context
 
     def _find_value(self, value: SSAValue, name: str) -> View | None:
-        """Returns the view of a value, or None if the value is not computed yet."""
         slot = self.frame.compiler.slot_if_any(value)
         if slot is None or self.frame.env[slot] is None:
             return None

@@ -232,7 +232,6 @@ def _storer(type: Placed, layout: Layout, store: PlainStorer) -> Storer:
 
 
 def _is_packed(type: Placed, layout: Layout) -> bool:
-    """True if the scalars of a plain type are stored without padding."""
     while isinstance(type, Strided) or scalar_dtype(type) is None:
         element = layout.element(type)
         scalar = None if isinstance(element, Strided) else scalar_dtype(element)

@@ -70,7 +70,6 @@ class Described:
 
 
 def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
-    """True if an instruction may write a part of a variable."""
     if isinstance(op, AtomicLoadOp) or not isinstance(op, DIRECT_STORES) or not op.operands:
         return False
     other, other_path = _path(op.operands[0])
@@ -89,7 +88,6 @@ def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
 
 
 def _who(stopped: Sequence[Stopped]) -> str:
-    """Names the first stopped invocation, and the number of others."""
     here = [one.here() for one in stopped]
     count = sum(int(lanes.sum()) for lanes in here)
     batch = stopped[0].batch

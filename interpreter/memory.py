@@ -35,7 +35,7 @@ has this many bytes, which inactive lanes read.
 """
 
 PIECES = (32, 16, 8)
-"""Sizes in bytes of the parts of a tile's line that numpy copies as one element."""
+"""Sizes in bytes of the blocks in which numpy copies a row or column of a matrix."""
 
 _LOAD = "a cooperative load"
 
@@ -227,7 +227,7 @@ def by_case(
     function: Callable[[Pointer, Mask], Any],
     merge: Callable[[Mask, Any, Any], Any] = np.where,
 ) -> Any:
-    """Applies a function to a pointer, once for each memory it refers to. Merges the results."""
+    """Applies a function once for each memory that a pointer refers to. Merges the results."""
     if isinstance(pointer, Pointer):
         return function(pointer, mask)
     (first, lanes), *others = cases(pointer, mask)
@@ -257,7 +257,7 @@ def start_of(memory: Memory) -> Pointer:
 def check_items(
     memory: Memory, items: Array, width: int, length: int, what: str, mask: Mask = None
 ) -> None:
-    """Raises `InterpreterError` if an active lane's element is outside of `length` units."""
+    """Raises `InterpreterError` if an active lane's element is beyond `length` elements."""
     if items.size and int(items.view(np.uint64).max()) > length - width:
         if mask is not None and not mask.any():
             return
@@ -402,7 +402,7 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
 
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
-    """Returns the first active lane's pointer along `axes`, for an access of a scope (CM-27)."""
+    """Returns the pointer of the first active lane along `axes`, for an access by a whole scope."""
     if isinstance(pointer, Pointers):
         raise InterpreterError(
             "the pointer of a cooperative access refers to several memories",
@@ -415,7 +415,7 @@ def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> P
 
 
 def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
-    """Returns each scope instance's value in its first active lane, along ascending `axes`."""
+    """Returns the value of the first active lane along `axes`, which are ascending."""
     if mask is None:
         return value[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(3))]
     shape = np.broadcast_shapes(value.shape[:3], mask.shape)
@@ -519,7 +519,7 @@ class Tiles:
         return starts[..., None] + (lines + np.arange(self.width))
 
     def _in_pieces(self, dtype: DType, length: int, starts: Array) -> Array | None:
-        """Loads tiles in pieces of several components; None if no piece size is aligned."""
+        """Loads matrices in blocks of several components; None if no block size is aligned."""
         width, stride, memory = self.width, int(self.stride.item()), self.memory
         common = gcd(width, stride) * dtype.itemsize
         for size in PIECES:

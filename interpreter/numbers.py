@@ -148,7 +148,7 @@ def widener(source: DType) -> Callable[[Array], Array]:
 
 
 KEPT = 21
-"""Number of leading binary32 bits from which binary16 is computed. The last is a sticky bit."""
+"""Number of leading bits of a binary32 that determine its binary16; the last is a sticky bit."""
 
 DROPPED = 32 - KEPT
 SHORT = 256

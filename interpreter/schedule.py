@@ -61,7 +61,6 @@ def run_scheduled(
 def _parts(
     context: Context, batch: Batch, together: Scope, random: np.random.Generator
 ) -> list[Batch]:
-    """Splits a chunk into batches."""
     if together == Scope.Subgroup:
         batches = [batch.subgroups_only(chosen) for chosen in _dealt(random, batch.subgroups)]
     elif together == Scope.Invocation:
@@ -75,7 +74,7 @@ def _parts(
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
-    """Distributes the integers below `count` at random over at most PARTS sorted lists."""
+    """Distributes the integers below `count` at random over at most `PARTS` sorted lists."""
     numbers = random.permutation(count)
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 

@@ -100,7 +100,7 @@ class Moment:
 
 
 Wish: TypeAlias = Callable[[Moment], str]
-"""Decides if a run stops at a moment. Returns the reason, or "" to continue."""
+"""A function that decides if a run stops: returns the reason, or "" to continue."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Stepper:
         self._wish = wish
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """Wraps an operation's step so that the wish is called before it."""
+        """Wraps an operation's step so that a decision about a stop precedes it."""
         line, begins = line_of(op), False
         assert op.parent is not None
         if line is not None:
@@ -246,7 +246,7 @@ class Stepper:
         """Does nothing, because breakpoints were resolved before."""
 
     def _ask(self, begun: Line | None) -> None:
-        """Calls the wish, and records the position of the active invocations."""
+        """Calls the function that decides about a stop. Records where active invocations are."""
         frame, depth = self._now, len(self._calls)
         assert frame is not None
         enters = False
@@ -268,7 +268,6 @@ class Stepper:
         return Moment(self._count, (self._now, *reversed(self._calls)), enters, finding)
 
     def _note_position(self, batch: Batch, op: Operation) -> None:
-        """Records the line that the active invocations have reached."""
         last = self.last.get(batch.first)
         if last is None:
             last = self.last[batch.first] = np.full(batch.shape, -1, np.int32)

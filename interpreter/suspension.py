@@ -35,7 +35,7 @@ class RunningRegion(Protocol):
     exits: int
 
     def forget(self, env: Env) -> None:
-        """Resets the recorded iterations of the region's loops."""
+        """Resets the iterations that were recorded to detect waiting loops."""
         ...
 
     def exit(self, env: Env, number: int) -> int:

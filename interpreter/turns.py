@@ -45,7 +45,7 @@ BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
 
 
 def parted_by(context: Context, function: Operation) -> spv.Scope:
-    """Returns the smallest scope that is not split: Invocation, Subgroup or Workgroup."""
+    """Returns the smallest scope whose invocations must stay in one batch."""
     if not isinstance(function, FuncOp):
         return spv.Scope.Workgroup
     together = spv.Scope.Invocation
@@ -83,7 +83,7 @@ def chunk_size(context: Context, code: Runnable) -> int:
 
 
 class Turn:
-    """A batch of a chunk that has not ended. `stopped` is None if it has not begun."""
+    """A batch that has not ended. `stopped` is None if it has not begun."""
 
     def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk
@@ -203,7 +203,7 @@ class Turns:
             checker.report_release(read, lanes)
 
     def _part(self, axes: tuple[int, ...]) -> bool:
-        """Splits waiting lanes from others along `axes`. Returns True if any were split."""
+        """Splits waiting lanes from running ones along `axes`. Returns True if any were split."""
         if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
         waiting = [turn for turn in self.turns if turn.watch is not None]
@@ -223,7 +223,7 @@ class Turns:
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
-        """Reduces a turn to the lanes `stay`. Returns a new turn with the other lanes."""
+        """Removes all lanes but `stay` from a turn. Returns a new turn with the removed lanes."""
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)

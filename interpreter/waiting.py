@@ -108,7 +108,6 @@ class Slice:
                 pending += self._behind(value)
 
     def _behind(self, value: SSAValue) -> list[SSAValue]:
-        """Returns the values on which a value depends directly."""
         if isinstance(value, BlockArgument):
             if value.owner not in self.blocks:
                 return []
@@ -147,7 +146,7 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """Adds a call and the uses of its result, which may read any memory."""
+        """Adds a call to the slice, as something that may read any memory."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None
@@ -192,7 +191,7 @@ def written_by(op: Operation) -> Iterable[Root]:
 
 
 class Tracker:
-    """The recorded iterations of one execution of a loop."""
+    """The values that were recorded in iterations of one execution of a loop."""
 
     __slots__ = ("count", "kept", "last", "mask", "period", "quiet", "since", "stopped", "stuck")
 

@@ -110,7 +110,7 @@ class LoweredProgram:
 @dataclass(frozen=True)
 class RaisedProgram:
     """
-    A program that is compiled as a function on tensors. Its scalar arguments must be at least 0.
+    A program that is compiled as a function on tensors. Scalar arguments must not be negative.
     """
 
     traced: Traced
@@ -130,9 +130,7 @@ class RaisedProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """
-        Runs the program on the grid of its schedule. Returns the arrays with their new contents.
-        """
+        """Runs the program on its schedule's grid. Returns the arrays with their new contents."""
         from xdsl_spirv.runtime.execution import run
 
         names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]

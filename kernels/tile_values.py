@@ -245,10 +245,7 @@ Add = Callable[[Operation], SSAValue]
 
 
 def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
-    """
-    Applies `function` to each element of tiles of one shape, as one operation of the program.
-    `function(add, *elements)` gets a function `add` that writes operations.
-    """
+    """Applies `function` to the elements of tiles of one shape; its `add` writes operations."""
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
 

@@ -29,15 +29,9 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """
-    Numbers of the time intervals (from one workgroup barrier to the next) in which the access may
-    happen.
-    """
+    """Numbers of the possible intervals between the workgroup's barriers."""
     near: frozenset[int]
-    """
-    Numbers of the time intervals (from one subgroup barrier to the next) in which the access may
-    happen.
-    """
+    """Numbers of the possible intervals between the subgroup's barriers."""
     matrix: Attribute | None = None
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
@@ -65,9 +59,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """
-    The order of memory accesses that the barriers of one scope guarantee for one storage class.
-    """
+    """The order of accesses that the barriers of one scope guarantee for one storage class."""
 
     level: int
     runs: bool

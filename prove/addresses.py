@@ -120,10 +120,7 @@ class AddressExecutor(ImageExecutor):
         return (replace(place, path=(Scalar(z3.simplify(offset)),)),)
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
-        """
-        Returns the pointer to the part of `base` that indices select. In physical memory, adds to
-        the offset in bytes.
-        """
+        """Returns the pointer to the part of `base` that indices select."""
         if not isinstance(base, Place) or not isinstance(base.root, Address):
             return super().chain(base, indexes, op)
         offset, type = base.path[0].term, base.type

@@ -55,7 +55,6 @@ def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
 
 
 def _roots(op: Operation) -> Iterator[SSAValue]:
-    """Yields the operands of an instruction on which questions depend directly."""
     if type(op) in UNDEFINED or isinstance(op, memory.AccessChain | MatrixMemoryOperation):
         yield from op.operands
     elif isinstance(op, flow.BranchConditionalOp | flow.SwitchOp):

@@ -283,7 +283,6 @@ def _stride(type: Attribute) -> int:
 
 
 def _invocations(grid: Sequence[int], size: Sequence[int]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Yields the built-ins of each invocation."""
     for numbers in product(*[range(n) for n in grid[::-1]]):
         for local in product(*[range(n) for n in size[::-1]]):
             workgroup, lane = numbers[::-1], local[::-1]

@@ -35,7 +35,6 @@ def absolute(x: Term) -> Term:
 
 
 def _fields(x: Term, type: Attribute) -> tuple[Term, Term]:
-    """Returns the exponent bits and the fraction bits."""
     stored = float_sort(type).sbits() - 1
     return z3.Extract(x.size() - 2, stored, x), z3.Extract(stored - 1, 0, x)
 

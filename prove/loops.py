@@ -83,10 +83,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """
-    The invocation's stores to a variable since the last barrier. `lost` is True if some are
-    unknown.
-    """
+    """The invocation's stores to a variable since the last barrier; `lost` if some are unknown."""
 
     stores: tuple[Stored, ...] = ()
     lost: bool = False

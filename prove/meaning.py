@@ -103,7 +103,6 @@ def signed_overflow(x: Term, y: Term) -> Term:
 
 
 def _highest_bit(value: Term) -> Term:
-    """Returns the position of the highest set bit, -1 if there is none."""
     result = z3.BitVecVal(-1, value.size())
     for number in range(value.size()):
         result = z3.If(z3.Extract(number, number, value) == 1, number, result)

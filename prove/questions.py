@@ -167,7 +167,6 @@ def prove(
 
 
 def _list_about(access: Access) -> Iterator[Question]:
-    """Yields the questions about an access."""
     yield _of_race(access, access, "")
     yield Question("bounds", "", (access.op,), NEVER)
     if access.place.storage is StorageClass.Workgroup and not access.write:

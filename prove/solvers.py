@@ -202,7 +202,7 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
-    """Returns tautologies with the constants, which make printers include the constants."""
+    """Returns tautologies with the constants, so that printers include the constants."""
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 
 

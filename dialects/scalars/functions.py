@@ -41,9 +41,9 @@ class ScalarFunction:
     The record of an elementwise operation.
 
     - `meaning`: the function on numpy arrays, computed in binary64 and rounded if it has an error.
-    - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are extended
-      to 32 bits first, and the result is rounded. Wider operands are not supported.
-    - `image`: bounds the exact function on intervals.
+    - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are
+      extended to 32 bits first, and the result is rounded. Wider operands are not supported.
+    - `image`: returns bounds of the exact function for bounds of the operands.
     - `ulps`, `absolute`: errors of a device. `ulps` counts ulp of binary32, or of the result type
       if that is less precise: a number, or a function of the operand's magnitude.
     """

@@ -20,7 +20,7 @@ Bounds: TypeAlias = tuple[Array, Array]
 """Arrays of the least and the greatest value of each element."""
 
 Image: TypeAlias = Callable[..., Bounds]
-"""Returns the `Bounds` of a function's values for the `Bounds` of its operands."""
+"""A function that returns a function's `Bounds` for the `Bounds` of its operands."""
 
 Meaning: TypeAlias = Callable[..., Any]
 """The exact function, elementwise on numpy arrays."""

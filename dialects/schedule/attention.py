@@ -59,7 +59,7 @@ KEEP_LOOP = "schedule.keep_loop"
 """Attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
-"""Paths with vector loads, whose width determines the element order of fragments."""
+"""Operand paths that use vector loads. Their width determines the element order of fragments."""
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
@@ -184,7 +184,7 @@ class AttentionAttr(ScheduleAttr):
 
     @property
     def strips(self) -> int:
-        """Number of fragments along the rows that a subgroup computes."""
+        """Number of matrix fragments along the rows that a subgroup computes."""
         return self.rows // self.instruction.sizes[0]
 
     @property

@@ -37,7 +37,7 @@ SCHEDULE = "schedule"
 """Name of the attribute with an operation's schedule."""
 
 CONSIDERED = "schedule.considered"
-"""Name of the attribute with the paths that were considered for an operation, in order."""
+"""Name of the attribute that lists the kernel paths considered for an operation, in order."""
 
 SUMMED = "schedule.summed"
 """
@@ -57,7 +57,7 @@ class ScheduleAttr(KeyedAttr):
     """Base class of all schedules, with the facts that passes need for every kind."""
 
     HAS_FRAGMENTS: ClassVar[bool] = False
-    """True if the kernel computes fragments, which may contain columns of several parts."""
+    """True if the kernel computes matrix fragments, which may cross the borders of parts."""
 
     READS_COLUMNS: ClassVar[bool] = False
     """True if operations that read or sum whole rows of operands can be fused into the kernel."""
@@ -117,7 +117,7 @@ class StagedAttr(KeyedAttr):
 
     @property
     def in_panels(self) -> bool:
-        """True if the operand is packed into panels before it is copied to Workgroup memory."""
+        """True if tiles of the operand are packed contiguously before they are copied."""
         return self.layout.data == "panels"
 
 

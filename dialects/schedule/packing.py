@@ -193,7 +193,7 @@ class PackedSizes:
 
 
 def types_of_result(out: SSAValue) -> list[Attribute]:
-    """Returns the result types of an operation that writes `out`, which has one for a tensor."""
+    """Returns the result types of an operation that writes `out`: one type if it is a tensor."""
     return [out.type] if isinstance(out.type, TensorType) else []
 
 

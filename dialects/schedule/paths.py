@@ -89,7 +89,7 @@ MOST_BYTES = 16
 """Largest number of bytes of a load."""
 
 MOST_DIGITS = 3
-"""Largest number of byte digits. More digits would exceed the precision of binary32."""
+"""Maximum number of bytes into which a row element is split. More would exceed binary32."""
 
 
 @keyed_attr_definition

@@ -242,7 +242,7 @@ class SymbolicSize:
             quotient = exact_quotient(self, other)
             if quotient is None:
                 raise UnknownSizeError(
-                    "a dynamic size may not divide another one: use `exact_quotient`, or divide "
+                    "division by a dynamic size may leave a rest: use `exact_quotient`, or divide "
                     "`typical` sizes in a heuristic"
                 )
             return quotient

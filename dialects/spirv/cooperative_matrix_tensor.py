@@ -203,6 +203,6 @@ class CooperativeMatrixStoreTensorOp(
         tensor_view: Value | None = None,
         memory: MemoryOperand | None = None,
     ) -> CooperativeMatrixStoreTensorOp:
-        """Builds a store."""
+        """Builds a store of the matrix `object`."""
         values = _operands(pointer, object, tensor_layout, tensor_view)
         return cls.of(values, memory or MemoryOperand(), {})

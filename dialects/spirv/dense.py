@@ -98,7 +98,6 @@ class DenseLiteral:
 
 
 def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tuple[int, ...] | None:
-    """Appends the parsed elements in order. Returns the shape; None for a single element."""
     start = parser.pos
     parts = parser.parse_optional_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: _parse_elements(parser, elements)

@@ -227,7 +227,7 @@ def _check_block(op: Operation, pointer: SSAValue, value: Attribute) -> None:
     type_ = pointer_type(pointer)
     if rules.element_of(value) != type_.pointee or not is_integer(type_.pointee):
         raise VerifyException(
-            f"{op.name}: a block is an integer or a vector of them, the pointee's {type_.pointee}, "
+            f"{op.name}: a block must be an integer of type {type_.pointee} or a vector of these, "
             f"not {value}"
         )
 

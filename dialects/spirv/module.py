@@ -130,7 +130,7 @@ VARIABLE_POINTERS = frozenset(
 
 
 def is_kernel(declared: frozenset[Capability]) -> bool:
-    """True for an OpenCL kernel module: it declares Kernel and not Shader."""
+    """True for an OpenCL kernel module, which declares Kernel but not Shader."""
     return Capability.Kernel in declared and Capability.Shader not in declared
 
 

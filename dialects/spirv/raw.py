@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
 VALUE = UnitAttr()
-"""Marks the position of an SSA operand in a carried instruction's operands."""
+"""Marks the position of an SSA operand among the operands of a raw operation."""
 
 
 @irdl_attr_definition
@@ -131,7 +131,7 @@ def _print_operand(printer: Printer, operand: Attribute) -> None:
 def _verify_operand(operand: Attribute) -> None:
     literal = IntAttr | StringAttr | BytesAttr | SymbolRefAttr | ExtendedSetAttr | ConstantRefAttr
     if not isinstance(operand, literal | TypeAttribute):
-        raise VerifyException(f"{operand} cannot be an operand of a carried instruction")
+        raise VerifyException(f"{operand} cannot be an operand of a raw operation")
 
 
 @irdl_attr_definition
@@ -166,7 +166,7 @@ class RawType(ParametrizedAttribute, TypeAttribute):
 
 
 class Carried(SPIRVOp, ABC):
-    """A carried instruction inside a function."""
+    """An instruction inside a function that has no class in the dialect."""
 
     instruction = prop_def(StringAttr)
     layout = prop_def(ArrayAttr)
@@ -256,11 +256,11 @@ class Carried(SPIRVOp, ABC):
 
 
 class RawOp(Carried):
-    """A carried instruction: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`."""
+    """An instruction without a class: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`"""
 
 
 class RawTerminatorOp(Carried):
-    """A carried terminator: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
+    """A terminator without a class: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
 
     traits = traits_def(IsTerminator())
 

@@ -193,7 +193,7 @@ class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
 
 
 class SubgroupRead(GroupInstruction, ABC):
-    """The value of one invocation, which is the same one for all invocations."""
+    """The value of one invocation. All invocations must name the same one."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     result = result_def(T)

@@ -63,8 +63,8 @@ class TensorAccess(SPIRVOp, ABC):
         ]
         if sorted(given.values()) != sorted(wanted):
             raise VerifyException(
-                f"{self.name}: each of outside, available and visible needs its bit of the tensor "
-                "operands, and each bit needs its operand"
+                f"{self.name}: each of `outside`, `available` and `visible` needs a bit of the "
+                "tensor operands, and each bit needs the operand"
             )
 
 

@@ -225,7 +225,7 @@ def _print_parameter(printer: Printer, name: str, value: Attribute) -> None:
 
 # fmt: off
 class TosaArgMaxOp(TosaOp): """Index of the first largest element along the axis."""
-class TosaAvgPool2DOp(TosaOp): """Mean over windows of an NHWC tensor, without padding."""
+class TosaAvgPool2DOp(TosaOp): """Mean over windows of an NHWC tensor; padding does not count."""
 class TosaConv2DOp(TosaOp):
     """Convolution of NHWC input by OHWI weights."""
 class TosaConv3DOp(TosaOp):

@@ -102,7 +102,7 @@ class CheckedAtomic:
         return result, shadow
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """Returns the shadow of the value read, and marks the written memory as defined."""
+        """Returns the undefined parts of the value read. Marks the written memory as defined."""
         shadow = None
         if not isinstance(self.op, WRITES_ONLY):
             self.plain.shadows.clear()

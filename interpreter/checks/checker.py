@@ -46,7 +46,7 @@ class Checker(Findings):
         self.existing = batch.existing
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports PROGRESS-01 for a read that was polled until another workgroup wrote."""
+        """Reports a read that was polled until another workgroup wrote (rule PROGRESS-01)."""
         self.find(
             "PROGRESS-01",
             op,
@@ -58,7 +58,7 @@ class Checker(Findings):
         )
 
     def start(self, batch: Batch) -> None:
-        """Begins a new chunk of workgroups."""
+        """Begins the next group of workgroups that run together."""
         if self.context.waited:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings = {}
@@ -86,7 +86,7 @@ class Checker(Findings):
         batch.mask, self.existing = own, batch.existing
 
     def shadow_of(self, memory: Memory) -> MemoryShadow:
-        """Returns the shadow of a memory, and creates it on first use."""
+        """Returns the record of a memory's undefined bytes, and creates it on first use."""
         if memory.shadow is None:
             undefined = self.checks.undefined and memory.defined < memory.size
             memory.shadow = MemoryShadow(memory, undefined)

@@ -31,7 +31,7 @@ from xdsl_spirv.interpreter.semantics import Function, Key, key_of
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
-"""A checked step: (batch, operands, their shadows) -> (result, its shadow)."""
+"""A checked step: (batch, operands, masks of undefined parts) -> (result, its mask)."""
 
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
 """Builds a checked step: (operation, compiler, the unchecked function) -> the checked step."""
@@ -70,12 +70,12 @@ def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
 
 
 class CheckedCode(Code):
-    """A compiled function that also takes and returns shadows."""
+    """A compiled function that also takes and returns masks of undefined parts."""
 
     def call(
         self, batch: Batch, arguments: Sequence[Any], shadows: Sequence[Any]
     ) -> tuple[Any, Any]:
-        """Runs the function. Returns its value and the shadow of the value."""
+        """Runs the function. Returns its value and the mask of the value's undefined parts."""
         if batch.resuming:
             env = self.resume(batch)
             return env[RETURNED], env[RETURNED + 1]
@@ -100,7 +100,9 @@ class CheckedCompiler(Compiler):
         return False
 
     def new_slot(self, initial: Any = None) -> int:
-        """Adds a slot for a value and one for its shadow. Returns the index of the value's slot."""
+        """
+        Adds a slot for a value and one for its undefined parts. Returns the first slot's index.
+        """
         self.template += [initial, None]
         return len(self.template) - 2
 
@@ -109,11 +111,11 @@ class CheckedCompiler(Compiler):
         return CheckedCode(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Returns a function that reads the slots' values and shadows."""
+        """Returns a function that reads values from slots, with their undefined parts."""
         return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """Returns `assign(env, values)`, which stores values and shadows in active lanes."""
+        """Returns `assign(env, values)`: stores values, with undefined parts, in active lanes."""
         targets = list(zip(slots, merges, strict=True))
 
         def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:
@@ -151,7 +153,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """Returns a step that marks slots as defined, for code that does not compute shadows."""
+        """Returns a step that marks values as defined, for code without such masks."""
 
         def define(env: Env) -> None:
             for slot in slots:
@@ -243,7 +245,9 @@ class CheckedCompiler(Compiler):
 
 
 def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
-    """Merges two shadows as `merge` merges the values. A pointer's shadow has one item per lane."""
+    """
+    Merges two masks of undefined parts as `merge` does values; pointers have an item per lane.
+    """
     if new is None and old is None:
         return None
     new = defined_like(old) if new is None else new
@@ -254,7 +258,7 @@ def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> A
 
 
 def defined_like(shadow: Any) -> Any:
-    """Returns a shadow without undefined parts that broadcasts with `shadow`."""
+    """Returns a mask of undefined parts with no part set, which broadcasts with `shadow`."""
     if isinstance(shadow, tuple):
         return tuple(defined_like(part) for part in shadow)  # pyright: ignore
     return np.uint8(0)

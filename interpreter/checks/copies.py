@@ -113,21 +113,21 @@ def write_block(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 
 class Moves:
-    """Checked loads and stores of plain values that also copy the shadows of the values."""
+    """Checked loads and stores of numbers that also copy the marks of undefined parts."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.access = PlainAccess(compiler.checker, op)
         self.shadow: Shadow = None
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads a value, and saves its shadow in `self.shadow`."""
+        """Loads a value, and saves the mask of its undefined parts in `self.shadow`."""
         self.access.shadows.clear()
         value = self.access.load(pointer, form, mask)
         self.shadow = self.access.shadows.pop()[0]
         return value
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Stores a value together with the shadow in `self.shadow`."""
+        """Stores a value, and the mask of its undefined parts from `self.shadow`."""
         self.access.shadows[:] = [self.shadow]
         self.access.store(pointer, form, value, mask)
 
@@ -136,7 +136,7 @@ class Moves:
 def copy_sized(
     op: pointer.CopyMemorySizedOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks the bounds of a byte copy, and copies the shadows of the bytes."""
+    """Checks the bounds of a byte copy, and copies the marks of undefined bytes."""
     moves = Moves(op, compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

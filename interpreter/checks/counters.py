@@ -26,7 +26,7 @@ _EXACT: dict[type[Operation], Callable[..., Any]] = {
 
 
 class Counters:
-    """Counts results in a report. A component counts each time it is computed."""
+    """Counts special results of instructions (saturated, infinite, NaN, ...) in a report."""
 
     def __init__(self, report: Report):
         self.report = report

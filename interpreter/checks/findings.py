@@ -209,5 +209,5 @@ class Findings:
         return missing if missing.any() else None
 
     def form(self, op: Operation, number: int) -> Form:
-        """Returns the form of the operand of index `number`."""
+        """Returns the run-time representation of the operand of index `number`."""
         return self.context.form(op.operands[number].type)

@@ -31,7 +31,7 @@ KEPT = 1 << 24
 """Maximum number of single accesses recorded for a region."""
 
 HELD = 8
-"""Maximum number of delayed reads of a region that are not recorded yet."""
+"""Maximum number of reads of a region whose recording is delayed."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
 """Names of the words with the last reader, and with the last reader other than that one."""
@@ -41,7 +41,7 @@ Single: TypeAlias = tuple[Array, Array]
 
 
 class Region:
-    """The granules of a range of bytes that one or more memories share, and their history."""
+    """A range of bytes that one or more memories share, divided into granules, and its history."""
 
     def __init__(
         self, rows: Rows, count: int, size: int, granule: int, names: AbstractSet[str] = frozenset()
@@ -62,13 +62,13 @@ class Region:
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Returns the history words of a name (`writes`, `reads`, ...), one for each granule."""
+        """Returns the words (time and accessor) of a name (`writes`, `reads`, ...) per granule."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
 
     def refine(self, granule: int) -> None:
-        """Splits the granules so that their size divides `granule`."""
+        """Splits the granules (equal byte ranges) so that their size divides `granule`."""
         finer = gcd(self.granule, granule)
         if finer == self.granule:
             return

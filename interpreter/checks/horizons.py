@@ -29,13 +29,13 @@ STORAGES = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of a chunk's horizons at one time. The arrays are never changed later."""
+    """A copy of a `Horizons` object at one time. The arrays are never changed later."""
 
     first: int
     groups: Array
     near: Array
     moved: bool
-    """True if a barrier was executed since the chunk began."""
+    """True if a barrier was executed since these workgroups began."""
 
 
 class Horizons:
@@ -59,7 +59,7 @@ class Horizons:
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """Moves the horizons at a control barrier that lanes of `mask` reached at time `now`."""
+        """Updates the times at a control barrier that lanes of `mask` reached at time `now`."""
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()

@@ -92,9 +92,7 @@ class Failure:
 
 @dataclass
 class Knowledge:
-    """
-    The accesses that each invocation knows to be earlier, if atomics may order any (`active`).
-    """
+    """For each invocation, the accesses of others that it knows to be earlier, through atomics."""
 
     active: bool
     fenced: bool = True
@@ -256,7 +254,7 @@ class Knowledge:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
-        """Gives an invocation that passes a control barrier the knowledge of its scope."""
+        """Gives each invocation at a control barrier what any invocation of the scope knows."""
         semantics = event.semantics
         self._meet(event)
         if not semantics.both:
@@ -321,7 +319,7 @@ class Knowledge:
             self.nodes[lane] = joined[key]
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns (n, ROWS): the times up to which each lane knows the accesses of each code."""
+        """Returns (n, rows): times before which each lane knows the accesses of a group code."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

@@ -355,7 +355,7 @@ def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
 
 
 def push(column: Array, level: int, semantics: Semantics) -> None:
-    """Makes the writes of a level available to a wider scope (an availability operation)."""
+    """Adds to a party's times: writes of a level become available to a wider scope."""
     top = semantics.available
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
@@ -370,7 +370,7 @@ def push(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pull(column: Array, level: int, semantics: Semantics) -> None:
-    """Makes writes that are available to a scope visible (a visibility operation)."""
+    """Adds to a party's times: writes that are available to a scope become visible."""
     top = semantics.visible
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
@@ -385,7 +385,7 @@ def pull(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
-    """Clears the times that a message does not pass on to an invocation at this distance."""
+    """Sets to 0 the times that a release does not pass on to an invocation at this distance."""
     storages, level = how
     for storage in range(STORAGES):
         if not storages & 1 << storage:
@@ -395,7 +395,7 @@ def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
 
 
 def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
-    """Adds the releasing invocation's knowledge of its accesses."""
+    """Adds to a party's times the accesses of the releasing invocation itself."""
     stamp, semantics = how
     column[:, EXECUTION] = stamp
     for storage in range(STORAGES):
@@ -405,7 +405,7 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """Adds the order that a group's barriers guarantee."""
+    """Adds to a party's times the order that the barriers of a group guarantee."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),

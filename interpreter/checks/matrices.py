@@ -58,7 +58,7 @@ class Matrices:
     def check_operands(
         self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
-        """Checks CM-27, CM-12 and alignment. Returns the pointer with addresses aligned down."""
+        """Checks uniformity (CM-27), stride (CM-12), alignment. Returns the aligned pointer."""
         checker, op = self.checker, self.op
         if checker.checks.rules:
             if batch.mask is not checker.existing:
@@ -335,7 +335,7 @@ def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array)
 
 @checked(ops.CooperativeMatrixMulAddOp, CooperativeMatrixMulAddNVOp)
 def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-27 and CM-24. Undefined components of A spread along the row, of B the column."""
+    """Checks that the whole scope executes a MulAdd (CM-27), and that no sum overflows (CM-24)."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     exact = _inner_overflow(op, compiler) if checker.checks.rules else None
@@ -363,7 +363,7 @@ def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(ops_2.CooperativeMatrixReduceOp, ops_2.CooperativeMatrixPerElementOp)
 def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-27. An undefined component or argument makes the whole result undefined."""
+    """Checks that the whole scope executes an operation that calls a function (CM-27)."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     matrices = [isinstance(operand.type, CooperativeMatrixType) for operand in op.operands]

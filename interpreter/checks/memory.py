@@ -154,7 +154,7 @@ class CheckedAccess(memory.Access):
 
 
 class PlainAccess:
-    """Checked loads and stores of plain values. `layout.loader` and `storer` access composites."""
+    """Checked loads and stores of scalars, vectors and arrays of these."""
 
     def __init__(self, checker: Checker, op: Operation, atomic: bool = False):
         self.checker = checker
@@ -170,7 +170,7 @@ class PlainAccess:
         return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads the value, 0 in lanes out of bounds, and appends its shadow to `shadows`."""
+        """Loads the value, 0 in lanes out of bounds. Appends the undefined parts to `shadows`."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         value = access.load()
@@ -191,16 +191,16 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the next recorded shadow. A second run on shadows uses it as `load`."""
+        """Returns the next recorded undefined parts. A run on such masks uses it as `load`."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Records the shadow of a part to store. A run on shadows calls this instead of `store`."""
+        """Records the undefined parts of a value to store. A run on masks calls this as `store`."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """Returns the shadow of the bytes that an access reads."""
+        """Returns the marks of undefined bytes in the memory that an access reads."""
         count = access.items.size * access.dtype.itemsize
         undefined = self.checker.shadow_of(access.memory).to_read(count)
         if undefined is None:
@@ -225,7 +225,7 @@ class PlainAccess:
         return normal(parts.astype(np.uint8))
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Stores the value in active lanes within bounds; its shadow is taken from `shadows`."""
+        """Stores the value in active lanes within bounds; `shadows` gives its undefined parts."""
         checker = self.checker
         mask = self.placed(mask)
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
@@ -238,7 +238,7 @@ class PlainAccess:
         self.write_shadow(access, self.shadows.pop(0) if self.shadows else None, mask)
 
     def write_shadow(self, access: CheckedAccess, shadow: Shadow, mask: Mask) -> None:
-        """Writes `shadow` to the shadow bytes of the memory that an access writes."""
+        """Marks the bytes that an access writes as defined or undefined, by `shadow`."""
         undefined = self.checker.shadow_of(access.memory).to_store(shadow is None)
         if undefined is None:
             return

@@ -155,7 +155,6 @@ class Permuted:
         return reasons
 
     def _causes(self) -> list[Finding]:
-        """Returns the findings, including allowed ones, that report a missing order."""
         findings = (*self.report.findings, *self.report.allowed)
         return [finding for finding in findings if finding.check in ORDERED]
 

@@ -146,7 +146,7 @@ class RaceReports:
         who: Array,
         earlier: Array,
     ) -> None:
-        """Reports ALIAS-01: an access to memory through two variables that may not alias."""
+        """Reports an access to memory through two variables that may not alias (ALIAS-01)."""
         if self.repeats(access.op) or facts.variable is None:
             return
         stamps = earlier >> 32
@@ -252,10 +252,6 @@ class RaceReports:
         return next((op for t, op in self.races.passed if t > stamp), None)
 
     def _other(self, region: Region, conflicts: Conflicts, first: int) -> int:
-        """
-        Returns the history word of the earlier access. If the last of several readers is the
-        writer itself, returns the last read by another invocation.
-        """
         word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
         if conflicts.which != "reads" or word & KIND == LANE or LAST_READS not in region.words:
             return word

@@ -71,7 +71,7 @@ CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
 """Control barriers: instructions at which invocations wait for each other."""
 
 OF_CHUNK = ("batch", "accessors", "horizons")
-"""Attributes that are saved and restored with each chunk of workgroups."""
+"""Attributes that are saved and restored if other workgroups run in between."""
 
 
 class Races:
@@ -131,11 +131,11 @@ class Races:
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
-        """Returns the state of the present chunk, for a later `resume`."""
+        """Returns the state of the workgroups that run now, for a later `resume`."""
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
-        """Restores the state of a chunk that waited while other chunks ran."""
+        """Restores the state of workgroups that waited while others ran."""
         for name, value in chunk.items():
             setattr(self, name, value)
 
@@ -365,7 +365,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """Returns the kind of horizon that orders earlier accesses of this kind with an access."""
+        """Returns the kind of barrier time that orders earlier accesses with an access."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP
@@ -374,7 +374,7 @@ class Races:
         return kinds.VISIBLE if available else kinds.SEEN
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Returns a mask of earlier accesses that are private or that the horizons do not order."""
+        """Returns a mask of earlier accesses that are private or that no barrier orders."""
         accessors = self.accessors
         if int(who.flat[0]) & KIND == LANE and not ((earlier ^ who) & IDENTITY).any():
             return np.zeros(earlier.shape, np.bool_)
@@ -491,7 +491,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """Returns (n, ROWS): the times before which each accessor knows the earlier accesses."""
+        """Returns (n, rows): the times before which each accessor knows the earlier accesses."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)

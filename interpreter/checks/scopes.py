@@ -24,7 +24,7 @@ def axes_of(scope: Scope) -> tuple[int, ...]:
 def full_scope(
     checker: Findings, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
 ) -> None:
-    """Checks that all invocations of a scope instance execute an instruction, or that none does."""
+    """Checks that all invocations of a subgroup (or workgroup) execute an instruction, or none."""
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
     axes = axes_of(scope)
     missing = checker.missing(checker.batch.mask, axes)
@@ -49,7 +49,7 @@ def full_scope(
 
 
 def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array | None:
-    """Returns a mask of active lanes whose value differs from their scope's first, or None."""
+    """Returns a mask of active lanes whose value differs from the first active lane's; or None."""
     if all(value.shape[axis] == 1 for axis in axes):
         return None
     mask = checker.batch.mask

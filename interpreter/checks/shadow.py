@@ -19,19 +19,19 @@ from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Pla
 from xdsl_spirv.interpreter.numbers import Array
 
 Shadow: TypeAlias = Any
-"""A shadow: None, a uint8 array, or a tuple of shadows for a composite."""
+"""The mask of a value's undefined parts: None, a uint8 array, or a tuple for a composite."""
 
 U8 = np.dtype(np.uint8)
 
 UNWRITTEN = 255
-"""Shadow value of memory that was never written."""
+"""Mask value of memory that was never written."""
 
 LAST_ORIGIN = 254
-"""Largest instruction index in a shadow, shared by all further instructions."""
+"""Largest instruction index in a mask of undefined parts. All further instructions share it."""
 
 
 def shadow_form(form: Form) -> Form:
-    """Returns the form of the shadow of a value of this form."""
+    """Returns the representation (array shape) of the mask of undefined parts of a value."""
     if isinstance(form, Plain):
         return Plain(U8, form.shape)
     if isinstance(form, CooperativeMatrix):
@@ -42,33 +42,33 @@ def shadow_form(form: Form) -> Form:
 
 
 def whole(shadow: Shadow, form: Form) -> Any:
-    """Returns a shadow of form `form` as arrays, also if it is None."""
+    """Returns a mask of undefined parts as arrays of this shape, also if the mask is None."""
     if shadow is not None:
         return shadow
     return zeros(form)
 
 
 def filled(form: Form, number: int) -> Any:
-    """Returns a shadow in which all parts have the value `number`."""
+    """Returns a mask in which all parts have the value `number`."""
     if isinstance(form, Composite):
         return tuple(filled(member, number) for member in form.members)
     return zeros(form) + U8.type(number)
 
 
 def normal(shadow: Any) -> Shadow:
-    """Returns the shadow, or None if it marks no part as undefined."""
+    """Returns the mask, or None if it marks no part as undefined."""
     return shadow if shadow is not None and is_undefined(shadow) else None
 
 
 def is_undefined(shadow: Any) -> bool:
-    """True if a shadow marks any part as undefined."""
+    """True if a mask marks any part as undefined."""
     if isinstance(shadow, tuple):
         return any(is_undefined(part) for part in shadow)  # pyright: ignore
     return bool(shadow.any())
 
 
 def by_lane(shadow: Shadow, form: Form) -> Array:
-    """Returns the largest shadow value of each lane (w, s, l); 0 if all parts are defined."""
+    """Returns the largest mask value of each lane (w, s, l); 0 if all parts are defined."""
     if isinstance(shadow, tuple):
         assert isinstance(form, Composite)
         parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore
@@ -88,7 +88,7 @@ def largest(parts: Sequence[Array]) -> Array:
 
 
 def spread(lanes: Array, form: Form) -> Shadow:
-    """Returns a shadow that marks all parts of a lane's value with the lane's entry in `lanes`."""
+    """Returns a mask that marks all parts of a lane's value with the lane's entry in `lanes`."""
     if isinstance(form, Composite):
         return tuple(spread(lanes, member) for member in form.members)
     if isinstance(form, CooperativeMatrix):
@@ -101,7 +101,7 @@ def spread(lanes: Array, form: Form) -> Shadow:
 
 
 def same_shape(a: Form, b: Form) -> bool:
-    """True if the components of two forms correspond one to one."""
+    """True if values of two types have arrays of equal shape, so that components correspond."""
     if isinstance(a, Plain) and isinstance(b, Plain):
         return a.shape == b.shape
     if isinstance(a, CooperativeMatrix) and isinstance(b, CooperativeMatrix):
@@ -136,14 +136,14 @@ def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Sh
 
 
 def merge_parts(parts: Sequence[Any]) -> Any:
-    """Returns the union of several shadows of the same form."""
+    """Returns the union of several masks of undefined parts of equal shape."""
     if isinstance(parts[0], tuple):
         return tuple(merge_parts(members) for members in zip(*parts, strict=True))
     return largest(parts)
 
 
 def octets(shadow: Any) -> Any:
-    """Converts all parts of a shadow to uint8."""
+    """Converts all parts of a mask to uint8."""
     if isinstance(shadow, tuple):
         return tuple(octets(part) for part in shadow)  # pyright: ignore
     return shadow.astype(np.uint8, copy=False)

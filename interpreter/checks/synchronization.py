@@ -21,7 +21,7 @@ def control_barrier(
     compiler: CheckedCompiler,
     function: Function,
 ) -> Checked:
-    """Checks BARRIER-01: all invocations of the scope execute the barrier."""
+    """Checks that all invocations of the scope execute a barrier (BARRIER-01)."""
     checker = compiler.checker
     scope = op.execution_scope.data
     known = scope in (Scope.Subgroup, Scope.Workgroup)
@@ -47,7 +47,7 @@ def control_barrier(
 def arrive(
     op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks BARRIER-01 for the first half of a split barrier, and records the time of arrival."""
+    """Checks that the whole scope arrives at a split barrier (BARRIER-01). Records the time."""
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 

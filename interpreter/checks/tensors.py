@@ -36,7 +36,7 @@ class Components:
         self.shadow: Shadow = None
 
     def check_operands(self, batch: Batch, values: list[Any]) -> None:
-        """Checks CM-27: all invocations are active, with uniform pointer, layout and view."""
+        """Checks that the whole scope is active, and that the operands are uniform (CM-27)."""
         if not self.checker.checks.rules:
             return
         full_scope(self.checker, self.op, self.form)
@@ -96,7 +96,7 @@ class Components:
         )
 
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads the components, and stores their shadow in `self.shadow`."""
+        """Loads the components, and saves the mask of their undefined parts in `self.shadow`."""
         asked, mask = mask, self._inside(place, form, mask)
         components = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
@@ -114,7 +114,7 @@ class Components:
         return components
 
     def store(self, place: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Stores the components and their shadow."""
+        """Stores the components, and the mask of their undefined parts."""
         mask = self._inside(place, form, mask)
         self._note(place, form, mask)
         memory.store(place, form, value, mask)

@@ -200,7 +200,7 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that only moves parts of its operands. The shadows move alike."""
+    """Checks an instruction that only moves parts: the marks of undefined parts move alike."""
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
@@ -220,7 +220,7 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
 
 @checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks CM-09: the constituent of a cooperative matrix must be uniform over its scope."""
+    """Checks that a cooperative matrix's constituent is uniform over its scope (CM-09)."""
     form = compiler.context.form(op.result.type)
     moved = moved_action(op, compiler, function)
     checker = compiler.checker
@@ -264,7 +264,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 @checked(logic.SelectOp)
 def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Returns the chosen operand with its shadow. The other operand may be undefined."""
+    """Returns the chosen operand and its undefined parts. The other operand may be undefined."""
     context = compiler.context
     condition_form, form = context.form(op.condition.type), context.form(op.result.type)
     shadows_form = shadow_form(form)
@@ -298,7 +298,7 @@ def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) ->
 
 @checked(hints.AssumeTrueOp)
 def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks UNDEF-12: the assumed condition must be defined and true."""
+    """Checks that an assumed condition is defined and true (UNDEF-12)."""
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -319,7 +319,7 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
 
 @checked(control_flow.FunctionCallOp)
 def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Calls a function with the arguments' shadows. Returns the result with its shadow."""
+    """Calls a function. Passes the undefined parts of the arguments and of the result along."""
     context, name = compiler.context, op.callee.string_value()
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -332,7 +332,7 @@ def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Che
 
 @checked(dots.SDotAccSatOp, dots.UDotAccSatOp, dots.SUDotAccSatOp)
 def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks DOT-17: the sum must not overflow before the final addition."""
+    """Checks that the sum of products does not overflow before the final addition (DOT-17)."""
     checker = compiler.checker
     inner = _value(op, compiler, function)
     exact = _exact_dot(op, compiler)

@@ -58,7 +58,7 @@ BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.Physic
 
 @checked(ops.VariableOp)
 def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Creates a variable's shadow: all parts are undefined if there is no initializer."""
+    """Marks all parts of a new variable as undefined if it has no initializer."""
     form = shadow_form(compiler.context.form(pointer_type(op.result).pointee))
     undefined = compiler.checker.checks.undefined
 
@@ -82,7 +82,7 @@ def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask
 
 
 class Reader:
-    """Reads a value and its shadow from the memory that a checked instruction's pointer names."""
+    """Reads a value and its undefined parts from memory or from a variable."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -101,7 +101,7 @@ class Reader:
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
     ) -> tuple[Any, Shadow]:
-        """Returns the value and its shadow. `astray` masks lanes whose address is undefined."""
+        """Returns the value and its undefined parts. `astray` masks lanes without an address."""
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows
@@ -121,7 +121,7 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """Returns the shadow with this instruction as the origin of unwritten parts."""
+        """Replaces the mark of never written parts by the index of this instruction."""
         if normal(shadow) is None:
             return None
         name = read_by(self.op)
@@ -145,7 +145,7 @@ def label_of(pointer: Pointer | Pointers) -> str:
 
 
 class Writer:
-    """Writes a value and its shadow to the memory that a checked instruction's pointer names."""
+    """Writes a value and its undefined parts to memory or to a variable."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler

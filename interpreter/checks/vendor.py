@@ -50,7 +50,7 @@ def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 
 class VectorLoads:
-    """Loads vectors with checks, and appends their shadows to `shadows`."""
+    """Loads vectors with checks. Appends the masks of undefined parts to `shadows`."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.moves = Moves(op, compiler)
@@ -93,7 +93,7 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(vectors.CooperativeVectorMatrixMulOp, vectors.CooperativeVectorMatrixMulAddOp)
 def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a product of a matrix and a vector, and computes its shadow."""
+    """Checks a product of a matrix and a vector, and finds the undefined parts of the result."""
     loads = VectorLoads(op, compiler)
     product = vector_semantics.Product(op, compiler.context, loads)
     form = compiler.context.plain(op.operands[0].type)
@@ -121,7 +121,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """Returns the shadow of each matrix row, from the shadows of the loaded rows or columns."""
+    """Returns the undefined parts of each matrix row, from the loaded rows or columns."""
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -132,7 +132,7 @@ def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
 
 
 class Sums:
-    """Checks atomic additions of vectors to memory."""
+    """Checks atomic additions of vectors to memory, for several instructions."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.op = op

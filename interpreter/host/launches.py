@@ -64,7 +64,6 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
 
 
 def _size(argument: Array, dimension: int) -> int:
-    """Returns a dimension of an array. A scalar argument is the size itself."""
     return argument.shape[dimension] if argument.ndim else int(argument)
 
 

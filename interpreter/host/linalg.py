@@ -151,7 +151,6 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
 
 
 def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
-    """Returns `result`. Raises `InterpreterError` if its sizes differ from its destination's."""
     if result.shape != dest.shape:
         made, given = ("x".join(map(str, array.shape)) for array in (result, dest))
         raise InterpreterError(f"{op.name} gives {made} elements, but its output has {given}", op)
@@ -247,7 +246,7 @@ def reduce_points(
     space = Space(sizes, parallel)
     results, outputs = list(arrays[count:]), maps[count:]
     walked = [n for n, map in enumerate(outputs) if map.used_dims() & {*reduction}]
-    """Outputs indexed by a reduction loop, which are read and stored at each iteration."""
+    """Outputs that a reduction loop indexes. They are read and stored at each iteration."""
 
     def read(number: int, point: Mapping[int, int]) -> Array:
         element = space.operand(results[number], outputs[number], point)

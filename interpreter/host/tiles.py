@@ -63,7 +63,7 @@ class View:
         return cls(buffer, 0, tuple(shape), tuple(strides))
 
     def box(self, firsts: Sequence[int], shape: Sequence[int]) -> tuple[Array, Array]:
-        """Returns the element indices of a box, and a mask of the elements in bounds."""
+        """Returns the element indices of a rectangular part, and a mask of the ones in bounds."""
         shape = (1,) * (len(self.sizes) - len(shape)) + tuple(shape)
         numbers = np.full((1,) * len(shape), self.offset, np.int64)
         inside = np.ones((1,) * len(shape), np.bool_)
@@ -276,7 +276,7 @@ def _refuse_box(op: Operation, view: View, firsts: Sequence[int], shape: Sequenc
 
 @host(tile.LoadOp)
 def load(machine: Host, op: tile.LoadOp, operands: Sequence[Any]) -> list[Any]:
-    """Loads a box of a view."""
+    """Loads a tile from a view."""
     assert isinstance(machine, TileMachine)
     view, *indices = operands
     firsts, type = [int(index) for index in indices], tile.tile_of(op.result)
@@ -296,7 +296,7 @@ def _outside(op: tile.LoadOp, dtype: np.dtype[Any]) -> Any:
 
 @host(tile.StoreOp)
 def store(machine: Host, op: tile.StoreOp, operands: Sequence[Any]) -> list[Any]:
-    """Stores a box of a view."""
+    """Stores a tile to a view."""
     assert isinstance(machine, TileMachine)
     values, view, *indices = operands
     firsts = [int(index) for index in indices]

@@ -178,6 +178,5 @@ def _is_whole(entry: Entry, info: DebugInfo) -> bool:
 
 
 def _name(entry: Entry, info: DebugInfo) -> str:
-    """Returns the name of the variable of a DebugDeclare or DebugValue."""
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     return "" if variable is None else info.string(variable.operand(0))

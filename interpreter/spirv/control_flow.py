@@ -204,7 +204,7 @@ def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]
     if op.instruction.data == "OpTerminateInvocation":
         return lambda env: RETURN
     raise InterpreterError(
-        f"{op.instruction.data} is only carried (the dialect has no operation for it), and "
+        f"{op.instruction.data} has no operation in the dialect (only `spirv.Raw`), and "
         "cannot be executed",
         op,
     )

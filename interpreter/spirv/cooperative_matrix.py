@@ -79,7 +79,7 @@ class Placement:
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
-        """Returns each scope instance's tile, given by its first active invocation (CM-27)."""
+        """Returns the matrices' memory locations, given by each scope's first active invocation."""
         mask = batch.mask
         active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
         start = leaders(pointer, mask, self.axes).items(self.size, active)
@@ -112,7 +112,7 @@ def _layout(layout: Attribute, context: Context) -> spv.CooperativeMatrixLayout:
 
 @action(spv.CooperativeMatrixLoadOp)
 def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
-    """Loads one matrix for each scope instance."""
+    """Loads one matrix for each subgroup (or workgroup)."""
     form = matrix_form(op.result.type, context)
     place, carry = Placement(op, form, context, by_rows), carried(form)
 
@@ -125,7 +125,7 @@ def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
 
 @action(spv.CooperativeMatrixStoreOp)
 def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
-    """Stores each scope instance's matrix, in order."""
+    """Stores the matrix of each subgroup (or workgroup), in order."""
     form = matrix_form(op.object.type, context)
     place = Placement(op, form, context, by_rows)
 

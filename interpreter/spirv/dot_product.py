@@ -28,12 +28,7 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 
 def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
-    """
-    Computes exact sums of four products of bytes. The components are on the last axis.
-
-    Products have 16 bits, and are signed if a vector is signed (`sign`). Two products at a time
-    are read from one 32-bit integer.
-    """
+    """Returns 32-bit sums of four byte products along the last axis, signed products if `sign`."""
     kind = "i" if sign else "u"
     products = np.multiply(
         vector_1.astype(kind + "2"), vector_2.astype(kind + "2"), dtype=kind + "2", order="C"

@@ -125,7 +125,6 @@ def image_memory(
 
 
 def _misfit(type: ImageType, given: Image) -> str | None:
-    """Describes the mismatch of an image and its type, or returns None if they fit."""
     dimensions, texel, format = DIMENSIONS[type.dim.data], given.texel, type.format.data
     if len(given.size) != dimensions:
         return f"has {dimensions} dimensions, but is described by {given.size}"

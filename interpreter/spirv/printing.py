@@ -53,15 +53,15 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
             "run `xdsl-spirv validate` to see if the module is valid",
         )
     return InterpreterError(
-        f"{instruction} is only carried (the dialect has no operation for it), and has no "
+        f"{instruction} has no operation in the dialect (only `spirv.Raw`), and has no "
         "semantics in a kernel",
         op,
-        "tests/interpreter/test_coverage.py lists the unsupported operations",
+        "use other instructions: tests/interpreter/test_coverage.py lists the unsupported ones",
     )
 
 
 def _spelled(op: raw.RawOp) -> str:
-    """Returns the types and enumerants of an instruction in words."""
+    """Returns the names of an instruction's enumerants, and its types, as text for a message."""
     inputs = grammar().instruction(op.instruction.data).inputs
     names = [
         name
@@ -150,7 +150,6 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
 def _text(
     pieces: Sequence[str | re.Match[str]], values: Sequence[Any], forms: Sequence[Plain]
 ) -> str:
-    """Returns the text that one invocation prints."""
     given = iter(zip(values, forms, strict=True))
     return "".join(
         piece if isinstance(piece, str) else _convert_value(piece, *next(given)) for piece in pieces

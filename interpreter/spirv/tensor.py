@@ -213,7 +213,7 @@ class Addressing:
             )
 
     def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
-        """Returns the locations for each scope instance, from its first active lane's operands."""
+        """Returns the components' locations, from the operands of the scope's first active lane."""
         axes = scope_axes(self.form)
         layout = layout.change(lambda a: first_active(a, batch.mask, axes))
         form = self.form
@@ -383,11 +383,11 @@ class TensorAccess:
 
 @action(spv.CooperativeMatrixLoadTensorOp)
 def load(op: spv.CooperativeMatrixLoadTensorOp, context: Context) -> Function:
-    """Loads one matrix for each scope instance."""
+    """Loads one matrix for each subgroup (or workgroup)."""
     return TensorAccess(op, context).load
 
 
 @action(spv.CooperativeMatrixStoreTensorOp)
 def store(op: spv.CooperativeMatrixStoreTensorOp, context: Context) -> Function:
-    """Stores each scope instance's matrix."""
+    """Stores the matrix of each subgroup (or workgroup)."""
     return TensorAccess(op, context).store

@@ -36,10 +36,7 @@ class ConstantReader:
         self._values: dict[int, Attribute | None] = {}
 
     def value(self, id: int) -> Attribute | None:
-        """
-        Returns a constant's value as an attribute; None if the id is not a constant, or no
-        attribute can hold its value.
-        """
+        """Returns a constant's value; None for other ids and for values without an attribute."""
         if id not in self._values:
             self._values[id] = self._read(id)
         return self._values[id]

@@ -65,7 +65,6 @@ class Constructs:
 
 
 def _edges(block: BasicBlock) -> Iterable[int]:
-    """Returns a block's successors, and a header's merge block and continue target."""
     named = [t for t in (block.merge, block.continue_target) if t is not None]
     return (*block.successors, *named)
 
@@ -124,7 +123,6 @@ class _Finder:
         return all(self._loop(c) for c in result.of_header.values())
 
     def _inner(self, label: int) -> Construct | None:
-        """Returns the innermost construct that contains a block's branch."""
         return self.result.of_header.get(label) or self.result.region[label]
 
     def _place(self, label: int) -> bool:

@@ -88,8 +88,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
     """
-    Decodes the module once. With `checked`, an instruction whose operation does not verify becomes
-    a raw operation, which holds the instruction's words.
+    Decodes the module once. `checked` makes raw operations of instructions that do not verify.
     """
     try:
         return ModuleDecoder(index, checked=checked).decode()

@@ -31,10 +31,7 @@ REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCop
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """
-    Replaces the values at all uses that are out of scope, by new block arguments or results that
-    are in scope there.
-    """
+    """Replaces out-of-scope uses of these values by block arguments or results in scope."""
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):

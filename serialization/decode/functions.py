@@ -167,7 +167,6 @@ class FunctionDecoder:
                 block.add_op(decorate)
 
     def _enter(self, label: int) -> None:
-        """Decodes a block that does not continue another block."""
         block = self._made[label]
         if self._loop_at(label) is not None:
             self._fill(label, block, list(block.args))
@@ -302,7 +301,6 @@ class FunctionDecoder:
     # Branches
 
     def _inner(self, label: int) -> Construct | None:
-        """Returns the innermost construct that contains a block's branch."""
         constructs = self.constructs
         if constructs is None:
             return None

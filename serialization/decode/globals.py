@@ -297,10 +297,7 @@ class GlobalTable:
         return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
-        """
-        Returns the attribute for an id operand of a raw operation (an instruction without a class
-        in the dialect).
-        """
+        """Returns the attribute for an id operand of an instruction that has no class."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
         attribute = self.attribute(id)
@@ -339,10 +336,7 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """
-        Returns the operands of an instruction outside of functions, as attributes of a raw
-        operation.
-        """
+        """Returns the operands of an instruction outside of functions that has no class."""
         entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED

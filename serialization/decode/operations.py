@@ -218,10 +218,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
-    """
-    Always raises `NotDeclared`: functions cannot contain operations that have a symbol instead of
-    a result.
-    """
+    """Raises `NotDeclared`: functions cannot contain operations that declare symbols."""
     raise NotDeclared("symbols are not allowed in a function")
 
 
@@ -270,10 +267,7 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
 
 
 def _derived_reader(field: str) -> Reader:
-    """
-    Returns a reader for a word that the operation derives from its types. `decode` later compares
-    the word with the derived value.
-    """
+    """Returns a reader for a word that `decode` compares with the value from the types."""
 
     def read(state: Words) -> None:
         state.derived[field] = state.next()

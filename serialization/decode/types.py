@@ -179,9 +179,7 @@ class TypeReader:
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """
-        Ids of the types that contain themselves, through a pointer that is declared after its use.
-        """
+        """Ids of the types that contain themselves, through a pointer that is declared later."""
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part

@@ -82,9 +82,7 @@ class Carrier:
         return instruction(entry.opcode, (*head, *operands))
 
     def write(self, op: RawGlobalOp, result: int | None) -> None:
-        """
-        Writes the instruction of a raw operation outside of functions. `result` is its id or None.
-        """
+        """Writes a raw operation outside of functions. `result` is its id or None."""
         name = op.instruction.data
         entry = _entry(name, op)
         if name in NAMES and not self._source.names:

@@ -262,10 +262,7 @@ class ModuleEncoder:
         return self.symbol(name, None) if known is None else known
 
     def carried(self, op: spv.Carried) -> Sequence[int]:
-        """
-        Returns the words of a raw operation (one without a class in the dialect) inside a
-        function.
-        """
+        """Returns the words of an instruction without a class, inside a function."""
         return self._carrier.words(op)
 
     def extended_set(self, name: str) -> int:
@@ -301,8 +298,7 @@ class ModuleEncoder:
 
     def is_declaration(self, op: Operation) -> bool:
         """
-        True if an operation's result is defined outside of its block (a constant, for example).
-        Assigns an id to such a result.
+        True if the result is defined outside of the block (a constant). The result gets an id.
         """
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
@@ -310,7 +306,6 @@ class ModuleEncoder:
         return True
 
     def _name(self, target: int, name: str) -> None:
-        """Writes OpName for an id that has no name yet."""
         if target in self._named:
             return
         self._named.add(target)

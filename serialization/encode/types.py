@@ -259,8 +259,7 @@ class TypeTable:
         carried: Callable[[Attribute, Operation | None], int],
     ):
         """
-        `size_id` returns the id of an array's length; `carried` declares a type that has no class
-        in the dialect.
+        `size_id` returns the id of an array's length; `carried` declares a type without a class.
         """
         self._declarations = declarations
         self._decorations = decorations
@@ -465,8 +464,7 @@ class ConstantTable:
 
     def integer(self, value: int) -> int:
         """
-        Returns the id of a 32-bit integer constant, as scopes, semantics, layouts and sizes
-        require.
+        Returns the id of a 32-bit integer constant (a scope, a layout or a size, for example).
         """
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 

@@ -42,10 +42,7 @@ class Spec(NamedTuple):
     """Describes how to read one operand of the grammar."""
 
     form: str
-    """
-    Selects how the words are read: as a form of literal, `id`, `value` or `mask` of an
-    enumeration, or `pair`.
-    """
+    """Form of the words: a literal's form, `pair`, or an enumeration's `id`, `value` or `mask`."""
     kind: str
     quantifier: str
     name: str
@@ -54,10 +51,7 @@ class Spec(NamedTuple):
 
 
 class EnumTable(NamedTuple):
-    """
-    Maps each value of an enumeration to its name, and to the operands that follow the value as
-    parameters.
-    """
+    """Maps each value of an enumeration to its name, and to the operands that follow it."""
 
     names: Mapping[int, str]
     parameters: Mapping[int, tuple[Spec, ...]]

@@ -112,10 +112,7 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """
-    The operands of an instruction without its result, up to the first one that is not a single
-    word.
-    """
+    """The leading operands of an instruction that have one word each, without the result."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode) or ()

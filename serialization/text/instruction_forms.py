@@ -248,8 +248,7 @@ def _number(decided: Decided | None) -> Column:
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
     """
-    Returns the text of a word that determines how others are read, and the specs of the operands
-    that follow; None if the word is unknown.
+    Returns the text of a word that determines others, and the specs of these; None if unknown.
     """
     value = decided.words[place]
     if spec.form == "opcode":
@@ -281,16 +280,11 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""
-Number of cached `Form` objects at which the cache is emptied. Only random bytes reach this number.
-"""
+"""Number of cached `Form` objects at which the cache is emptied. Only random bytes reach it."""
 
 
 class Form:
-    """
-    Instructions of a batch with equal opcode, length, and words that determine how others are
-    read.
-    """
+    """Instructions with equal opcode, length, and words that determine how others are read."""
 
     __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
 
@@ -322,9 +316,7 @@ class Forms:
         self.count = 0
 
     def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
-        """
-        Groups a batch of instructions by `Form`. `start` is the index of the first instruction.
-        """
+        """Groups instructions by `Form`. `start` is the index of the first instruction."""
         if self.count > MAX_FORMS:
             self.known, self.count = {}, 0
         known = self.known

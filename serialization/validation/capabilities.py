@@ -54,7 +54,6 @@ def _needs(opcode: int) -> Requirements | None:
 
 @cache
 def _enumerants(kind: str, value: int) -> tuple[tuple[str, Requirements], ...]:
-    """Returns the enumerants in a value (or mask) that have requirements, with their names."""
     return tuple(
         (f"{kind} {e.name}", e)
         for e in grammar().kind(kind).used(value)

@@ -96,10 +96,7 @@ def operations(m: Module) -> Problems:
 
 
 def _unknown_matrices(m: Module) -> set[object]:
-    """
-    Returns the cooperative matrix types whose scope, sizes or use are invalid (CM-04 to CM-06),
-    and their ids.
-    """
+    """Returns matrix types with an invalid scope, size or use (CM-04 to CM-06), and their ids."""
     matrices = [t for t in m.types.values() if t.kind == "CooperativeMatrixKHR"]
     unknown = [
         t for t in matrices if not isinstance(lifter(m).type(t.id), spv.CooperativeMatrixType)
@@ -125,10 +122,7 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
 
 
 def _check_conversion(m: Module, op: Operation) -> None:
-    """
-    Checks that a conversion keeps the matrix's scope, sizes and use (CM-19), if no declared
-    capability allows changing an accumulator's use.
-    """
+    """Checks that only declared capabilities let a conversion change a matrix's use (CM-19)."""
     if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
         spv.cm_19_use(op)
 
@@ -136,8 +130,7 @@ def _check_conversion(m: Module, op: Operation) -> None:
 @instruction_rule("EXT-CM-TYPE", "docs/rules.md", "TypeCooperativeMatrixKHR")
 def matrix_type(m: Module, i: Instruction) -> Problems:
     """
-    A cooperative matrix type must have a valid component type, scope, sizes and use (CM-04 to
-    CM-06).
+    A cooperative matrix type must have a valid component, scope, size and use (CM-04 to CM-06).
     """
     if len(i.words) < 7:
         return
@@ -188,9 +181,7 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Variable")
 def matrix_storage(m: Module, i: Instruction) -> Problems:
-    """
-    Variables that contain cooperative matrices must be in Function or Private storage (CM-07).
-    """
+    """A variable with cooperative matrices must be in Function or Private storage (CM-07)."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or "CooperativeMatrixKHR" not in held.contains:
@@ -206,9 +197,7 @@ def matrix_storage(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("EXT-CM-CONSTANT", "docs/rules.md", "ConstantComposite SpecConstantComposite")
 def matrix_constant(m: Module, i: Instruction) -> Problems:
-    """
-    A cooperative matrix constant must have exactly one constituent, of the component type (CM-08).
-    """
+    """A cooperative matrix constant must have one constituent of the component type (CM-08)."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind == "CooperativeMatrixKHR":
         result = lifter(m).type(type_.id)
@@ -220,8 +209,7 @@ def matrix_constant(m: Module, i: Instruction) -> Problems:
 )
 def matrix_access(m: Module, i: Instruction) -> Problems:
     """
-    A cooperative load or store must have a pointer into an array, and a constant layout (CM-10,
-    CM-11).
+    A cooperative access must have a pointer into an array, and a constant layout (CM-10, -11).
     """
     pointer = m.type_of(i.get("pointer"))
     if pointer is not None and not m.is_kernel:
@@ -347,9 +335,7 @@ instructions that CM-16 adds. Other rules check OpPhi, calls and returns.
 
 @module_rule("EXT-CM-POINTER", "docs/rules.md")
 def pointer_users(m: Module) -> Problems:
-    """
-    Under logical addressing, only the instructions in `POINTER_USERS` may use pointers (CM-16).
-    """
+    """Under logical addressing, only instructions in `POINTER_USERS` may use pointers (CM-16)."""
     if m.addressing_model != "Logical" or m.capabilities & {
         "VariablePointers",
         "VariablePointersStorageBuffer",

@@ -35,7 +35,6 @@ OPAQUE = frozenset(
 
 @lru_cache(maxsize=1024)
 def _kinds(*names: str) -> frozenset[str]:
-    """Returns one shared set for equal contents."""
     return frozenset(names)
 
 
