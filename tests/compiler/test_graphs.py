@@ -187,7 +187,7 @@ def test_a_validation_layer_that_does_not_know_graphs_is_refused(lavapipe: Path,
         capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"VVL": "1"},
     )  # fmt: skip
     assert done.returncode == 4, done.stderr
-    assert "1.4.309 does not know graphs and crashes on them (vulkan:" in done.stderr
+    assert "and would crash (vulkan:" in done.stderr
 
 
 QUANTIZED: list[Node] = [
