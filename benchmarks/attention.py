@@ -78,7 +78,7 @@ def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
     PassPipeline.parse_spec(passes, spec).apply(ctx, module)
     attentions = [op for op in module.walk() if isinstance(op, AttentionOp)]
     if len(attentions) != 1:
-        raise ValueError(f"{len(attentions)} attentions were found")
+        raise ValueError(f"the module has {len(attentions)} attentions, not 1")
     if schedule is not None:
         attentions[0].attributes[SCHEDULE] = Parser(ctx, schedule).parse_attribute()
     return compile_module(module, target)

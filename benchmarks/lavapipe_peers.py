@@ -147,7 +147,7 @@ def measure(peer: str, model: str, runs: int) -> dict[str, Any]:
 
 def _off(x: Array, y: Array) -> float:
     if x.size != y.size:
-        raise ValueError(f"{x.shape} instead of {y.shape}")
+        raise ValueError(f"a result has the shape {x.shape}, not {y.shape}")
     return abs(np.reshape(x, y.shape) - y).max() / max(abs(y).max(), 1e-30)
 
 

@@ -161,7 +161,7 @@ class Queue:
             self._read_answers()
         gone = [*(r for r, _ in self._waiting), *(a.request for a in self._active.values())]
         for request in gone:
-            request.tell(RuntimeError("the server ends"))
+            request.tell(RuntimeError("the server is shutting down"))
 
     def _start_waiting(self) -> None:
         """Assigns waiting requests to idle models. Prefers models that have read the start."""

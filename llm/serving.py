@@ -152,7 +152,7 @@ class Server:
     async def _answer(self, request: Any, chat: bool) -> Any:
         wish = read_wish(await _body_of(request), chat)
         if wish.model not in ("", self.name):
-            raise BadRequestError(f"the model is {self.name!r}", "model", 404)
+            raise BadRequestError(f"this server has only the model {self.name!r}", "model", 404)
         tokens = self._encode(wish, chat)
         events: asyncio.Queue[Event] = asyncio.Queue()
         loop = asyncio.get_running_loop()

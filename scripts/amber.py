@@ -64,7 +64,7 @@ def binary_of(shader: amber.Shader) -> bytes:
     if shader.language == "SPIRV-ASM":
         return assemble(shader.text).encode()
     if shader.language != "GLSL":
-        raise Refused(f"{shader.language} is not compiled")
+        raise Refused(f"shaders in {shader.language} cannot be compiled")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "shader.comp"
         path.write_text(shader.text)

@@ -269,7 +269,9 @@ class Shims:
             for pattern, replacement in EDITS.get(path, {}).items():
                 text, count = re.subn(pattern, replacement, source.read_text(), flags=re.DOTALL)
                 if not count:
-                    raise debian.Unavailable(f"{source.name} has changed: no {pattern}")
+                    raise debian.Unavailable(
+                        f"{source.name} has changed: it does not contain {pattern}"
+                    )
                 source.write_text(text)
         if name == "intel":
             sources += self._generate_intel()

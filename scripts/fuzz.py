@@ -325,7 +325,9 @@ def main() -> int:
     arguments = parser.parse_args()
     known = list(readers_of(arguments.readers))
     if unknown := set(arguments.reader or ()) - set(known):
-        parser.error(f"no reader {', '.join(sorted(unknown))}; the readers are {', '.join(known)}")
+        parser.error(
+            f"there is no reader {', '.join(sorted(unknown))}; the readers are {', '.join(known)}"
+        )
     arguments.reader = arguments.reader or known
     if arguments.replay is not None:
         return replay(arguments)

@@ -233,7 +233,7 @@ def check(data: bytes) -> str:
     text = disassemble(module, raw_ids=True, tolerant=True)
     names = disassemble(module, tolerant=True)
     if max(len(text), len(names)) > max(1 << 17, (MAX_TEXT_RATIO + 10) * len(data)):
-        raise AssertionError(f"{len(data)} bytes made {len(names)} characters")
+        raise AssertionError(f"disassembling {len(data)} bytes gives {len(names)} characters")
     sound = readable == len(module)
     try:
         again = assemble(text).encode()

@@ -110,7 +110,7 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
         )
     for option, number in (("max-tokens", arguments.max_tokens), ("times", arguments.times)):
         if number is not None and number < 1:
-            raise ProgramError(f"--{option} {number}", "", "give at least 1")
+            raise ProgramError(f"--{option} {number} is too small", "", "give at least 1")
     return sys.stdin.read() if arguments.prompt == "-" else arguments.prompt
 
 

@@ -198,7 +198,7 @@ class Sizes:
                         pass
             case _:
                 pass
-        raise Unsupported(f"a size {ast.unparse(node)}")
+        raise Unsupported(f"the size {ast.unparse(node)} is not supported")
 
     def numbers(self, module: ModuleOp) -> Mapping[str, Term]:
         """Returns the launch's values by the names in `Kernel.launch_numbers`."""

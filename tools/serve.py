@@ -25,7 +25,9 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serves a model until Ctrl-C."""
     for name in ("slots", "waiting"):
         if getattr(arguments, name) < 1:
-            raise ProgramError(f"--{name} {getattr(arguments, name)}", "", "give at least 1")
+            raise ProgramError(
+                f"--{name} {getattr(arguments, name)} is too small", "", "give at least 1"
+            )
     token = _token_of(arguments)
     uvicorn = needed("uvicorn", "serve")
     needed("starlette", "serve")

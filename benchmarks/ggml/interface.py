@@ -27,8 +27,8 @@ def push_constants(data: bytes, values: Mapping[str, Value]) -> bytes:
     given = dict(_flat("", values))
     if wrong := set(members) ^ set(given):
         raise KeyError(
-            f"push constants: missing {sorted(wrong - set(given))}, "
-            f"unknown {sorted(wrong - set(members))}"
+            f"push constants without values: {sorted(wrong - set(given))}; "
+            f"values without push constants: {sorted(wrong - set(members))}"
         )
     size = max((offset + struct.calcsize(kind) for offset, kind in members.values()), default=0)
     packed = bytearray(size)

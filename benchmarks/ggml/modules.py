@@ -77,7 +77,7 @@ def run(command: Sequence[str | Path]) -> str:
     line = [str(part) for part in command]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BuildError(f"{shlex.join(line)}\n{done.stdout}{done.stderr}")
+        raise BuildError(f"the command failed: {shlex.join(line)}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

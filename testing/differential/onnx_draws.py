@@ -196,7 +196,7 @@ class Draw:
             v for v in self.pool if least <= v.rank <= most and v.array.dtype in self.allowed(0)
         ]
         if self.pool and not fits:
-            raise NotComputed("no value fits")
+            raise NotComputed("no earlier value fits the operand")
         if fits:
             value = fits[-1] if self.chance(0.8) else self.pick(fits)
             self.use(value.array.dtype)

@@ -280,7 +280,7 @@ def _split(d: Draw) -> None:
         count = d.number(1, min(3, size))
         new = d.schema.since_version >= 18
         if not new and size % count:
-            raise NotComputed("no even split")
+            raise NotComputed("the axis cannot be split evenly")
         d.add(x, outputs=count, axis=axis, num_outputs=count if new else None)
         return
     cuts = sorted(d.number(0, size) for _ in range(d.number(0, 2)))

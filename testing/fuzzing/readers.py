@@ -406,7 +406,7 @@ def _input(buffer: Buffer) -> Any:
         return 3
     shape = tuple(size if isinstance(size, int) else 3 for size in buffer.shape)
     if math.prod(max(size, 1) for size in shape) > SMALL_BYTES:
-        raise ProgramError("a large input", buffer.name)
+        raise ProgramError("the input is too large", buffer.name)
     return np.ones(shape, dtype_of(buffer.type))
 
 
