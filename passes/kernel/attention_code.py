@@ -198,10 +198,10 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over the tiles between two bounds; may read `first` even in an empty range."""
+        """Loops over tiles of keys between two bounds; an empty range may still read `first`."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
-        """Number of existing tiles, as bound for reads ahead."""
+        """Exclusive upper bound of the indices of tiles that are read ahead."""
 
         def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             return self._tile(number, state.like(carried)).flat()

@@ -106,7 +106,7 @@ class Elements:
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
         """
-        Yields first element, numbers and condition of existence of each of the lane's vectors.
+        Yields (first element, numbers, condition that it exists) of each of the lane's vectors.
         """
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):

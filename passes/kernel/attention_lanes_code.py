@@ -293,7 +293,7 @@ class LanesCode(Numbers[LanesPlan]):
         return total
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
-        """Adds the partial sums of all lanes; each lane gets the scores that it owns."""
+        """Sums partial scores over all lanes; each lane gets the scores that it owns."""
         b, width, lanes = self.b, self.scores.width, self.plan.schedule.lanes.data
         slots = [partial[i : i + width] for i in range(0, len(partial), width)]
         return [

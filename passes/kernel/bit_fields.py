@@ -320,9 +320,7 @@ class ScalarCode:
         return Bits(word, lower.begin, upper.end, BYTE)
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
-        """
-        Returns a word that has the bit field's values right-aligned in each cell of `size` bits.
-        """
+        """Returns a word with the bit field's value right-aligned in each group of `size` bits."""
         distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))

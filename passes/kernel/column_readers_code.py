@@ -52,7 +52,7 @@ class ColumnsCode(LoopsCode):
         return super()._element(array, indices)
 
     def _column(self, column: Index) -> SSAValue:
-        """Returns a column's value; emits selects if the column index is not constant."""
+        """Returns a column's value; selects it at run time if the column index is not constant."""
         b, count = self.b, len(self.values)
         place = self._place(column)
         if isinstance(place, int):

@@ -176,7 +176,7 @@ def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribu
 
 
 def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Joins consecutive elements or vectors to one value of a vector type, or to 32-bit words."""
+    """Joins consecutive elements or vectors (`pieces`) to one vector, or to 32-bit words."""
     if len(pieces) == 1 and pieces[0].type == type:
         return pieces[0]
     if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):

@@ -1,5 +1,5 @@
 """
-Stores results a strip of rows at a time, through Workgroup memory.
+Stores results through Workgroup memory, one row of a subgroup's fragments (a strip) at a time.
 
     for each row of a subgroup's fragments:
       fragments -> Workgroup memory; subgroup barrier

@@ -77,7 +77,7 @@ class RowSums:
             b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
-        """Returns the sums of a row of the workgroup's tile, by epilogue value."""
+        """Returns the sums of a row of the workgroup's tile, by the value that they compute."""
         b = self.b
         sums: dict[Placed, SSAValue] = {}
         for number, placed in enumerate(self.placed):

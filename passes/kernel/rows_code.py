@@ -109,7 +109,7 @@ class RowsKernel:
         return self.row_sums.parts_of_units(self.few, rows, units)
 
     def _share_digits(self) -> list[SSAValue] | None:
-        """Stores the rows' digits for all invocations; returns partial row sums if needed."""
+        """Stores the rows' base-256 digits for all invocations; returns partial row sums."""
         rows, _ = self._points()
         shared = self.shared_digits
         shared.write(rows)

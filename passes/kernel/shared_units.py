@@ -141,7 +141,7 @@ class SharedUnitsKernel(RowsKernel):
 
 
 class LaneSums:
-    """Adds a unit's products with the lane's row elements `xs`, column by column."""
+    """Adds up the products of a unit (neighbouring weights) with the lane's row elements `xs`."""
 
     def __init__(self, kernel: SharedUnitsKernel, known: Known, xs: Sequence[SSAValue]):
         self.kernel, self.known, self.xs = kernel, known, xs
@@ -168,7 +168,7 @@ class LaneSums:
         return total
 
     def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
-        """Returns each lane's factor or addend; `neutral` replaces None."""
+        """Returns each lane's shared factor or addend; `neutral` replaces None."""
         if len({*values}) == 1:
             return values[0]
         number = self.kernel.b.number(neutral, f32)

@@ -118,7 +118,7 @@ class SliceSums:
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
-        """Returns the slot for the subgroup's sums of the owner's fragments."""
+        """Returns the memory slot of this slice's sums for fragments that `owner` completes."""
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 

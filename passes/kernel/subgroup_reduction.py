@@ -91,7 +91,7 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """Sends `given` to lane XOR `distance` and combines the received value with `kept`."""
+    """Sends `given` to lane XOR `distance`. Returns `kept` combined with the received value."""
     op = spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 

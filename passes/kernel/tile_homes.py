@@ -15,7 +15,7 @@ Home = Layout | Matrices | None
 
 
 def layout_of(home: Home) -> Layout | None:
-    """Returns a home's layout; None for matrices whose component positions are unknown."""
+    """Returns the layout of a tile's home; None for matrices with unknown component positions."""
     return home.layout if isinstance(home, Matrices) else home
 
 

@@ -161,7 +161,7 @@ def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
 def multiply(
     op: tile.MultiplyAddOp, plan: Product | None, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """Emits a * b + c."""
+    """Emits a * b + c and returns the tile."""
     if plan is None:
         return _multiply_elements(op, a, b, c)
     emitter = c.b

@@ -43,7 +43,7 @@ BIAS, BIASED = 1024, 0x64006400
 
 
 class ElementCode(ABC):
-    """The elements of a unit of `size` neighbours along K."""
+    """Code of the elements of a unit: `size` neighbouring weights along K."""
 
     size: int
 

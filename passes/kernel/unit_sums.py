@@ -43,7 +43,7 @@ class Kernel(Protocol):
 
 class UnitSums:
     """
-    Adds a unit's products to the sums of an invocation.
+    Adds the products of a unit (neighbouring weights along K) to the sums of an invocation.
 
     Elements of a column may share a factor and an addend (scale and minimum of packed weights).
     The shared numbers are applied once, to the sum over the elements, if that takes fewer

@@ -18,7 +18,7 @@ from xdsl_spirv.targets import Fragment
 @dataclass(frozen=True)
 class Deal:
     """
-    The element order of rows of `size` elements for loads of `vector` elements.
+    An order of the elements of rows, for vector loads of `vector` of the `size` elements.
 
     `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. If `paired`, a
     word holds one element of each of two neighbouring rows; the two rows count as one row, and
@@ -38,7 +38,7 @@ class Deal:
 
     @property
     def fragments(self) -> int:
-        """Number of neighbouring fragments that a block spans."""
+        """Number of neighbouring fragments whose elements are reordered together (a block)."""
         return self.vector // self.share
 
     @property

@@ -252,7 +252,7 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
 def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
     planes = (plane for own in traced.computed.values() for plane, _ in own.planes)
     if any(is_dynamic(size) for plane in planes for size in extents(plane)):
-        raise ScheduleDoesNotFit("their sizes are known only when the program runs")
+        raise ScheduleDoesNotFit("sizes of keys and values are known only at run time")
     replacement = _Replacement(traced)
     whole = replacement.dispatch(None)
     if target is None:

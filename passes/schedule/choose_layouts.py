@@ -398,7 +398,7 @@ class Estimates:
     def contraction(
         self, op: linalg.ops.GenericOp, image: Order | None, result: Order | None
     ) -> Estimate:
-        """Estimates a contraction with these orders of image and result; caches the estimate."""
+        """Estimates a contraction's seconds with these storage orders; caches the estimate."""
         key = (
             *(value.type for value in op.operands),
             *op.get_indexing_maps(),

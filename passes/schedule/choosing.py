@@ -119,12 +119,12 @@ def _explain(problems: Counter[str], target: Target) -> str:
 
 
 def judge_window(plan: ContractionPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Accepts every plan; returns True and the reason."""
+    """Accepts every plan. Returns True, and the reason as a text."""
     return True, "a depthwise convolution: tiles would be nearly empty"
 
 
 def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Accepts a plan of few rows if matrices are not estimated to be faster; returns the reason."""
+    """Returns True unless matrices are estimated to be faster than this plan, and the reason."""
     contraction, target = plan.contraction, plan.target
     if target.measured_copy is not None and not target.processor:
         try:

@@ -130,7 +130,7 @@ class FoldPass(ModulePass, ABC):
 
     @abstractmethod
     def takes(self, first: DispatchOp, target: Target) -> bool:
-        """True if the pass may fuse a dispatch with its readers."""
+        """True if the pass may fuse the dispatch `first` with its readers."""
 
     def joins(self, pair: Pair) -> bool:
         """True if the pass may fuse a reader with its dispatch."""

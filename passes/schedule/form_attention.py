@@ -143,7 +143,7 @@ class _Match:
         if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
             raise NotTraced("keys, or a value's elements, have several loops, or queries have none")
         if not is_zero(last.init):
-            raise NotTraced("something is added to the result")
+            raise NotTraced("the product of probabilities and values does not start from zero")
         # If there are several loops of rows, the loops of heads that share keys come first.
         self.rows = [f"b{i}" for i in m]
         names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
