@@ -94,7 +94,7 @@ def external_data_that_is_absent(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "nowhere.bin")
 
 
-@hostile("the data of 'w' needs 12 bytes from 0 on")
+@hostile("the data of 'w' needs 12 bytes at offset 0")
 def external_data_that_is_too_short(onnx: ModuleType, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(5))
     return external(onnx, "short.bin")
@@ -127,7 +127,7 @@ def an_input_without_a_rank(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], inputs=(value(onnx, "x", None),))
 
 
-@hostile("the data of 'w' is outside")
+@hostile("the data of 'w' is in a file outside")
 def external_data_outside_of_the_folder(onnx: ModuleType, folder: Path) -> Any:
     Path(folder.parent, "outside.bin").write_bytes(bytes(12))
     return external(onnx, "../outside.bin")
@@ -144,7 +144,7 @@ def external_data_behind_a_link(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "linked.bin", length=12)
 
 
-@hostile("the data of 'inner' is outside")
+@hostile("the data of 'inner' is in a file outside")
 def external_data_of_a_node(onnx: ModuleType, folder: Path) -> Any:
     constant = onnx.TensorProto(name="inner", dims=[3], data_type=1, data_location=1)
     constant.external_data.add(key="location", value="/etc/passwd")

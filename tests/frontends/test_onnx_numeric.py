@@ -308,7 +308,7 @@ def test_constants_are_computed_as_values_are(row: Row):
 
 def test_shapes_by_data_are_refused_unless_it_is_constant():
     x = np.array([2, 1, 1, 3], np.float32)
-    with pytest.raises(FrontendError, match="make it a constant"):
+    with pytest.raises(FrontendError, match="make the operand a constant"):
         import_onnx(declared(model_of("Unique", 11, [x], {}, ())[0], x))
 
 
