@@ -133,7 +133,7 @@ def test_matrices_of_a_scope_that_is_no_workgroups(scope: str, said: str):
 }}"""
     message = refused(text, f"{ENTRY}{{subgroup-size=32}}")
     assert message.startswith(f"{ENTRY}: 'spirv.")
-    assert f"is {said}: only a subgroup's or a workgroup's matrices can be spread" in message
+    assert f"is {said}: use Subgroup or Workgroup" in message
 
 
 def test_a_type_that_the_device_does_not_compute_in():
