@@ -210,7 +210,7 @@ def test_asked_for_without_a_feature_it_is_refused_by_name(
     with pytest.raises(PassFailedException, match=message):
         compile_attention(PLAIN.text(), target, schedule)
     if feature == targets.PER_ELEMENT:
-        message = f"result = elements, but {Path(target).stem} does not list {feature}: give"
+        message = f"result = elements, but {Path(target).stem} does not list {feature}: use"
         with pytest.raises(PassFailedException, match=message):
             with_gelu((32, 32, 32), target, ELEMENTS)
 

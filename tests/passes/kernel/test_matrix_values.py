@@ -154,9 +154,9 @@ def test_bits_that_move_together_are_one_piece():
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"lane": ["c0", "c1", "r0"]}, "has the bit 'r0' of a position twice"),
+        ({"lane": ["c0", "c1", "r0"]}, "has the bit 'r0' twice"),
         ({"lane": ["c0", "c1"]}, "lane has 2 bits for 8 lanes"),
-        ({"lane": ["c0", "c1", "x1"]}, "lane has 'x1', which is not a bit of a position"),
+        ({"lane": ["c0", "c1", "x1"]}, "lane has 'x1': write r or c and a bit"),
     ],
 )
 def test_a_map_that_is_no_map_is_refused(
