@@ -99,7 +99,7 @@ def test_premises_that_contradict_each_other_prove_nothing():
 
 
 def test_a_premise_of_unknown_names_is_refused():
-    with pytest.raises(Misuse, match="'m' is not known"):
+    with pytest.raises(Misuse, match="'m' is not a known name"):
         without_launch(("len(Output) >= m",))
 
 

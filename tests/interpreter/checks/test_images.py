@@ -94,7 +94,7 @@ def test_a_read_outside_is_refused_without_checks_and_a_store_is_dropped(glslang
     ("image", "message"),
     [
         (None, "got no image or sampler for it"),
-        (Image("rgba8ui", (8, 8)), "is of format R32ui, but Rgba8ui is given"),
+        (Image("rgba8ui", (8, 8)), "is of format R32ui, but is described as Rgba8ui"),
         (Image("r32ui", (64,)), "has 2 dimensions"),
         (Image("r32ui", (8, 9)), "takes 288 bytes, but its array has 256"),
         (Image("r32ui", (8, 4), layers=2), "is not an array, but is described with 2 layers"),
