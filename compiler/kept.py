@@ -62,13 +62,18 @@ def path_for(
     base = folder()
     if base is None:
         return None
-    described = replace(load_target(target), provenance={})
+    described = asdict(replace(load_target(target), provenance={}), dict_factory=_without_origins)
     contents = [_contents(Path(file)) for file in (model, *files)]
-    tuned = tuned_path_for(described.name)
+    tuned = tuned_path_for(described["name"])
     table = _contents(tuned) if tuned.is_file() else None
-    made_from = [contents, asdict(described), dict(options), table, _code()]
+    made_from = [contents, described, dict(options), table, _code()]
     text = json.dumps(made_from, sort_keys=True, default=sorted)
     return base / f"{Path(model).stem}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _without_origins(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Drops the dates and scripts of a target's constants, which change no program."""
+    return {name: value for name, value in fields if name != "fitted"}
 
 
 def load(path: Path | None) -> Program | None:

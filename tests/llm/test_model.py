@@ -106,7 +106,7 @@ def test_after_a_run_that_failed_all_tokens_are_read_again():
     model, session = model_of()
     list(model.generate("Hello", raw=True, max_tokens=1))
     session.fails = True
-    with pytest.raises(ProgramError, match="gone"):
+    with pytest.raises(ProgramError, match="the device is lost"):
         list(model.generate("Help", raw=True, max_tokens=1))
     session.fails = False
     session.runs.clear()

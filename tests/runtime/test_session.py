@@ -219,7 +219,7 @@ def test_a_damaged_manifest_is_refused(
 STATE = "program.state = 0 : i64, program.value = dense<1.0> : tensor<4xf32>"
 REFUSED = {
     "no first value": ("program.state = 0 : i64", "tensor<4xf32>", "no first value"),
-    "no result": (STATE.replace("= 0", "= 3"), "tensor<4xf32>", "result 3, is missing"),
+    "no result": (STATE.replace("= 0", "= 3"), "tensor<4xf32>", "has no result 3"),
     "another type": (STATE, "tensor<2xf32>", "its new value, result 0, has type tensor<2xf32>"),
 }
 
