@@ -132,7 +132,7 @@ def test_out_of_memory_names_the_needed_bytes(facts: dict[str, Any]):
     found = facts["too_large"]
     assert "the buffer 'x' has 1024 GiB" in found["buffer"]
     assert "at most 128 MiB" in found["buffer"]
-    assert "the program takes 117.2 GiB of device memory" in found["memory"]
+    assert "the program needs 117.2 GiB of device memory" in found["memory"]
     assert "free" in found["memory"]
     assert "1073741824 workgroups along x for scale (it takes 65535)" in found["grid"]
     assert found["size"].startswith("the buffer 'x' has 256 bytes, but the data has 4")
@@ -145,7 +145,7 @@ def test_a_lost_device(facts: dict[str, Any]):
     first, second = found["said"]
     assert first.startswith("DeviceLostError: ")
     assert "returned VK_ERROR_DEVICE_LOST" in first
-    assert "a kernel crashed the device or ran too long: open it again" in first
+    assert "a kernel crashed the device or ran too long: open the device again" in first
     assert second.startswith("DeviceLostError: the device is lost")
     assert found["right"]
     assert found["devices"] == 2
