@@ -214,7 +214,7 @@ def test_groups_stand_for_no_more_than_the_limit():
     groups = [of("OpDecorationGroup", 100 + k) for k in range(40)]
     doubled = [of("OpGroupDecorate", 100 + k, 101 + k, 101 + k) for k in range(39)]
     data = build([*BEGIN[:2], *notes, *groups, *doubled, *BEGIN[2:], of("OpLabel", FIRST), *END])
-    assert "groups stand for more than 100000 decorations" in str(validator(data))
+    assert "decoration groups expand to more than 100000 decorations" in str(validator(data))
     assert dialect(data) is not None
 
 
