@@ -60,7 +60,6 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
-from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, LimitedPass, Limits
@@ -276,6 +275,8 @@ def _seconds(
     moved = [fill.inputs[0].owner, fill.outputs[0].owner, fill, op]
     if isinstance(source, linalg.ops.GenericOp):
         moved[:0] = [source.outputs[0].owner, source]
+    from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
+
     dispatch = copy_to_dispatch([inner for inner in moved if isinstance(inner, Operation)])
     root = dispatch.yielded[0].owner
     assert isinstance(root, linalg.ops.GenericOp)

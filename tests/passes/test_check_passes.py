@@ -17,8 +17,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32
+from xdsl.dialects import arith, linalg, memref
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32, i64
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.universe import Universe
@@ -28,13 +29,13 @@ from xdsl_spirv.compare.translation.inputs import draw, edges
 from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.spirv.arithmetic import IMulOp
-from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixOperandsAttr, MemoryAccessAttr
+from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixMulAddOp,
 )
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
+from xdsl_spirv.dialects.spirv.enums import MemoryAccess
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode import encoder
@@ -158,15 +159,30 @@ class DropSignedness(ModulePass):
 
 
 class SaturateInsteadOfWrap(ModulePass):
-    """Lowers `acc + a * b` of integers to a saturating instruction, like IREE 3.13."""
+    """Replaces the wrapping addition of an initial value by a saturating one, like IREE 3.13."""
 
     name = "saturate-instead-of-wrap"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for each in multiply_adds(op):
-            assert each.matrix_operands is not None
-            bits = each.matrix_operands.data | CooperativeMatrixOperands.SaturatingAccumulationKHR
-            each.matrix_operands = CooperativeMatrixOperandsAttr(bits)
+        additions = [
+            inner
+            for inner in op.walk()
+            if isinstance(inner, arith.AddiOp)
+            and isinstance(generic := inner.parent_op(), linalg.ops.GenericOp)
+            and IteratorTypeAttr.reduction() not in generic.get_iterator_types()
+        ]
+        assert additions
+        for addition in additions:
+            wide = [arith.ExtSIOp(value, i64) for value in addition.operands]
+            total = arith.AddiOp(*wide)
+            most, least = (
+                arith.ConstantOp.from_int_and_width(n, i64) for n in (2**31 - 1, -(2**31))
+            )
+            below = arith.MinSIOp(total, most)
+            within = arith.MaxSIOp(below, least)
+            narrow = arith.TruncIOp(within.result, i32)
+            ops = [*wide, total, most, least, below, within, narrow]
+            Rewriter.replace_op(addition, ops, [narrow.result])
 
 
 class StrideInBytes(ModulePass):
@@ -265,10 +281,17 @@ def test_dropped_signedness_is_found_with_one_product(report_of: ReportOf):
     assert finding.wrong.expected == a.astype(int).sum() * b.astype(int).sum()
 
 
-def test_saturation_of_products_that_cannot_overflow_is_no_change(report_of: ReportOf):
-    """The products are added to zeros, and the initial value to their sum."""
-    report = report_of(MODULES["s8-s32"], [*linalg_to_spirv("lavapipe"), SaturateInsteadOfWrap()])
-    assert report.finding is None
+def test_wrap_turned_into_saturation_is_found_at_the_end_of_the_range(report_of: ReportOf):
+    passes = linalg_to_spirv("lavapipe")
+    formed = [each.name for each in passes].index("form-dispatches") + 1
+    report = report_of(MODULES["s8-s32"], [*passes[:formed], SaturateInsteadOfWrap()])
+    finding = report.finding
+    assert finding is not None
+    assert finding.stage == SaturateInsteadOfWrap.name
+    assert finding.wrong is not None
+    assert finding.wrong.actual in (2**31 - 1, -(2**31))
+    assert nonzero(finding) <= 5
+    assert "[" in str(finding)
 
 
 @pytest.mark.parametrize("module", ["f16-f32", pytest.param("f16-f16", marks=pytest.mark.long)])
