@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import CooperativeCore
 from xdsl_spirv.passes.kernel.k_loop import Operand
-from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
+from xdsl_spirv.passes.kernel.unpacked_fragments import UnitFragments
 from xdsl_spirv.passes.schedule import plan as planning
 
 ORDERS = ("usual", "ahead", "spread", "unordered")
@@ -40,7 +40,7 @@ def _ahead(spread: bool) -> Any:
     def multiply(
         self: CooperativeCore, a: Operand, b: Operand, carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        if not isinstance(b, UnpackedFragments):
+        if not isinstance(b, UnitFragments):
             return usual(self, a, b, carried)
         results = list(carried)
         _, _, k = self.plan.schedule.instruction.sizes

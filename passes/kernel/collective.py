@@ -28,7 +28,7 @@ from xdsl_spirv.passes.kernel.k_loop import Core, KLoop, Operand
 from xdsl_spirv.passes.kernel.result_tile import Part, Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.plan import Plan
-from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
+from xdsl_spirv.passes.schedule.tiles import StagedTile, UnitTile
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
@@ -89,10 +89,10 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
         place.slice,
         plan.slice_depth,
     )
-    if isinstance(tile, UnpackedTile):
-        from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
+    if isinstance(tile, UnitTile):
+        from xdsl_spirv.passes.kernel.unpacked_fragments import UnitFragments
 
-        return UnpackedFragments(b, tile, part)
+        return UnitFragments(b, tile, part)
     if not isinstance(tile, StagedTile):
         from xdsl_spirv.passes.kernel.packed import PackedOperand
 

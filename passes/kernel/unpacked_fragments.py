@@ -24,15 +24,15 @@ from xdsl_spirv.passes.kernel.result_tile import Part
 from xdsl_spirv.passes.kernel.unit_code import ElementCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.k_order import inner_axis
-from xdsl_spirv.passes.schedule.tiles import UnpackedTile
+from xdsl_spirv.passes.schedule.tiles import UnitTile
 
 
-class UnpackedFragments(DirectOperand):
+class UnitFragments(DirectOperand):
     """
     Computes a subgroup's fragments from packed planes. Planes that are read ahead stay packed.
     """
 
-    def __init__(self, builder: KernelEmitter, tile: UnpackedTile, part: Part):
+    def __init__(self, builder: KernelEmitter, tile: UnitTile, part: Part):
         assert tile.fragment is not None
         assert tile.order is not None
         super().__init__(builder, tile.ahead)

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import bytes_of, packing_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div
-from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
+from xdsl_spirv.passes.schedule.tiles import StagedTile, UnitTile
 from xdsl_spirv.targets.model import ContractionModel, ScalarModel
 
 
@@ -51,7 +51,7 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
     work = units * tile / (share * 1e12)
     residents = _residents(plan)
     if alone is not None and residents <= plan.target.model.contraction.most_residents:
-        if any(isinstance(tile, UnpackedTile) for tile in (plan.a, plan.b)):
+        if any(isinstance(tile, UnitTile) for tile in (plan.a, plan.b)):
             return work * _in_waves(rounds, residents, rate, alone)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
     return max(shared, work / (alone or rate))

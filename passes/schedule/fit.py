@@ -19,7 +19,7 @@ from xdsl_spirv.passes.schedule.kinds import FEATURES
 from xdsl_spirv.passes.schedule.paths import no_matrices
 from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div, packing_for
 from xdsl_spirv.passes.schedule.stored_result import STRIP_BYTES, moves_together
-from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnpackedTile
+from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnitTile
 from xdsl_spirv.targets import PER_ELEMENT
 
 MOST_BUFFERS = 2
@@ -49,7 +49,7 @@ def problems_of(plan: Plan) -> Iterator[str]:
     for name, tile, path in zip("ab", (plan.a, plan.b), plan.schedule.paths, strict=True):
         if isinstance(tile, PackedTile):
             yield from _fragments(name, tile, plan, path.layout.data)
-        elif isinstance(tile, UnpackedTile):
+        elif isinstance(tile, UnitTile):
             yield from _unpacking_problems(name, tile, plan)
         elif isinstance(path, DirectAttr):
             other = "b" if name == "a" else "a"
@@ -217,7 +217,7 @@ def _fragments(name: str, tile: PackedTile, plan: Plan, layout: str = "fragments
         )
 
 
-def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
+def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
     target = plan.target
     if tile.fragment is None:
         yield (
@@ -244,7 +244,7 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
             f"{tile.order.group} elements that its invocations share out: layout = rows serves"
         )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
-    if isinstance(other, UnpackedTile):
+    if isinstance(other, UnitTile):
         if other.order != tile.order:
             yield f"{name}: direct, but {rest} is direct in another order along K: stage {rest}"
     elif not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:

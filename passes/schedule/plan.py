@@ -45,7 +45,7 @@ from xdsl_spirv.passes.schedule.tiles import (
     PackedTile,
     StagedTile,
     Tile,
-    UnpackedTile,
+    UnitTile,
     packed_layout,
     staged_tile,
 )
@@ -264,7 +264,7 @@ def _stored_tile(
     schedule: ContractionAttr,
     target: Target,
     operand: int,
-    other: UnpackedTile | None,
+    other: UnitTile | None,
 ) -> StagedTile | PackedTile:
     """Returns the tile of a stored operand; `other` is the other operand if it is unpacked."""
     element, path = contraction.element_types[operand], schedule.paths[operand]
@@ -304,7 +304,7 @@ def _stored_tile(
 
 def _unpacked_tile(
     contraction: Contraction, schedule: ContractionAttr, target: Target, operand: int
-) -> UnpackedTile | None:
+) -> UnitTile | None:
     """Returns the tile of an operand whose fragments are computed from planes, else None."""
     unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
     if unpacking is None or not isinstance(path, DirectAttr):
@@ -317,8 +317,8 @@ def _tile_of_rows(
     schedule: ContractionAttr,
     target: Target,
     operand: int,
-    other: UnpackedTile | None,
-) -> UnpackedTile | None:
+    other: UnitTile | None,
+) -> UnitTile | None:
     """
     Returns the tile of an operand whose rows invocations read in the order of the other operand;
     None if the schedule or the operand's layout is another.
@@ -344,7 +344,7 @@ def _tile_of_units(
     target: Target,
     operand: int,
     units: Units,
-) -> UnpackedTile:
+) -> UnitTile:
     from xdsl_spirv.passes.schedule.k_order import k_order
 
     path = schedule.paths[operand]
@@ -355,7 +355,7 @@ def _tile_of_units(
     extent = (contraction.m, contraction.n)[operand], contraction.k
     element, ahead = contraction.element_types[operand], path.ahead.data
     panels = path.layout.data == "panels"
-    return UnpackedTile(units, tile, extent, element, fragment, order, ahead, panels)
+    return UnitTile(units, tile, extent, element, fragment, order, ahead, panels)
 
 
 def fragment_of(
@@ -377,7 +377,7 @@ def packings_of(plan: Plan) -> Iterator[PackedOperand]:
             packing = packing_for(contraction, plan.schedule, at, plan.target)
             yield PackedOperand(contraction.op, number, packing, ())
     for use, tile, units in zip("AB", (plan.a, plan.b), contraction.unpackings, strict=True):
-        if units is not None and isinstance(tile, UnpackedTile) and tile.in_panels:
+        if units is not None and isinstance(tile, UnitTile) and tile.in_panels:
             for number, depth in tile.panels():
                 packing = _packing_of_rows(use, static(units.planes[number].shape), depth)
                 yield PackedOperand(units.op, number, packing, ())

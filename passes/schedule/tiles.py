@@ -186,7 +186,7 @@ class StagedTile(OperandTile):
 
 
 @dataclass(frozen=True)
-class UnpackedTile(OperandTile):
+class UnitTile(OperandTile):
     """
     A tile of an operand. Invocations compute its fragments from units of packed planes, or of rows.
 
@@ -258,7 +258,7 @@ class PackedTile(OperandTile):
         return self.components * self.element_bytes // WORD_BYTES
 
 
-Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
+Tile: TypeAlias = StagedTile | PackedTile | UnitTile
 
 
 def k_axis_of(layout: Layout) -> int:

@@ -174,7 +174,7 @@ class SaturateInsteadOfWrap(ModulePass):
         assert additions
         for addition in additions:
             wide = [arith.ExtSIOp(value, i64) for value in addition.operands]
-            total = arith.AddiOp(*wide)
+            total = arith.AddiOp(wide[0], wide[1])
             most, least = (
                 arith.ConstantOp.from_int_and_width(n, i64) for n in (2**31 - 1, -(2**31))
             )
