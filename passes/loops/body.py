@@ -1,6 +1,6 @@
 """
-Converts a dispatch without a contraction to a kernel body on buffers; moves become views and
-copies.
+Converts a dispatch without a contraction to a kernel body on buffers. Operations that only move
+elements become views and copies.
 
     tensor.insert_slice %part into %whole      linalg.copy %whole to %r
                                         ->     %v = memref.subview %r; memref.copy %part to %v
@@ -37,7 +37,7 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 class LoopsBody(KernelBody):
     """
-    The region of a kernel whose dispatch has a `#schedule.loops` or readers of columns.
+    The region of a kernel that computes elements by loops (see `KernelPlan.has_loops`).
 
     Raises `Unplaced` for an operation that cannot be converted to buffers.
     """
@@ -215,7 +215,7 @@ def _is_scalar(op: Operation) -> bool:
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     if op.strides:
-        raise Unplaced(op, "the strides are dynamic: make them static")
+        raise Unplaced(op, "the slice has dynamic strides: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
     return (
         listed_sizes(op.static_offsets, op.offsets),

@@ -5,8 +5,8 @@ An element is computed once for equal indices, and hoisted as far as its indices
 that is constant along a row (a maximum, a sum) is therefore computed once for each row. A
 reduction is a loop of one invocation, or of a group of invocations if all of them need the result.
 
-In a padding, an existing element of the operand is read, and its value is discarded. An index that
-depends on data is clamped to the array, so that no kernel reads outside of its buffers.
+An index that depends on data is clamped to the array, so that no kernel reads outside of its
+buffers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class LoopsCode:
             case Literal():
                 return self._literal(array, indices)
             case Unwritten():
-                raise NotLoops(array.op, "the kernel reads elements that were not written")
+                raise NotLoops(array.op, "the kernel reads a tensor that nothing has written")
             case _:
                 raise TypeError(array)
 
@@ -147,9 +147,9 @@ class LoopsCode:
         self, places: Sequence[Index], shape: Shape, strides: Shape | None = None
     ) -> Condition:
         """
-        True if coordinates lie inside of a shape and are multiples of the strides.
+        True if the coordinates `places` lie inside of a shape and are multiples of the strides.
 
-        Coordinates may be negative. Without strides, all multiples are allowed.
+        Coordinates may be negative. Default strides are 1.
         """
         b = self.b
         condition: Condition = True
@@ -189,7 +189,7 @@ class LoopsCode:
         around: Unwritten | Callable[[], SSAValue],
         is_cheap: bool = True,
     ) -> SSAValue:
-        """Returns the element of a part that lies at `offsets`, or `around` outside of the part."""
+        """Returns an element of an array: `part` from `offsets` on, and `around` elsewhere."""
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
         condition = self.inside(places, part.shape, strides)
@@ -239,7 +239,7 @@ class LoopsCode:
     # Results
 
     def store(self, nest: Nest, point: Point, values: Sequence[SSAValue]) -> None:
-        """Stores a nest's results at a point, except elements that later parts overwrite."""
+        """Stores a nest's results at a point, except elements that another nest overwrites."""
         b = self.b
         for (_, place), value in zip(nest.results, values, strict=True):
             terms = zip(point, place.strides, place.offsets, strict=True)
@@ -366,7 +366,9 @@ class LoopsCode:
             case AffineBinaryOpExpr(kind=kind):
                 return self._scaled(kind, expr, point)
             case _:
-                raise ValueError(f"the index expression {expr} is not supported")
+                raise ValueError(
+                    f"the index expression {expr} is a symbol: use loops and constants"
+                )
 
     def _scaled(self, kind: AffineBinaryOpKind, expr: AffineBinaryOpExpr, point: Point) -> Index:
         b = self.b
@@ -374,12 +376,12 @@ class LoopsCode:
         if isinstance(number, AffineConstantExpr):
             number, by = by, number
         if not isinstance(by, AffineConstantExpr):
-            raise ValueError(f"the index expression {expr} multiplies or divides by a loop")
+            raise ValueError(f"the index expression {expr} needs a constant factor or divisor")
         value = self.affine(number, point)
         if kind == AffineBinaryOpKind.Mul:
             return b.times(value, by.value)
         if b.bound(value) is None:
-            raise ValueError(f"{number} in the index expression {expr} may be negative")
+            raise ValueError(f"the index expression {expr} divides a number that may be negative")
         if kind == AffineBinaryOpKind.Mod:
             return b.remainder(value, by.value)
         if kind == AffineBinaryOpKind.CeilDiv:
@@ -520,7 +522,7 @@ class LoopsCode:
     def _nested(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
     ) -> None:
-        """Copies an operation of a body with regions; emits array elements inside of them."""
+        """Copies an operation with regions, such as `scf.if`, from the body of the loops."""
         b = self.b
         operands = [b.index(self._value(value, env)) for value in op.operands]
         regions = [

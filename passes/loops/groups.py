@@ -102,14 +102,14 @@ class Lanes:
         ]
 
     def at(self, depth: int) -> Lanes:
-        """Returns a copy for a row that is determined by the scopes up to `depth`."""
+        """Returns a copy whose row index is defined in the scopes up to `depth`."""
         return replace(self, depth=depth)
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
         Calls body(numbers, inside) for all numbers below `total`, a few neighbours at a time.
 
-        If `inside` is false, the numbers are valid duplicates, and nothing may be stored.
+        If `inside` is false, other invocations process these numbers, and body must store nothing.
         """
 
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
@@ -127,8 +127,7 @@ class Lanes:
         """
         Calls body(numbers, inside, carried) for the invocation's numbers below `total`.
 
-        Few steps are unrolled: every pass over the row then has equal numbers, and reuses the
-        elements that an earlier pass computed.
+        Few steps are unrolled. Later passes over the row then reuse the computed elements.
         """
         b = self.b
         width = self.elements if self.rows == 1 and is_multiple(total, self.elements) else 1

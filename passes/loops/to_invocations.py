@@ -173,7 +173,7 @@ class _Distribution:
 
     @property
     def _elements_beside(self) -> int:
-        """Number of neighbouring rows per invocation; 1 if it does not divide the rows."""
+        """Number of neighbouring rows per invocation; 1 if `elements` does not divide the rows."""
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
         return elements if wide and is_multiple(wide[-1], elements) else 1
@@ -234,7 +234,7 @@ class _Distribution:
 
 @dataclass(frozen=True)
 class LoopsToInvocationsPass(KernelPass):
-    """Writes the kernels whose collective has a `#schedule.loops`."""
+    """Writes the code of kernels that have a `#schedule.loops`."""
 
     name = "loops-to-invocations"
     codes = {"loops": distribute}

@@ -139,7 +139,7 @@ class _Choices:
 
     def _find_like(self, contraction: Contraction) -> Operation | None:
         """
-        Returns the first operation in an equal dispatch; records `contraction`'s if there is none.
+        Returns the first operation in an equal dispatch; records the operation if it is the first.
         """
         op, dispatch = contraction.op, contraction.op.parent_op()
         # Limits match names: dispatches that differ only in names may take different paths.

@@ -92,11 +92,11 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The batch loops: one range for each walk that a layout has along the batch."""
+        """The batch loops: one range for each walk (group of loops) of a layout along the batch."""
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """Returns an operand's layout, with walks along the batch and its two loops."""
+        """Returns an operand's layout, with walks (groups of loops) for batch and own loops."""
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)
@@ -277,11 +277,11 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         return right is not None and 1 in right.component.values(0)
 
     def head_walk(self, name: str) -> int:
-        """Returns the index of the layout's walk along the head of q, k or v."""
+        """Returns the index of the layout's walk (group of loops) along the head of q, k or v."""
         return 1 + LOOPS_OF[name].index(E if name == "v" else D)
 
     def line(self, name: str) -> int:
-        """Returns the number of rows of q, k or v in a row of fragments."""
+        """Returns the number of rows that one fragment of q, k or v spans."""
         m, n, k = self.schedule.instruction.sizes
         return {"q": m, "k": n, "v": k}[name]
 

@@ -137,7 +137,7 @@ def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 
 def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Yields schedules with probabilities in registers, for each structure of the model."""
+    """Yields schedules with probabilities in registers, for each loop structure of the model."""
     op, target = least.op, least.target
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]
@@ -166,7 +166,7 @@ def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
 def _in_registers(
     least: AttentionPlan, structure: Structure, subgroups: int, parts: int, k: str, v: str
 ) -> AttentionAttr:
-    """Returns the schedule of a structure; queries are packed if they cannot be loaded in place."""
+    """Returns the schedule for a loop structure; packs queries that cannot be loaded in place."""
     op = least.op
     # If rows see different numbers of keys, the longest workgroups of the whole batch start first.
     uneven = op.is_dynamic and op.causal is not None and not least.target.processor

@@ -18,7 +18,7 @@ from xdsl_spirv.targets import Fragment
 @dataclass(frozen=True)
 class Deal:
     """
-    An order of the elements of rows, for vector loads of `vector` of the `size` elements.
+    An order of the `size` elements of a row, for loads by vectors of `vector` elements.
 
     `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. If `paired`, a
     word holds one element of each of two neighbouring rows; the two rows count as one row, and

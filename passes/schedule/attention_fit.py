@@ -119,7 +119,7 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
             else:
                 yield from rows_fit(plan, name)
         elif plan.path(name) == "direct" and PackedOperand(plan, name).tile.words not in (1, 2, 4):
-            yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
+            yield f"{name} = direct, but invocations do not hold 1, 2 or 4 words of each fragment"
 
 
 CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)

@@ -30,9 +30,7 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
 OUTER, SHARED, FIRST, SECOND = range(4)
-"""
-Walks of a layout: outer batch, heads that share keys, and the operand's two loops of `LOOPS_OF`.
-"""
+"""Indices of a layout's walks (groups of loops): outer batch, shared heads, and two own loops."""
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
@@ -177,7 +175,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         return gcd(*(1 if len(other) > 1 else self._narrowed(other) for other in names))
 
     def _narrowed(self, name: str) -> int:
-        """Returns the vector width of an operand, narrowed if more lanes then get a share."""
+        """Returns an operand's vector width, halved if more lanes then get a vector."""
         width, lanes = self.width(name), self.schedule.lanes.data
         if name in ("k", "v"):
             extent = typical(self.sizes.extents[D if name == "k" else E])
@@ -283,14 +281,14 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
                 yield f"{name} has type {self.element_of(name)}: f16, bf16 or f32 would fit"
                 return
             if self.computation(name) is not None and self.unpacking(name) is None:
-                yield f"{name} is computed, but not from integers in whole vectors"
+                yield f"{name} is computed, but not dequantized from whole vectors of integers"
         if schedule.keys.data & (schedule.keys.data - 1):
             yield f"keys = {schedule.keys.data} is not a power of two"
         if schedule.lanes.data > target.subgroup_size:
             size = target.subgroup_size
             yield f"lanes = {schedule.lanes.data}, but a subgroup of {target.name} has only {size}"
         if "subgroup-shuffle" not in target.features:
-            yield f"{target.name} lacks subgroup-shuffle, which adds up the parts of a score"
+            yield f"{target.name} lacks subgroup-shuffle, with which lanes add up the scores"
         if target.held_registers is not None and self.registers > target.held_registers:
             yield (
                 f"queries and results need {self.registers} registers of an invocation, but "

@@ -53,7 +53,7 @@ class MergePlan(KernelPlan):
 
     @property
     def vector(self) -> int:
-        """Number of a part's elements in one load; 2 or 1, since two totals follow each row."""
+        """Elements of a part in one load: at most 2, because two totals follow each row."""
         return gcd(self.width, 2)
 
     @property
@@ -62,7 +62,7 @@ class MergePlan(KernelPlan):
 
     @property
     def layout(self) -> Layout:
-        """The result's layout, with walks along rows and along the elements of a row."""
+        """The result's layout, with walks (groups of loops) for rows and for a row's elements."""
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)

@@ -83,7 +83,7 @@ class PackedOperand:
 
     @property
     def batch(self) -> Walk:
-        """Walk that maps a batch index to the index of a packed matrix."""
+        """Axes that map a batch index to the index of a packed matrix."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         kept = self.loops[:-2]
         axes: list[Axis] = []

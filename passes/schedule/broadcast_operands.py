@@ -88,7 +88,7 @@ def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
 
 def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
-    Returns the value that `value` broadcasts, transposes or reshapes, and the indices of the read.
+    Returns the value that `value` broadcasts, transposes or reshapes, and the indices into it.
 
     An index of None marks a dimension that is merged into a completely indexed dimension.
     """
@@ -103,7 +103,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             *reads, written = maps_of(op)
             own: Dims = [None] * written.num_dims
             for result, expression in zip(written.results, dims, strict=True):
-                assert isinstance(result, AffineDimExpr), "a pointwise result is a permutation"
+                assert isinstance(result, AffineDimExpr), "an elementwise result permutes loops"
                 own[result.position] = expression
             read = reads[yielded.index].results
             dims = [own[e.position] if isinstance(e, AffineDimExpr) else e for e in read]

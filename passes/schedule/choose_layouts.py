@@ -1,7 +1,7 @@
 """
 Chooses the storage order of the dimensions of each tensor between dispatches, by cost.
 
-    contraction over N x C x H x W  ->  the same over N x H x W x C, weights turned once
+    contraction of N x C x H x W  ->  contraction of N x H x W x C, weights transposed once
 
 Convolutions propose orders in which the dimensions that they share with their weights come last
 (channels last), so that tiles are loaded as vectors. An order spreads over operations that
@@ -95,7 +95,7 @@ def _product(op: Operation) -> Contraction | None:
 
 
 def _generalize(block: Block) -> None:
-    """Generalizes the operations that are connected with convolutions, up to other products."""
+    """Converts the operations between convolutions and other products to `linalg.generic`."""
     waiting = [op for op in block.ops if _windows(op) is not None]
     seen = set(waiting)
     while waiting:

@@ -112,7 +112,7 @@ def _find_problem(plan: ContractionPlan) -> str | None:
 def _explain(problems: Counter[str], target: Target) -> str:
     """Returns the most frequent problem of the candidates, with its share."""
     if not problems:
-        return f"no tile of {target.name} consists of such fragments"
+        return f"no tile of {target.name} is a multiple of this fragment shape"
     problem, count = problems.most_common(1)[0]
     total = problems.total()
     return problem if total == count else f"{problem} (so {count} of {total} candidates)"

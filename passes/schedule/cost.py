@@ -81,8 +81,7 @@ def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
     Returns the duration of `rounds` workgroups, `residents` at a time, relative to a rate of 1.
 
-    The incomplete last wave takes at least its time at the full rate. Its upper bound is
-    interpolated between the time of one workgroup without others and the time of a full wave.
+    The duration of an incomplete last wave is the mean of a lower and an upper bound.
     """
     rest = rounds % residents
     if rounds == 1:

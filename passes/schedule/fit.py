@@ -54,8 +54,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
         elif isinstance(path, DirectAttr):
             other = "b" if name == "a" else "a"
             yield (
-                f"{name}: layout = rows is for rows that are contiguous along K and stored in the "
-                f"type that is multiplied, beside {other} = direct computed from planes: use staged"
+                f"{name}: layout = rows needs rows that are contiguous along K, not converted, and "
+                f"an operand {other} that is direct and dequantized: use staged"
             )
         else:
             yield from _operand(name, tile, plan)
@@ -111,9 +111,9 @@ def _invocations(plan: Plan) -> Iterator[str]:
         m, n, _ = plan.schedule.instruction.sizes
         rows, columns = plan.schedule.grid
         yield (
-            f"{kind}: the workgroup_tile needs {along_m} x {along_n} invocations of {m} x {n} "
-            f"elements in a subgroup, which has {target.subgroup_size}: {rows} x {columns} "
-            f"subgroups compute {rows * columns * m * n * target.subgroup_size} elements"
+            f"{kind}: a subgroup computes {target.subgroup_size} blocks of {m} x {n} elements, but "
+            f"the workgroup_tile has {along_m} x {along_n} blocks for each subgroup: use a tile of "
+            f"{rows * columns * m * n * target.subgroup_size} elements"
         )
 
 
@@ -240,13 +240,13 @@ def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
         return
     if tile.in_panels and not tile.panels():
         yield (
-            f"{name}: layout = panels, but no plane's rows are cut into whole panels of the "
-            f"{tile.order.group} elements that its invocations share out: layout = rows serves"
+            f"{name}: layout = panels, but the rows of no plane are whole panels of the "
+            f"{tile.order.group} elements that invocations share: use layout = rows"
         )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
     if isinstance(other, UnitTile):
         if other.order != tile.order:
-            yield f"{name}: direct, but {rest} is direct in another order along K: stage {rest}"
+            yield f"{name} and {rest} = direct need different orders along K: use {rest} = staged"
     elif not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
         yield (
             f"{name} = direct for an unpacked operand needs {rest} = staged, by rows that are "
@@ -294,7 +294,7 @@ def _stages(plan: Plan) -> Iterator[str]:
         elif tile.buffers > 1 and stages == 1:
             yield f"{name}: buffers = {tile.buffers} needs stages = {MOST_STAGES}"
         elif tile.buffers != max(staged.buffers for staged in plan.staged):
-            yield f"{name}: buffers = {tile.buffers} is less than the other's: use equal ones"
+            yield f"{name}: buffers = {tile.buffers} is less than the other operand has"
     ahead = {tile.reads_ahead for tile in plan.staged}
     if True in ahead:
         yield from _read_ahead_problems(plan)
@@ -330,7 +330,7 @@ def _rows(plan: Plan) -> Iterator[str]:
     if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not a multiple of {m} x {n}"
     elif not plan.result.stored_directly or len(results) != 1:
-        yield "result = rows needs a single result that fragments can be stored to directly"
+        yield "result = rows needs one result, with types and alignment of cooperative stores"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
@@ -356,7 +356,7 @@ def _parts(plan: Plan) -> Iterator[str]:
     _, n, _ = plan.schedule.instruction.sizes
     _, count, _ = plan.schedule.fragments
     if epilogue.root.shape[-1] != n:
-        yield f"parts have {epilogue.root.shape[-1]} columns, but fragments have {n}"
+        yield f"a part of the result has {epilogue.root.shape[-1]} columns, but a fragment {n}"
     if count % epilogue.parts:
         yield f"{epilogue.parts} parts do not divide a subgroup's {count} fragments along N"
     if plan.result.scratch_shape is not None:

@@ -166,7 +166,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if the columns index the last dimension of computed operands, and no other operands."""
+    """True if columns index only the last dimension of `value`, or none if it is not computed."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -230,7 +230,7 @@ class _Writer:
         self.views: list[Operation] = []
 
     def can_write(self) -> bool:
-        """True if a single loop indexes B's columns and blocks divide the parts."""
+        """True if a single loop indexes B's columns, and blocks of `width` divide each part."""
         contraction = self.contraction
         batch, m, n, _ = contraction.counts
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
@@ -254,7 +254,7 @@ class _Writer:
 
     @property
     def _column_of_b(self) -> int:
-        """Index of B's dimension along the columns, and of the loop of the unpacking along it."""
+        """Index of B's dimension along the columns."""
         column = AffineDimExpr(self.contraction.groups[2].start)
         return list(self.contraction.maps[1].results).index(column)
 
@@ -371,7 +371,7 @@ def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """Returns the map after loop `at`, and the dimension that it indexes, are split into three."""
+    """Returns the map after splitting loop `at`, and the dimension that it indexes, into three."""
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

@@ -99,9 +99,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """
-    Base class of passes that fuse dispatches with their readers; one of both is a product by rows.
-    """
+    """Base class of passes that fuse dispatches with their readers. One of both has few rows."""
 
     def most(self, target: Target) -> int:
         """Returns the largest number of readers of a dispatch."""

@@ -141,7 +141,7 @@ class _Match:
         self.last, self.normal = last, normal
         batch, m, e, n = last.groups
         if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
-            raise NotTraced("keys, or a value's elements, have several loops, or queries have none")
+            raise NotTraced("keys or values have several loops, or queries have no loop")
         if not is_zero(last.init):
             raise NotTraced("the product of probabilities and values does not start from zero")
         # If there are several loops of rows, the loops of heads that share keys come first.
@@ -149,7 +149,7 @@ class _Match:
         names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
         self.sizes = dict(zip(names, map(normal, last.sizes), strict=True))
         if is_dynamic(self.sizes["e"]):
-            raise NotTraced("the length of a value is dynamic")
+            raise NotTraced("the number of elements of a value is dynamic")
         self.places = [
             through(map, [index_of_loop(name, size) for name, size in self.sizes.items()])
             for map in last.maps
@@ -162,7 +162,7 @@ class _Match:
         p, v = self.last.a, self.last.b
         type = element_type(v)
         if element_type(p) != type or not isinstance(type, FLOATS):
-            raise NotTraced("probabilities and values do not share f16, bf16 or f32 as type")
+            raise NotTraced("probabilities and values are not both f16, both bf16 or both f32")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band = 1.0, None, Band()
         self.more = dict[str, Operand]()
@@ -185,7 +185,7 @@ class _Match:
         }
         operands = {**own, "result": self._result(), **self.more}
         if self.finite and not self._sees_some(queries):
-            raise NotTraced("a row may see no key, and the mask is finite")
+            raise NotTraced("a mask of finite numbers may hide all keys of a query")
         properties = {
             "scale": FloatAttr(self.scale, f32),
             "cap": None if self.cap is None else FloatAttr(self.cap, f32),
@@ -219,9 +219,7 @@ class _Match:
         )
 
     def _scores(self, node: Node) -> Node:
-        """
-        Matches scale, cap and masks; returns the element of the first contraction behind them.
-        """
+        """Matches scale, cap and masks; returns the element of the product of queries and keys."""
         while True:
             node = uncast(node)
             match node:
@@ -281,7 +279,7 @@ class _Match:
             raise NotTraced("scores are not a product of queries and keys")
         depth = first.sizes[d[0]]
         if is_dynamic(depth):
-            raise NotTraced("the length of a query is dynamic")
+            raise NotTraced("the number of elements of a query is dynamic")
         self.sizes = self.sizes | {"d": depth}
         loops[d[0]] = index_of_loop("d", depth)
         q, k = (
@@ -310,7 +308,7 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Removes the multiplication of an operand by a constant; the constant scales `scale`."""
+        """Removes the multiplication of an operand by a constant, and multiplies `scale` by it."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:
@@ -325,7 +323,7 @@ class _Match:
         """
         Follows an operand back through moves, leading slices and widening conversions.
 
-        Returns the last tensor that the kernel's loops index without splitting.
+        Returns the earliest tensor that the loops index without being split.
         """
         operand = value, place
         while True:
@@ -406,12 +404,12 @@ def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
         raise NotTraced(f"the {what} is not a tensor")
     operand = find_stored(value, place)
     if _loops_of(operand[1]) & never or not isinstance(element_type(operand[0]), FLOATS):
-        raise NotTraced(f"the {what} is not a float tensor, or depends on loops that it must not")
+        raise NotTraced(f"the {what} is not a float tensor of the shape that an attention needs")
     return operand
 
 
 def _is_narrow(ops: set[Operation]) -> bool:
-    """True if an intermediate value up to the last division is f16 or bf16."""
+    """True if one of `ops`, up to the last division, computes in f16 or bf16."""
     divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
     after = {
         op: _follow(op.results, lambda value: {use.operation for use in value.uses} & ops)
@@ -430,7 +428,7 @@ def _is_narrow(ops: set[Operation]) -> bool:
 def _follow(
     values: Iterable[SSAValue], users: Callable[[SSAValue], set[Operation]]
 ) -> set[Operation]:
-    """Returns the users of values, and of the results of these operations."""
+    """Returns all operations that depend on values; `users` returns the users of one value."""
     found, waiting = set[Operation](), [*values]
     while waiting:
         new = users(waiting.pop()) - found

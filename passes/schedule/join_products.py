@@ -148,7 +148,7 @@ def _is_product(op: GenericOp) -> bool:
 
 
 def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
-    """Inserts the joined chain before the dispatch, and adapts the maps of the attention."""
+    """Inserts the joined operations before a dispatch, whose attention then reads their columns."""
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
         before = _join_chains(dispatch, level, before)
@@ -175,9 +175,7 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """
-    Joins the operations at one position of all chains; `before` is the joined previous result.
-    """
+    """Joins one operation of each chain to a single one; `before` is the previous joined result."""
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):
@@ -206,7 +204,7 @@ def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> S
         inside = _room(dispatch, owner.outputs[0], type)
         op: Operation = linalg.ops.FillOp([owner.inputs[0]], [inside], [type])
     else:
-        assert isinstance(owner, tensor.EmptyOp), "a destination without a fill is empty"
+        assert isinstance(owner, tensor.EmptyOp), "a destination is a fill or an empty tensor"
         op = tensor.EmptyOp(owner.dynamic_sizes, type)
     Rewriter.insert_op(op, InsertPoint.before(dispatch))
     return op.results[0]

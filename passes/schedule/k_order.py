@@ -1,9 +1,9 @@
 """
-Orders elements along K for invocations that compute fragments from units of packed numbers.
+Orders elements along K for invocations that dequantize fragments of packed weights.
 
-The invocations that share a row of A, or a column of B, hold different positions along K of each
-fragment. Each of them reads one whole unit, and takes the unit's next elements for each
-instruction:
+A unit is the elements that an invocation dequantizes at a time. The invocations that share a row
+of A, or a column of B, hold different positions along K of each fragment. Each of them reads one
+whole unit, and takes the unit's next elements for each instruction:
 
     NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
@@ -35,9 +35,9 @@ class KOrder:
     """
     Maps the index of an element along K to its position in the K tile.
 
-    The elements are divided into groups, each shared by `parts` invocations. An invocation has one
-    unit of each group (or one of `split` parts of a unit). Each fragment has `count` elements of
-    the unit.
+    The elements are divided into groups, each shared by `parts` invocations. In each group, an
+    invocation dequantizes one unit of elements together (or one of `split` parts of a unit). Each
+    fragment has `count` elements of the unit.
     """
 
     places: Linear
@@ -51,12 +51,12 @@ class KOrder:
         return self.places.size
 
     def place(self, number: int) -> int:
-        """Returns the position of an element of the first group."""
+        """Returns the position in the K tile of element `number` of the first group."""
         return self.places.at(number)[0]
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """Element indices of the components that an invocation holds of a row or column."""
+        """Element index of each component that an invocation holds of a row or column."""
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
@@ -87,14 +87,14 @@ def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | No
     """
     Returns the order with the largest groups that divide a K tile of `depth` elements.
 
-    `sizes` are the sizes of a unit's loops. Returns None if no order exists.
+    `sizes` are the loop sizes of a unit (see `KOrder`). Returns None if no order exists.
     """
     orders = orders_of(fragment, sizes)
     return next((order for order in orders if depth % order.group == 0), None)
 
 
 def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
-    """Yields the orders for units with these loop sizes, largest groups first."""
+    """Yields the orders for units (see `KOrder`) with loops of `sizes`, largest groups first."""
     axis = inner_axis(fragment)
     unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows

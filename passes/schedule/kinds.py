@@ -54,7 +54,7 @@ WIDTHS, MOST_BITS = (8, 4, 2), 128
 """Numbers of elements that an invocation may move at once, and the most bits of one access."""
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
-"""Target features of which one is enough for a reduction by a subgroup."""
+"""Target features for reducing over a subgroup; one of them is enough."""
 
 FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 """Target features that invocations need for an element type. Integers have fallbacks."""
@@ -79,7 +79,7 @@ class PackedOperand(NamedTuple):
     """Index of the operand in `op`."""
     packing: PackingAttr
     sizes: Sequence[Size]
-    """The packing's open sizes."""
+    """The dynamic sizes of the packing."""
 
 
 class KernelPlan(ABC):
@@ -220,7 +220,7 @@ class Kind:
     """
     A kind of kernel. Functions are given as `module:name` of this package.
 
-    `path` is the name for `explain`, `computes` the class of operations.
+    `explain` shows the kind as `path`. Operations of the class `computes` can have this kind.
     """
 
     path: str

@@ -3,13 +3,10 @@ Rewrites every operation that computes a contraction to one canonical form.
 
     linalg.matmul ins(%a, %b) outs(%c)  ->  linalg.generic {maps (m,k) (k,n) (m,n)} ins(%a, %b)
                                               outs(%c) { c + ext(a) * ext(b) }
-    linalg.conv_2d_... ins(%a, %f)      ->  the same over batch, M, N and K of several loops each
-
-    ... b is a weight, repeated         ->  a and the weight: rows instead of a batch
-
-    ... ext(a) * (sitofp(b) * s)        ->  b' = sitofp(b) * s before it, elementwise
-
-    ... b is collapsed from blocks      ->  K is as many loops as a block has (`unpacked_operands`)
+    linalg.conv_2d_... ins(%a, %f)      ->  a linalg.generic with several loops for M, N and K
+    %b repeats a weight for each batch  ->  a product with the weight: more rows, no batch
+    { c + ext(a) * (sitofp(b) * s) }    ->  elementwise b' = sitofp(b) * s, then { c + ext(a) * b' }
+    %b collapses blocks of a weight     ->  one loop of K for each dimension of a block
 
 Other operations are not changed. An attribute such as a given schedule moves to the new operation.
 """
@@ -79,7 +76,7 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 
 
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
-    """True if an operation computes an operand, which may then be repeated or unpacked."""
+    """True if another operation computes an input, for example repeats or unpacks it."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 

@@ -292,7 +292,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
     """
     True if neighbouring rows are contiguous in memory, and the reduced elements are not.
 
-    Only arrays with more elements than rows count. Overlapping windows may have no such array.
+    Only arrays with more elements than rows count.
     """
     for size in (rows * short, rows):
         reduced = [

@@ -133,8 +133,8 @@ def _stage_operand(
     """
     Returns the tile that a workgroup packs; `shape` is its size along M or N, and along K.
 
-    The tile has `counts` fragments or rows. `rows` are the row lengths that a vector must divide:
-    for an operand that is contiguous along M or N, and for one that is contiguous along K.
+    The tile has `counts` fragments or rows. Vectors must divide `rows[0]` in a tile whose columns
+    run along M or N, and `rows[1]` in a tile whose columns run along K.
     """
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)

@@ -67,7 +67,7 @@ def why_rows(contraction: Contraction, target: Target) -> str:
     """Returns the reason for choosing the path `rows`."""
     if min(typical(contraction.m), typical(contraction.n)) <= target.model.rows.few:
         return "the result has few rows: the larger operand is streamed once"
-    return "a CPU: each lane reads its columns, and all lanes read the rows, without staging"
+    return "on a CPU each lane reads its columns, and all lanes read the rows, without staging"
 
 
 def no_matrices(contraction: Contraction, target: Target) -> str:

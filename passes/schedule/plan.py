@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.unpacking import Units
 
 UNROLLED = 16
-"""Largest number of an invocation's copies for one tile without a loop."""
+"""Largest number of copies per invocation and tile that are unrolled; more copies are a loop."""
 
 
 class Rates(NamedTuple):
@@ -90,7 +90,7 @@ class Plan(ContractionPlan[ContractionAttr]):
         return tuple(tile for tile in (self.a, self.b) if isinstance(tile, StagedTile))
 
     def moves(self, tile: StagedTile) -> int:
-        """Returns the number of pieces of a tile that each invocation copies."""
+        """Returns the number of copies that each invocation makes to fill a tile."""
         return ceil_div(tile.pieces, self.invocations)
 
     @property
@@ -154,7 +154,7 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @property
     def raster_group(self) -> int:
-        """Width of a raster group in tiles. Consecutive workgroups fill a group across first."""
+        """Number of tiles across the raster dimension that consecutive workgroups compute first."""
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1
@@ -177,14 +177,14 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups: along the raster dimension, across it, and of the batch."""
+        """Number of workgroups along the raster dimension, across it, and along the batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)
 
     @cached_property
     def result(self) -> StoredResult:
-        """The plan of storing the result."""
+        """Describes how the result is stored."""
         return StoredResult(self.contraction, self.schedule, self.target, self.b.k_axis != 1)
 
     @cached_property
@@ -266,7 +266,7 @@ def _stored_tile(
     operand: int,
     other: UnitTile | None,
 ) -> StagedTile | PackedTile:
-    """Returns the tile of a stored operand; `other` is the other operand if it is unpacked."""
+    """Returns a staged or packed operand's tile; `other` is a tile computed in registers."""
     element, path = contraction.element_types[operand], schedule.paths[operand]
     value, packing = (contraction.a, contraction.b)[operand], None
     if isinstance(path, DirectAttr) and not path.packs:
@@ -305,7 +305,7 @@ def _stored_tile(
 def _unpacked_tile(
     contraction: Contraction, schedule: ContractionAttr, target: Target, operand: int
 ) -> UnitTile | None:
-    """Returns the tile of an operand whose fragments are computed from planes, else None."""
+    """Returns the tile of an operand whose fragments invocations dequantize, else None."""
     unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
     if unpacking is None or not isinstance(path, DirectAttr):
         return None
@@ -320,8 +320,8 @@ def _tile_of_rows(
     other: UnitTile | None,
 ) -> UnitTile | None:
     """
-    Returns the tile of an operand whose rows invocations read in the order of the other operand;
-    None if the schedule or the operand's layout is another.
+    Returns the tile of an operand whose rows are read in the K order of the tile `other`; None if
+    the schedule or the operand's layout does not allow that.
     """
     path, value = schedule.paths[operand], (contraction.a, contraction.b)[operand]
     is_direct = isinstance(path, DirectAttr) and path.layout.data == "rows"
@@ -368,7 +368,7 @@ def fragment_of(
 
 
 def packings_of(plan: Plan) -> Iterator[PackedOperand]:
-    """Lists the operands that a schedule reads direct or in panels: number, packing, open sizes."""
+    """Yields the operands that the schedule reads packed, in fragments (`direct`) or in panels."""
     contraction = plan.contraction
     for at, path in enumerate(plan.schedule.paths):
         if path.packs and contraction.unpackings[at] is None:
@@ -384,7 +384,7 @@ def packings_of(plan: Plan) -> Iterator[PackedOperand]:
 
 
 def _packing_of_rows(use: str, shape: Sequence[int], depth: int) -> PackingAttr:
-    """Packs a tensor into panels of `depth` elements of each of its rows."""
+    """Returns a packing of a tensor into panels of `depth` elements of each row."""
     rank = len(shape)
     panel, map = (1, depth), AffineMapAttr(AffineMap.identity(rank))
     return PackingAttr(use, panel, panel, map, shape, (0, 1, rank - 1))

@@ -58,12 +58,12 @@ MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
 WORD = 32
 
 QUAD = 4
-"""Number of elements in a quad. A word holds an 8-bit digit of each element of a quad."""
+"""Number of elements in a quad: one 8-bit digit of each of them fills a word (see `RowsDigits`)."""
 
 
 @dataclass(frozen=True)
 class Digit:
-    """A mixed-radix digit of the lane index: `count` steps of `scale` iterations of a loop."""
+    """A mixed-radix digit of the lane index. It counts `count` steps of `scale` loop iterations."""
 
     loop: int
     count: int
@@ -72,7 +72,7 @@ class Digit:
 
 @dataclass(frozen=True)
 class RowsOperands:
-    """The operands of a contraction with few rows, their loops, and the units of K."""
+    """The operands and loops of a contraction with few rows, and the elements of a load (unit)."""
 
     contraction: Contraction
     schedule: RowsAttr
@@ -123,7 +123,7 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """Number of iterations in a unit, for each loop of K and of the columns."""
+        """For each loop of K and of the columns: number of iterations in one load, if above 1."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)
@@ -138,7 +138,7 @@ class RowsOperands:
         return {loop: count for loop, count in unit.items() if count > 1}
 
     def _pair(self, elements: int) -> dict[int, int]:
-        """Joins two units of `elements` elements if their two 16-bit scales form one word."""
+        """Returns {loop: 2} if the 16-bit scales of two loads form a word, else {}."""
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
             if leaf is self.main or loop is None or loop not in self.reduced:
@@ -151,12 +151,12 @@ class RowsOperands:
 
     @property
     def side_by_side(self) -> int:
-        """Number of columns in a unit."""
+        """Number of columns in one load of the streamed operand."""
         return prod(count for loop, count in self.unit.items() if loop in self.column_loops)
 
     @property
     def steps_along(self) -> tuple[Size, ...]:
-        """Number of units along each loop of K."""
+        """Number of loads along each loop of K."""
         sizes = self.contraction.sizes
         return tuple(sizes[loop] // self.unit.get(loop, 1) for loop in self.reduced)
 
@@ -186,7 +186,7 @@ class RowsSums:
 
     @property
     def parts(self) -> int:
-        """Number of a workgroup's invocations that divide K."""
+        """Number of a workgroup's invocations among which K is divided."""
         return self.plan.lanes * self.plan.schedule.grid[0]
 
     @property
@@ -232,22 +232,22 @@ class RowsSums:
 @dataclass(frozen=True)
 class RowsDigits:
     """
-    The digits of the rows' floats, which the subgroups of a workgroup share in Workgroup memory.
+    Layout in Workgroup memory of the shared digits, which are bytes of rows scaled to integers.
     """
 
     plan: RowsPlan
 
     @property
     def quads(self) -> int:
-        """Number of quads in a unit."""
+        """Number of quads (four elements) in one load of the streamed operand."""
         return prod(self.plan.operands.unit.values()) // QUAD
 
     @property
     def stride(self) -> int:
         """
-        Distance between quads in memory, in units.
+        Number of words in memory between neighbouring quads (four elements) of one load.
 
-        Invocations concurrently write neighbouring quads of neighbouring units. With this stride,
+        Invocations concurrently write neighbouring quads of neighbouring loads. With this stride,
         these quads are in different banks.
         """
         assert isinstance(self.plan.operands.units, int)
@@ -257,7 +257,7 @@ class RowsDigits:
 
     @cached_property
     def keeps_sums(self) -> bool:
-        """True if the sums of quads fit into Workgroup memory in addition to the digits."""
+        """True if Workgroup memory also has room for the sum of each quad (four elements)."""
         bytes = self.plan.sums.bytes + self._bytes(1)
         return bytes <= self.plan.target.workgroup_memory_bytes
 
@@ -271,7 +271,7 @@ class RowsDigits:
 
     @cached_property
     def are_shared(self) -> bool:
-        """True if several subgroups multiply equal digits, which they compute together."""
+        """True if several subgroups multiply the same digits and share their computation."""
         plan, operands = self.plan, self.plan.operands
         several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
         if not several or not plan.is_stationary or is_dynamic(operands.units):
@@ -293,7 +293,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @cached_property
     def operands(self) -> RowsOperands:
-        """The operands, their loops and the units of K."""
+        """The operands, their loops, and the elements of one load."""
         return RowsOperands(self.contraction, self.schedule)
 
     @cached_property
@@ -303,14 +303,14 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @cached_property
     def digits(self) -> RowsDigits:
-        """Digits of floats that subgroups share."""
+        """Layout of the rows' digits that subgroups share in Workgroup memory."""
         return RowsDigits(self)
 
     # Distribution of the work
 
     @property
     def lanes(self) -> int:
-        """Number of a subgroup's lanes that divide K."""
+        """Number of a subgroup's lanes among which K is divided."""
         return self.schedule.lanes.data
 
     @property
@@ -321,7 +321,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
     @cached_property
     def lane_digits(self) -> tuple[Digit, ...]:
         """
-        Distribution of a unit among lanes, as digits of the lane index.
+        Distribution of the elements of one load (unit) among lanes, as digits of the lane index.
 
         The elements of a word are distributed first, then the unit's other loops, then further
         words.
@@ -345,9 +345,9 @@ class RowsPlan(ContractionPlan[RowsAttr]):
     @cached_property
     def readers(self) -> ColumnReaders | None:
         """
-        The readers of the columns in this kernel; None if the columns are stored.
+        The loops in the kernel that read the product's columns; None if the columns are stored.
 
-        Raises `NotFused` for readers that the kernel cannot compute.
+        Raises `NotFused` for loops that the kernel cannot compute.
         """
         source = self.contraction.epilogue.source
         if source is None:
@@ -376,7 +376,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def is_stationary(self) -> bool:
-        """True if an invocation has equal units of K in several groups of columns."""
+        """True if an invocation multiplies the same part of K in several groups of columns."""
         most = self.sums.parts * self.schedule.steps.data
         return self.schedule.groups.data > 1 and surely_below(self.operands.units, most + 1)
 
@@ -490,28 +490,28 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         in_order = [e for e in source.map.results if e not in rows]
         is_row = in_order == list(map(AffineDimExpr, walked))
         if not is_row or operands.streamed != 1 or operands.rows != 1:
-            yield "readers of columns need a single row with columns in order"
+            yield "a kernel reads its own columns only if the result is one row, not transposed"
         elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
             width = operands.side_by_side
-            yield f"readers of several parts of the columns need one column per load, not {width}"
+            yield f"several parts of the columns are read: a load needs one column, not {width}"
         elif not is_multiple(operands.columns, count) or self.tile_columns % count:
             yield (
-                f"{operands.columns} columns in tiles of {self.tile_columns} are not multiples of "
-                f"the {count} columns that are read together"
+                f"the kernel reads {count} columns together, but {operands.columns} columns or "
+                f"tiles of {self.tile_columns} are not multiples of {count}"
             )
 
     def _problems_within_units(self) -> Iterator[str]:
         schedule, size, main = self.schedule, self.target.subgroup_size, self.operands.main
         if (self.lanes, schedule.within.data) != (1, size):
-            yield f"within = {schedule.within.data} needs lanes = 1 and the subgroup size, {size}"
+            yield f"within = {schedule.within.data} does not fit: use lanes = 1 and within = {size}"
         elif schedule.digits.data:
             yield f"within = {size} does not support digits: use digits = 0"
         elif not isinstance(main.element, IntegerType) or main.element.width.data >= WORD:
             yield f"within = {size} needs weights of small integers, not {main.element}"
         elif main.fast_loop not in self.operands.reduced or self.sums.type != f32:
-            yield f"within = {size} needs units along K and sums in f32"
+            yield f"within = {size} needs weights that are contiguous along K, and sums in f32"
         elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
-            yield f"within = {size}, but {shared} lanes divide a unit {self.operands.unit}"
+            yield f"within = {size}, but the elements of one load divide among {shared} lanes"
 
     def _problems_of_operands(self) -> Iterator[str]:
         types = self.contraction.types
@@ -522,7 +522,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
             if isinstance(leaf.element, Float16Type):
                 needed.add(FEATURES["f16"])
             if leaf.guards and not self.target.processor:
-                yield "an operand is padded: tiles read it only once"
+                yield "an operand is padded: use a schedule of tiles, which reads it only once"
             if isinstance(leaf.element, IntegerType) and leaf.element.width.data < 8:
                 yield f"a schedule of rows cannot read elements of {leaf.element}"
         for feature in sorted(needed - self.target.features):
@@ -532,9 +532,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
 
 def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
-    """
-    Returns the plan of a dispatch's product by rows; None if there is none or it does not fit.
-    """
+    """Returns the plan of a dispatch's product with few rows, or None if no such plan fits."""
     root = root_of(dispatch)
     if root is None or kind_of(root) != "rows":
         return None
@@ -547,7 +545,7 @@ def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
 
 
 def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:
-    """Yields each dispatch of a module, with the target, if the module has a product by rows."""
+    """Yields (dispatch, target) for each dispatch of a module that has a product with few rows."""
     if not any(kind_of(op) == "rows" for op in module.walk()):
         return
     target = target_of(module, pass_name)

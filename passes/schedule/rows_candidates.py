@@ -113,7 +113,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
-    """True if multiplying digits is faster than converting the weights to floats."""
+    """True if integer products with the rows' digits are faster than float products."""
     unpacking = plan.contraction.unpackings[plan.operands.streamed]
     model = plan.target.model.rows
     if unpacking is None or unpacking.bits >= model.most_bits * unpacking.size:
@@ -127,11 +127,11 @@ def _digits_pay(plan: RowsPlan, few: int) -> bool:
 
 def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields the schedule of one row in which several subgroups compute digits together.
+    Yields the schedule of one row in which subgroups share the row's digits (see `RowsDigits`).
 
-    Units have the largest loads. Two columns at a time leave registers for all concurrent
-    subgroups. The schedule needs a single plane of integers, and two resident workgroups on a
-    compute unit (for a long K, one that fills it). Other cases were not measured.
+    Two columns at a time leave registers for all concurrent subgroups. The schedule needs a single
+    plane of integers, and two resident workgroups on a compute unit (for a long K, one that fills
+    it). Other cases were not measured.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if (
@@ -164,11 +164,10 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields schedules of digits in which a workgroup's subgroups divide all of K.
+    Yields schedules with digits in which a workgroup's subgroups divide all of K.
 
-    The number of column groups is the largest for which all workgroups are resident. Units have 16
-    elements, since a lane then computes half as many digits as with 32, and accesses are half as
-    far apart.
+    The number of column groups is the largest for which all workgroups are resident. Loads are
+    small, so that a lane computes few digits and accesses are close together.
     """
     if not _digits_pay(plan, few):
         return
@@ -208,7 +207,7 @@ def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _shorter(plan: RowsPlan) -> int:
-    """Returns the divisor of the code size on a CPU: 2 for small products, else 1."""
+    """Returns the factor by which code for a CPU is shortened: 2 for small products, else 1."""
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
     model = plan.target.model.rows.on_processor if plan.target.processor else None
@@ -250,7 +249,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 
 def _shares_words(plan: RowsPlan) -> bool:
-    """True if a unit of the streamed operand has elements for all lanes of a subgroup."""
+    """True if one load of the streamed operand has elements for all lanes of a subgroup."""
     within = plan.target.subgroup_size
     plan = replace(plan, schedule=plan.schedule.replace_values(within=within))
     main, reduced = plan.operands.main, plan.operands.reduced

@@ -70,7 +70,7 @@ PARTS = (2, 4, 8, 16)
 """Allowed numbers of parts: few enough that one invocation adds up all parts of an element."""
 
 WRITTEN_OUT = 8
-"""Largest number of parts that one elementwise operation adds up, which can fuse with readers."""
+"""Largest number of parts that one elementwise operation adds up. Readers can fuse with it."""
 
 
 @dataclass(frozen=True)
@@ -366,8 +366,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
     Returns [(size, index)] of the outermost loop of K if the packed operand can be split there,
     else [].
 
-    The operand's values must not depend on the loop's index, and the loop must not count elements
-    of a unit.
+    The operand's values must not depend on the loop's index, and the loop must not be innermost.
     """
     source, map_ = op.inputs[operand].owner, maps_of(op)[operand]
     assert isinstance(source, linalg.ops.GenericOp)

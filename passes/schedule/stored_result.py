@@ -62,7 +62,7 @@ class StoredResult:
 
     @property
     def layout(self) -> Layout:
-        """The result's layout, with walks `BATCH`, `ROWS`, `COLUMNS`."""
+        """The result's layout, with walks (groups of loops) `BATCH`, `ROWS`, `COLUMNS`."""
         return self.contraction.layouts[2]
 
     @property
@@ -212,7 +212,7 @@ class StoredResult:
 
     @property
     def workgroup_bytes(self) -> int:
-        """Bytes of Workgroup memory for strips and scratch."""
+        """Bytes of Workgroup memory through which results are stored, by rows or by fragments."""
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
         return strips + self.scratch_bytes
 
@@ -247,7 +247,7 @@ class PartialSums:
         return None
 
     def _takes_sums(self, tile: Tile) -> bool:
-        """True if a fragment's rows are whole pieces of the tile, and pieces are whole words."""
+        """True if sums can overwrite a tile, in vectors of words that divide a fragment's rows."""
         if not isinstance(tile, StagedTile):
             return False
         _, n, _ = self.schedule.instruction.sizes

@@ -44,10 +44,10 @@ def vector_type(element_type: Attribute, count: int) -> Attribute:
 WORD_BYTES = 4
 
 BATCH, OUTER, INNER = range(3)
-"""Walks of an operand's layout: along the batch, along M or N, and along K."""
+"""Indices of an operand layout's walks (groups of loops) along the batch, M or N, and K."""
 
 ROWS, COLUMNS = 1, 2
-"""Walks of the result's layout along M and N, after `BATCH`."""
+"""Indices of the result layout's walks (groups of loops) along M and N. `BATCH` comes first."""
 
 
 class OperandTile:
@@ -67,7 +67,7 @@ class StagedTile(OperandTile):
 
     `shape` is the number of rows and columns of the tile, and `extent` of the operand. `k_axis` is
     the axis along K: 1 (columns, usual for A) or 0 (rows, usual for B). `layout` is the operand's
-    layout in global memory, with walks `BATCH`, `OUTER`, `INNER`.
+    layout in global memory, with walks (groups of loops) `BATCH`, `OUTER`, `INNER`.
     """
 
     shape: tuple[int, int]
@@ -78,7 +78,7 @@ class StagedTile(OperandTile):
     padding: int
     vector: int
     as_bits: bool = False
-    """True if elements (bfloat16 that no instruction multiplies) are copied as integers."""
+    """True if elements are copied as integers: bfloat16 that is multiplied in another type."""
     packed: bool = False
     """True if four 8-bit elements along K form a word, for dot products."""
     prologue: Prologue = ()
@@ -159,7 +159,7 @@ class StagedTile(OperandTile):
 
     @property
     def stride(self) -> int:
-        """Distance between rows in Workgroup memory, in pieces."""
+        """Distance between rows in Workgroup memory, in contiguous parts of a vector (`piece`)."""
         return (self.shape[1] + self.padding) // self.piece
 
     @property
@@ -168,7 +168,7 @@ class StagedTile(OperandTile):
 
     @property
     def pieces(self) -> int:
-        """Number of copies for the tile: of vectors, or of units of packed numbers."""
+        """Number of copies that fill the tile: of vectors, or of units of dequantized weights."""
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
@@ -188,11 +188,12 @@ class StagedTile(OperandTile):
 @dataclass(frozen=True)
 class UnitTile(OperandTile):
     """
-    A tile of an operand. Invocations compute its fragments from units of packed planes, or of rows.
+    A tile of an operand whose fragments invocations compute in registers, unit by unit.
 
-    `shape` is the size along M or N and the size along K of the tile, and `extent` of the operand.
-    `order` is the order of elements along K; None if component positions are unknown or units do
-    not fit the tile.
+    A unit has the elements along K that an invocation reads together, from packed planes or from
+    rows. `shape` is the size along M or N and the size along K of the tile, and `extent` of the
+    operand. `order` is the order of elements along K; None if component positions are unknown or
+    units do not fit the tile.
     """
 
     unpacking: Units
@@ -204,7 +205,7 @@ class UnitTile(OperandTile):
     ahead: int = 0
     """If not 0, planes are read a K tile before they are multiplied."""
     in_panels: bool = False
-    """True if planes are packed into panels of one group of the order before they are read."""
+    """True if planes are packed into panels first; a panel has one group of `order`."""
 
     workgroup_bytes = 0
     k_axis = 1
@@ -212,9 +213,7 @@ class UnitTile(OperandTile):
 
     def panels(self) -> list[tuple[int, int]]:
         """
-        Returns the number of each plane that is read in panels, and the elements of a panel's row.
-
-        A panel of a plane has what one group of elements along K needs.
+        Returns (plane index, row length in elements) for each plane that is packed into panels.
         """
         if self.order is None or self.order.split > 1:
             return []
@@ -267,7 +266,7 @@ def k_axis_of(layout: Layout) -> int:
 
 
 def column_walk(k_axis: int) -> int:
-    """Returns the layout's walk along a tile's rows."""
+    """Returns the index of the layout's walk (group of loops) along the rows of a tile."""
     return INNER if k_axis == 1 else OUTER
 
 
@@ -306,7 +305,8 @@ def packed_layout(packing: PackingAttr) -> Layout:
     """
     Returns the layout of a packed operand, including zero padding.
 
-    A row has the panels, or the fragments, of one step along K; fragments lie as one run.
+    A row has the panels, or the fragments, of one step along K. The walk along M or N counts the
+    elements of all fragments in a row.
     """
     batch, steps, count, elements = packing.shape
     row = count * elements

@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 VARIABLE = "XDSL_SPIRV_TUNED"
 
 TUNED = "schedule.tuned"
-"""Attribute with the table of schedules of a module, which has priority."""
+"""Module attribute with a table of schedules, which is preferred to the target's table."""
 
 
 def key_of(contraction: Contraction) -> str:

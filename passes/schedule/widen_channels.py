@@ -1,8 +1,8 @@
 """
-Adds zero channels to convolutions of few channels, or merges their groups, if it is faster.
+Adds zero channels to convolutions of few channels, or merges their groups, if that is faster.
 
-    image of 3 channels, weights of 3    ->  both of 4, zeros behind: vectors of 4 move
-    32 groups of 4 channels by 4 filters ->  8 groups of 16 by 16, zeros between: matrices are full
+    image of 3 channels, weights of 3    ->  both of 4, the last one 0: accessed by vectors of 4
+    32 groups of 4 channels by 4 filters ->  8 groups of 16 by 16, with zeros between channels
 
 A cooperative matrix has 16 rows and columns, and memory is accessed by vectors: products with
 zeros cost less than unused rows. Weights are computed once; the image is copied if necessary.

@@ -60,7 +60,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
 
     @property
     def sliding(self) -> int:
-        """Index of the sliding loop, the result's last."""
+        """Index of the sliding loop, which is the last loop of the result."""
         last = self.contraction.maps[2].results[-1]
         assert isinstance(last, AffineDimExpr)
         return last.position
@@ -102,7 +102,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if the element `distance` further may belong to the next segment."""
+        """True if the element `distance` after another one may lie in the next segment."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 
@@ -213,8 +213,8 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         halves = self.contraction.types[2] == "f16"
         if halves and not target.selected_halves and self._selects_a_pair():
             yield (
-                f"{target.name}'s compiler confuses the halves of a word in windows of two beyond "
-                f"{target.subgroup_size} elements (selected_halves in the target file)"
+                f"{target.name}'s compiler confuses f16 elements in windows of two that cross a "
+                f"multiple of {target.subgroup_size} elements: use another schedule"
             )
 
     def _selects_a_pair(self) -> bool:

@@ -57,7 +57,7 @@ SCHEDULES = {
     ),
     "wider accumulators": (
         32, "i8", "i32", schedule("8, 8, 8", "1, 1", "dot 1x1x8"),
-        "needs 8 x 8 invocations of 1 x 1 elements in a subgroup, which has 8",
+        "has 8 x 8 blocks for each subgroup: use a tile of 8 elements",
     ),
     "shape of matrices": (
         64, "f16", "f32", schedule("32, 32, 16", "2, 2", "coopmat 16x16x16"),

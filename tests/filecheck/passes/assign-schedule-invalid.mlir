@@ -41,7 +41,7 @@ func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128
 
 // -----
 
-// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: buffers = 1 is less than the other's: use equal ones; stages = 3 exceeds 2
+// CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: a: buffers = 1 is less than the other operand has; stages = 3 exceeds 2
 func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [16, 16, 16], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<buffers = 2>, stages = 3>} ins(%a, %b : tensor<128x128xf16>, tensor<128x128xf16>) outs(%c : tensor<128x128xf32>) -> tensor<128x128xf32>
   return %0 : tensor<128x128xf32>
@@ -73,7 +73,7 @@ func.func @main(%a: tensor<8x8xbf16>, %b: tensor<8x8xbf16>, %c: tensor<8x8xf32>)
 
 // -----
 
-// CHECK: fma: the workgroup_tile needs 8 x 8 invocations of 1 x 1 elements in a subgroup, which has 8: 1 x 1 subgroups compute 8 elements
+// CHECK: fma: a subgroup computes 8 blocks of 1 x 1 elements, but the workgroup_tile has 8 x 8 blocks for each subgroup: use a tile of 8 elements
 func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = fma 1x1x1, a = staged<>, b = staged<>>} ins(%a, %b : tensor<8x8xf32>, tensor<8x8xf32>) outs(%c : tensor<8x8xf32>) -> tensor<8x8xf32>
   return %0 : tensor<8x8xf32>
