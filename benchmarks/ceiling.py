@@ -193,7 +193,7 @@ def given() -> list[Product]:
 
 
 def extra() -> list[Product]:
-    """Returns shapes that other projects report, and neighbours of odd sizes."""
+    """Returns matmuls of sizes that other projects report, and of odd sizes for comparison."""
     candidates = [matmul(32768, 512, 64, F32, "f16")]
     candidates += [matmul(n, n, n, t) for n in (2048, 8192) for t in (F16, F32, BF16)]
     candidates += [matmul(n, n, n, t) for n in (1000, 1024, 4095) for t in (F16, F32, BF16)]
@@ -215,9 +215,7 @@ def named(name: str) -> Product:
     parts = re.fullmatch(r"matmul (\d+)x(\d+)x(\d+) (\w+) -> (\w+)(?: as (\w+))?", name)
     types = {f"{t[0]} -> {t[2]}": t for t in (F16, F32, BF16, S8)}
     if parts is None or (kind := types.get(f"{parts[4]} -> {parts[5]}")) is None:
-        raise ValueError(
-            f"{name!r} is neither a case of this benchmark nor a matmul of known types"
-        )
+        raise ValueError(f"{name!r} is unknown: use a case's name, or a matmul of known types")
     return matmul(int(parts[1]), int(parts[2]), int(parts[3]), kind, parts[6] or "")
 
 
@@ -296,7 +294,6 @@ class Data:
 
 
 def _run_of(case: Case, a: Any, b: Any, out: Any = None) -> Callable[[], Any]:
-    """Returns a function that runs the case with PyTorch."""
     if not case.windows:
         b = b.T if case.b == "nk" else b
         return lambda: torch.matmul(a, b, out=out)

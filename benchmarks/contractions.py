@@ -72,7 +72,7 @@ class Case:
 
     @property
     def is_dense(self) -> bool:
-        """True if every result is also a sum over the channels."""
+        """True if a loop is summed and indexes both A and B. False for a depthwise convolution."""
         return any(loop not in self.out for loop in self.a if loop in self.b)
 
     @property
@@ -131,9 +131,7 @@ class Case:
 """
 
     def inputs(self) -> dict[str, Any]:
-        """
-        Returns random operands. For f16 results they are small integers, so that sums are exact.
-        """
+        """Returns random operands. For f16 results they are small integers with exact sums."""
         generator = np.random.default_rng(1)
 
         def values(operand: str, type: str) -> Any:
@@ -235,7 +233,6 @@ def _torch_product(case: Case, a: Any, b: Any) -> Any:
 
 
 def _torch_convolution(case: Case, a: Any, b: Any) -> Callable[[], Any]:
-    """Returns a function that runs PyTorch's convolution in channels-last layout."""
     nhwc = torch.channels_last
     x = a.permute(0, 3, 1, 2).contiguous(memory_format=nhwc)
     w = (b.permute(3, 2, 0, 1) if case.is_dense else b.permute(2, 0, 1)[:, None]).contiguous(

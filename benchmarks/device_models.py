@@ -60,7 +60,7 @@ def lines() -> Any:
 
 
 def orientations(results: Mapping[str, Any]) -> str:
-    """Returns the number of lines that are upside down."""
+    """Describes the number of lines that are upside down."""
     (scores,) = results.values()
     return f"{int(scores.argmax(1).sum())} of {len(scores)} upside down"
 
@@ -194,7 +194,6 @@ def _bert(case: str) -> Callable[[], Any]:
 
 
 def _converted(case: str, folder: Path) -> Callable[[], Any] | None:
-    """Returns the ONNX model converted by onnx2torch. For f16, all f32 tensors are converted."""
     name, variant = case.split(".")
     path = folder / f"{name}.f32.onnx"
     if not path.exists():

@@ -35,7 +35,7 @@ ROUNDING = {"f16": 2.0**-10, "f32": 2.0**-20}
 
 @dataclass(frozen=True)
 class Family:
-    """A kernel: `text` is @main's body, from arguments %0, %1, ... to %r. `peer` is PyTorch's."""
+    """A kernel: `text` is @main's body, from %0, %1, ... to %r. `peer` computes it in PyTorch."""
 
     name: str
     arguments: tuple[tuple[Shape, str], ...]

@@ -140,7 +140,7 @@ def swept(case: Case) -> Iterator[str]:
 
 
 def digits_shared(case: Case) -> Iterator[str]:
-    """Yields schedules in which subgroups together convert a row to 8-bit digits (`digits`)."""
+    """Yields schedules whose subgroups share the conversion of a row to 8-bit parts."""
     along = ceil(case.k / UNIT / 32)
     for across, columns, ahead in product((2, 4, 8), (1, 2, 4), (1, 2)):
         workgroups = UNITS_OF_DEVICE * (32 // (along * across))

@@ -131,9 +131,7 @@ def timed(module: bytes, case: Case, checks: Checks) -> tuple[Outcome, float]:
 
 
 def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
-    """
-    Returns seconds of a product: unchecked, with all checks, until a missing barrier is found.
-    """
+    """Returns seconds of a product: unchecked, with all checks, until a race is found."""
     table: list[dict[str, Any]] = []
     for name, (module, tiles, a, b, precision) in PRODUCTS.items():
         case = products.product(module, tiles, (size,) * 3, a, b, True, precision)

@@ -2,8 +2,7 @@
 Handwritten kernels in the spirv dialect for the interpreter's benchmark.
 
 Each kernel multiplies two n x n matrices. B is transposed in memory, so that both operands are
-read along K. An invocation computes 4 x 4 results, and a workgroup of 64 invocations 32 x 32
-results.
+read along K. An invocation computes 4 x 4 results. A workgroup has 8 x 8 invocations.
 """
 
 from __future__ import annotations

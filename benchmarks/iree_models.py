@@ -79,7 +79,6 @@ def _raw(proto: Any) -> Any:
 
 
 def _tool(name: str) -> str | None:
-    """Returns the path of a program next to this Python or on PATH."""
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name)
 
@@ -100,7 +99,6 @@ def _compiled(commands: Sequence[Sequence[str]]) -> dict[str, Any]:
 
 
 def _reason(text: str) -> str:
-    """Returns the first line of an output that describes the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
     if lines and lines[0].startswith("Traceback"):
@@ -157,7 +155,6 @@ def _run(
 
 
 def _error(command: Sequence[str]) -> str | None:
-    """Returns the reason of a program's failure, or None if it succeeds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_LIMIT)
     except subprocess.TimeoutExpired:

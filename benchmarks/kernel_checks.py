@@ -99,7 +99,7 @@ def compiled(test: KernelTest) -> KernelTest:
 
 
 def interpreter_child(path: Path) -> Verdict:
-    """Runs the kernel with all checks, without the findings that the test expects."""
+    """Runs the kernel with all checks. Returns the rules of all findings, also of expected ones."""
     from xdsl_spirv.tools.kernel_test.problems import COMPILE, LAUNCH, MISMATCH
     from xdsl_spirv.tools.kernel_test.running import run_test
 

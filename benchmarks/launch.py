@@ -1,5 +1,5 @@
 """
-Measures the overhead of a dispatch: a hundred small ones in one submission, and in a hundred.
+Measures a dispatch's overhead: 100 small dispatches in one submission, and each in its own.
 
     benchmarks/launch.py [--device vulkan:N] [--dispatches 100] [--runs 20] [--json FILE]
 

@@ -76,7 +76,6 @@ def _ahead(spread: bool) -> Any:
 
 
 def _behind(op: Operation | None) -> list[Operation]:
-    """Returns the operations after the given one in its block."""
     ops: list[Operation] = []
     while op is not None and op.next_op is not None:
         op = op.next_op

@@ -4,10 +4,10 @@ Tunes on one device, on all devices, and on all with injected failures, with wor
     python benchmarks/many_devices.py --target nvidia-h200 --groups networks --most 24 -o two.json
 
 The same candidates of the same contractions are compiled on the cores and measured on the devices
-three times: by a worker with one device, by one worker for each device with the same total of
-cores (`--first all`: in the opposite order), and by the latter with failures: a kernel that never
-ends on each device, a worker and the scheduler ended by `kill -9` and restarted. A last run with
-the same store must not run any job.
+three times: on one device, on all devices with the same number of cores (`--first all` reverses
+this order), and on all devices with failures. The failures are a kernel that never ends on each
+device, and a worker and the scheduler that are killed and restarted. A last run with the same store
+must not run any job.
 
 Driver caches on disk are empty at the start of each run. The record of each run also has the share
 of time in which each device was busy, the start of the first measurement and the cores' seconds.
@@ -196,7 +196,7 @@ def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resou
 
 
 def rows_of(store: Store) -> dict[str, Any]:
-    """Returns the number of results, and of results with the same job and device."""
+    """Returns counts of a store: results, measurements, results recorded twice, failures."""
     rows = list(store.records())
     keys = Counter((row.key, row.result.device, row.result.driver) for row in rows)
     return {

@@ -7,10 +7,8 @@ Converts, quantizes, compiles and runs real models. Compares them with onnxrunti
 Models come from `model_zoo.py`, variants from `model_variants.py`. A model is skipped with a
 message if its package is not installed. Every case runs in its own process, so that its peak
 memory is measured and a crash or hang ends no other case. In a network that quantizes activations,
-one last bit may change the answer. If such results do not pass, they are compared with the spread
-of onnxruntime's own results when float parameters move by at most one unit in the last place,
-which is less than the difference between two correct sums. `within_spread` results are no
-failures.
+one last bit may change the answer. Such results may also differ as much as onnxruntime's own
+results when float parameters move by one unit in the last place (`within_spread`).
 
 The device `reference` runs a model as imported, on whole arrays. `program` compiles and runs
 nothing. Other devices run the program compiled for the target. With `--iree`, `iree-compile`

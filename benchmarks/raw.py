@@ -142,7 +142,7 @@ _, status, usage = os.wait4(child.pid, 0)
 print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 sys.exit(bool(status))
 """
-"""Source of a small process in between: a child's peak memory includes its parent's at start."""
+"""Source of a small parent process. A child's peak memory includes its parent's memory."""
 
 
 def process(command: Sequence[str | Path], given: Path | None = None) -> tuple[float, float, str]:

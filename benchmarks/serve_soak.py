@@ -5,10 +5,10 @@ Loads `xdsl-spirv serve` for hours with many clients, some of which disconnect e
 
 The script serves a random model (or `--model`), sends each request once alone, and then lets all
 clients send requests without pause, streamed or not. One client in twenty disconnects after the
-first text. An answer must have all requested tokens, and a greedy answer must equal the one to the
-request alone. The record contains the least and the largest number of answers of a client, mean
-and longest times, the memory, threads and open files of the server's processes over time, and the
-counters of `/metrics`. The exit status is 1 if an answer was lost, wrong or refused, or if
+first text. An answer must have all requested tokens, and a greedy answer must equal the first
+answer to its request. The record contains the least and the largest number of answers of a client,
+mean and longest times, the memory, threads and open files of the server's processes over time, and
+the counters of `/metrics`. The exit status is 1 if an answer was lost, wrong or refused, or if
 requests remain in the server.
 """
 

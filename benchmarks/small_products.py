@@ -4,8 +4,8 @@ Times small, few-row and batched products on a Vulkan device, and PyTorch's unde
     python benchmarks/small_products.py --target nvidia-h200 -o benchmarks/results/h200-small.json
     .lavapipe/run python benchmarks/small_products.py --target lavapipe --small
 
-A program multiplies its rows in sequence by several matrices of equal sizes, which are together
-larger than the cache where an application would not have its weights in the cache. Weights are
+A program multiplies its rows in sequence by several matrices of equal sizes. If an application
+would read the weights from memory, the matrices are together larger than the cache. Weights are
 packed once. Inputs are random. Every product is timed by GPU timestamps after a warm-up, and
 compared with PyTorch or numpy in binary32. PyTorch's graph has the same products; `graph_us` is
 the time of one. The script times the default schedule and each of `--variants` ({"case":
@@ -100,7 +100,6 @@ class Case:
         }}"""
 
     def _narrowed(self, sums: str, out: str) -> str:
-        """Returns lines that convert the sums `%o` to `%n`, if the result's type is narrower."""
         if sums == out:
             return ""
         rank = len(self.shapes[2])

@@ -126,7 +126,6 @@ def named(seed: int, generator: Generator, largest: int) -> Case:
 def _shapes(
     name: str, loops: Sequence[str], operands: Sequence[str], generator: Generator, largest: int
 ) -> tuple[list[tuple[int, ...]], str]:
-    """Returns the shapes of A, B and the result, and a convolution's stride attributes."""
     windows = [index for index in operands[0].split() if "+" in index]
     parallel = operands[2].split()
     sizes: dict[str, int] = {}
@@ -251,7 +250,6 @@ def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
 
 
 def _prologue(operand: str, type: str, generator: Generator) -> Prologue:
-    """Returns a random prologue that yields elements of `type`."""
     dtype = dtype_of(type)
     if type[0] == "i":
         number = int(generator.integers(-4, 5))
@@ -403,7 +401,6 @@ class Epilogued:
         return np.broadcast_to(wide, self._shape)
 
     def _interval(self, inputs: Mapping[str, Array]) -> Interval:
-        """Returns the least and the greatest result of the contraction without the steps."""
         module = parse_text(self.contraction.text())
         names = [name for name in ("A", "B", "C") if name in inputs]
         arguments = [inputs[name] for name in names]

@@ -129,7 +129,6 @@ def _sigmoid(x: Array, _: Array | None) -> Array:
 
 
 def _integer_step(rank: int, generator: Generator) -> Step:
-    """Returns a random step on integer sums: a bias, or requantization to bytes."""
     dims = tuple(sorted(int(x) for x in generator.permutation(rank)[:1]))
     scale = float(np.float32(generator.uniform(0.0001, 0.1)))
     zero = float(generator.integers(-20, 21))

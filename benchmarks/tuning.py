@@ -236,7 +236,7 @@ def searched(
 
 
 def recorded(paths: Sequence[Path]) -> tuple[dict[str, list[Outcome]], dict[str, Any]]:
-    """Returns measurements of the most frequent device by contraction, the default first."""
+    """Returns each contraction's measurements on the most frequent device, the default first."""
     records: list[Record] = []
     for path in paths:
         with Store(path) as store:

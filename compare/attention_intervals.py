@@ -1,9 +1,9 @@
 """
 Computes an interval for each element of an attention's result, by the bound of docs/numerics.md.
 
-The interval is valid for the fused formula, in which exponentials are rounded before the division
-by their sum. It is also valid for the separate operations of the source, which round probabilities
-to the type of queries, and scores as well where the operation requires it.
+The interval covers the fused formula, in which exponentials are rounded before the division by
+their sum. It also covers the source's separate operations, which round probabilities (and, if the
+operation requires it, scores) to the type of queries.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 U = 2.0**-23
-"""Largest relative error of an operation on f32, including truncation."""
+"""Largest relative error of an f32 operation that rounds to nearest or toward zero."""
 
 SCORE_ROUNDINGS = 6
-"""Roundings of a score in a narrow type: queries, keys, product, scale, mask, difference."""
+"""Number of roundings of a score: queries, keys, product, scale, mask, difference."""
 
 TANH_ROUNDINGS = 16
 """Error of a hyperbolic tangent times a cap, in units in the last place of 1."""
@@ -45,7 +45,7 @@ TILE = 8
 
 
 Scatter = Callable[[Array], Array]
-"""Reshapes and transposes a result (batch, m, e) to the operation's result layout."""
+"""Type of functions that move a result (batch, m, e) to the operation's result layout."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,6 @@ def _interval(
 
 
 def _info(dtype: DType) -> tuple[float, float]:
-    """Returns the relative error of a rounding, including truncation, and the subnormal spacing."""
     info = ml_dtypes.finfo(dtype)
     return float(info.eps), float(info.smallest_subnormal)
 
@@ -132,7 +131,6 @@ def _score_errors(
     scores: Array,
     u: float,
 ) -> Array:
-    """Returns the maximum distance of each score from the exact score."""
     (queries, keys, _, *more), (dq, dk, _, *dm) = middle, radius
     scale = abs(float(op.scale.value.data))
     across = keys.transpose(0, 2, 1)
@@ -160,8 +158,7 @@ def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
     Returns error bounds of exp(s - m) / sum, namely exp(e) - 1 for the error e of the exponents.
 
-    The exponent has an error of one or two ulp of scores and maximum, and the exponential of x one
-    of 3 + 2 |x| ulp.
+    The exponents have errors of one or two ulp. The function exp(x) adds 3 + 2 |x| ulp.
     """
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     depth = np.where(np.isfinite(scores), np.abs(scores - top), 0.0)

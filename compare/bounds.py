@@ -29,7 +29,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.upstream.linalg_packing import OfOneTensor
 
 ACCUMULATOR = {"bf16": "f32"}
-"""Type in which a result is accumulated, if it differs from the result's type (BF-08)."""
+"""Accumulator type by result type. Other results are accumulated in their own type."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,11 @@ def warning(not_finite: int) -> str:
 
 @dataclass(frozen=True)
 class Bound:
-    """|error| <= factor * (the computation on absolute values) + v * |reference| + absolute."""
+    """
+    The error bound factor * magnitude + v * |reference| + absolute.
+
+    The magnitude is the result of the computation on absolute values.
+    """
 
     factor: float
     v: float
@@ -76,7 +80,7 @@ class Bound:
     """Magnitude up to which the bound is valid. Beyond, an accumulator may have overflowed."""
 
     def evaluate(self, expected: Array, magnitude: Array) -> Array:
-        """Returns the bound of each element. `magnitude` is the computation on absolute values."""
+        """Returns the bound of each element."""
         rounding = self.v * np.where(np.isfinite(expected), np.abs(expected), 0)
         bound = self.factor * magnitude + rounding + self.absolute
         return np.where(magnitude < self.largest, bound, np.inf)
@@ -118,9 +122,9 @@ def contractions(function: Operation) -> list[Contraction]:
     contractions: list[Contraction] = []
     for op in function.walk():
         if isinstance(op, AttentionOp):
-            raise ProgramError("an attention has an interval, not a contraction's bound", place(op))
+            raise ProgramError("an attention has no single error bound, only intervals", place(op))
         if isinstance(op, OfOneTensor):
-            raise ProgramError(f"{op.name} has an interval, not a contraction's bound", place(op))
+            raise ProgramError(f"{op.name} has no single error bound, only intervals", place(op))
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
         try:

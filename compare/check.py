@@ -64,7 +64,11 @@ def check_module(
     names: Sequence[str],
     results: Mapping[str, Array],
 ) -> list[Comparison]:
-    """Compares `results`, ordered by `names`, with a function. Raises the errors of `check`."""
+    """
+    Compares `results` with the results of @`function`, whose names are `names`.
+
+    Raises the errors of `check`.
+    """
     expected = reference(module, arguments, function)
     host = host_function(module, function)
     kept = set(states_of(host).values())

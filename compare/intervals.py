@@ -4,7 +4,7 @@ Bounds the results of a host function by interval arithmetic, with an interval f
 A contraction followed by other operations has no single error formula. Here every operation maps
 intervals to an interval that contains all results that a device may legally compute from any of
 their points. The interval of a contraction follows from the bound of docs/numerics.md, that of a
-scalar operation from its monotonicity and its precision in Vulkan. Data movement is elementwise. A
+scalar operation from its monotonicity and its precision in Vulkan. Moves of data are exact. A
 comparison that may have either result gives both. Exact values remain exact.
 """
 
@@ -116,7 +116,6 @@ class Intervals:
     def _moved(
         self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]
     ) -> list[Interval]:
-        """Returns the intervals of an operation that only moves elements."""
         with self.host.frame(around):
             low = self.host.evaluate(op, [operand.low for operand in operands])
             points = all(operand.is_point for operand in operands)
@@ -184,7 +183,6 @@ class Intervals:
         env: dict[SSAValue, Interval],
         space: Space,
     ) -> Interval:
-        """Returns the interval that the body of an elementwise operation yields."""
         block = op.body.block
         known = dict(env) | dict(zip(block.args, inputs, strict=True))
         for inner in body_ops(block):
@@ -216,13 +214,11 @@ class Intervals:
         raise ProgramError(f"no error bound is known for {op.name}", where)
 
     def _evaluate_wide(self, op: LinalgStructuredOperation, values: Sequence[Array]) -> Array:
-        """Evaluates the operation on these operands in binary64."""
         return np.asarray(
             self.host.evaluate(op, [np.asarray(value, np.float64) for value in values])[0]
         )
 
     def _added_up(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
-        """Returns the interval of a float sum in any order, as of a contraction with ones."""
         ends = ([x.middle, x.radius, x.magnitude] for x in operands)
         middle, off, size = (self._evaluate_wide(op, values) for values in zip(*ends, strict=True))
         return _spread_sum(op, operands, middle, off, size)
@@ -230,7 +226,6 @@ class Intervals:
     def _multiplied_up(
         self, op: LinalgStructuredOperation, operands: Sequence[Interval]
     ) -> Interval:
-        """Returns the interval of a float product in any order of the factors."""
         dtype = _dtype(op.results[0].type)
         sizes = [item.magnitude for item in operands]
         middle = self._evaluate_wide(op, [item.middle for item in operands])
@@ -282,7 +277,6 @@ class Intervals:
 def _in_space(
     op: LinalgStructuredOperation, operands: Sequence[Interval]
 ) -> tuple[Space, list[Interval]]:
-    """Returns the iteration space of an operation, and its operands broadcast over this space."""
     maps = maps_of(op)
     sizes = loop_sizes(maps, [item.low.shape for item in operands])
     space = Space(sizes, range(len(sizes)))
@@ -299,7 +293,7 @@ def _spread_sum(
     off: Array,
     size: Array,
 ) -> Interval:
-    """Returns the interval of sums `middle` with errors `off`. `size` are sums of magnitudes."""
+    """Returns the interval of sums. `size` has the sums of the terms' magnitudes."""
     dtype = _dtype(op.results[0].type)
     bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
     return spread(middle, off + bound.evaluate(middle, size), dtype)
@@ -341,12 +335,11 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
 
 
 def _adds_up(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction adds its first operand, of floats. Another one may define a window."""
+    """True if a reduction of floats adds its first operand. A second operand may be a window."""
     return _is_of_floats(op) and _reduces_by(op, (arith.AddfOp,))
 
 
 def _multiplies_up(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction multiplies a float accumulator by its first operand."""
     return _is_of_floats(op) and _reduces_by(op, (arith.MulfOp,))
 
 
@@ -369,7 +362,6 @@ def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
 
 
 def _is_monotone(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction is a signed or unsigned maximum or minimum."""
     return _reduces_by(op, EXTREMES)
 
 

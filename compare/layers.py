@@ -259,8 +259,6 @@ def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class _References:
-    """The source module with its dispatches, and functions to execute the dispatches."""
-
     module: ModuleOp
     function: FuncOp
 
@@ -288,7 +286,6 @@ Step = tuple[DispatchOp, list[Array], list[Array]]
 
 
 def _results(machine: Host, function: FuncOp, env: dict[SSAValue, Any]) -> Generator[Step]:
-    """Executes a host function on whole arrays. Yields every dispatch with operands and results."""
     for op in function.body.block.ops:
         if isinstance(op, ReturnOp):
             return
@@ -358,7 +355,10 @@ def _inline_dispatch(op: DispatchOp, position: int) -> ModuleOp:
 
 
 def single(program: Program, number: int) -> Program:
-    """Makes a program from one dispatch. The buffers that it reads are inputs, others outputs."""
+    """
+    Makes a program from one dispatch. Buffers that the dispatch reads become inputs, buffers that
+    it writes become results.
+    """
     manifest = program.manifest
     dispatch: Dispatch = replace(manifest.dispatches[number], once=False)
     names = list(dict.fromkeys(b.buffer for b in dispatch.bindings))

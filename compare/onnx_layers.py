@@ -51,7 +51,7 @@ def onnxruntime_values(
 def intermediates(
     path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
 ) -> dict[str, Array]:
-    """Returns the tensors of these names, without names that the main graph does not compute."""
+    """Returns the named tensors by name. Names that the main graph does not compute are skipped."""
     onnx: Any = import_module("onnx")
     model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     computed = {name for node in model.graph.node for name in node.output}

@@ -203,7 +203,11 @@ def run_onnxruntime(
 
 
 def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Any]:
-    """Returns the tensors `names` of a model run without optimizations. Raises `ProgramError`."""
+    """
+    Returns the tensors `names` of a model run without optimizations.
+
+    Raises `ProgramError` if onnxruntime refuses the model.
+    """
     return _session(model, inputs, names, True)[0]
 
 
@@ -211,7 +215,6 @@ def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str
 def _session(
     model: bytes | str, inputs: Mapping[str, Array], names: Sequence[str], exact: bool
 ) -> tuple[list[Any], float]:
-    """Runs a model in onnxruntime. Returns its results and the run time in seconds."""
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
     options.log_severity_level = 3

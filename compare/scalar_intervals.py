@@ -2,9 +2,9 @@
 Evaluates operations of `arith` and `math` on intervals, at the precision that Vulkan requires.
 
 Floats are computed in binary64, integers in 64 bits. A float operation may have an error of one
-ulp of its type, which also covers two contracted operations. The error of a `math` function is in
-its record: Vulkan's limit, or the error of the lowering's own approximation, rounded up. Integers
-are exact modulo 2^N. An interval that exceeds its type becomes the whole range of the type.
+ulp of its type, which also covers two contracted operations. The error of a `math` function is
+Vulkan's limit, or the error of our own approximation. Integers are exact modulo 2^N. An interval
+that exceeds its type becomes the whole range of the type.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _widen_by_error(function: ScalarFunction) -> Function:
 
 
 def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Rounds integers, or floats of a wider type, in both directions. Exact values remain exact."""
+    """Converts integers, or floats of a wider type. Inexact ends are rounded outwards."""
     (x,) = operands
     low, high = (np.asarray(end).astype(np.float64) for end in (x.low, x.high))
     if isinstance(op, arith.UIToFPOp) and bool(np.any(x.low < 0)):
@@ -281,7 +281,6 @@ def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
 
 
 def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
-    """Returns the interval of all values of a type."""
     if is_float(dtype):
         least, most = -np.inf, np.inf
     else:

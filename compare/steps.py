@@ -60,7 +60,6 @@ def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
 
 
 def _pass_step(op: Operation, known: Sequence[float], steps: dict[SSAValue, float]) -> float:
-    """Returns the step of an operation's result, from the steps of its operands."""
     if isinstance(op, math.RoundEvenOp):
         return 1.0
     if isinstance(op, ADDING):

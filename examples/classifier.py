@@ -1,10 +1,10 @@
 """
-Runs a whole model from its ONNX file to its answers: is a line of text upright or upside down?
+Runs a whole ONNX model, which tells if a line of text is upright or upside down.
 
-PP-OCR's direction classifier (53 convolutions) decides for a line rendered here, once upright and
-once upside down. The model is compiled for an NVIDIA H200, its kernels run on the interpreter, and
-the answers are compared with onnxruntime's. Before the run, a table shows for each kernel what it
-computes, its path with the reason, and its minimum cost on that device.
+PP-OCR's direction classifier (53 convolutions) judges a line rendered here, once upright and once
+upside down. The model is compiled for an NVIDIA H200, its kernels run on the interpreter, and the
+answers are compared with onnxruntime's. Before the run, a table shows for each kernel what it
+computes, its kind of instructions with the reason, and its minimum cost on that device.
 
     make demo            the page demo-output/classifier.html shows the table with a picture
 """

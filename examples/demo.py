@@ -209,7 +209,7 @@ def compile_layer(layer: Layer, target: str) -> Program:
 
 
 def path_of(program: Program) -> str:
-    """Returns the multiplication path of a layer."""
+    """Returns the kind of instructions by which a layer multiplies."""
     text = "".join(code.text for code in program.code.values())
     if "CooperativeMatrixMulAdd" in text:
         return "cooperative matrices"

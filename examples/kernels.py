@@ -43,9 +43,10 @@ def total(x=k.buffer(k.f32, read_only=True), sums=k.buffer(k.f32), n=k.push(k.u3
 @k.kernel(workgroup=LANES, subgroup_size=LANES)
 def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None, 100)):
     """
-    Computes a softmax, one row for each workgroup. The sum is kept relative to the largest element
-    so far, and rescaled when a larger element comes, so that a row's maximum and sum need one
-    pass.
+    Computes a softmax, one row for each workgroup, in a single pass.
+
+    The sum is kept relative to the largest element so far, and rescaled when a larger element
+    comes.
     """
     row, columns = k.workgroup_id(), 100
     largest, sum = k.variable(-1e30, k.f32), k.variable(0.0, k.f32)

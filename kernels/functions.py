@@ -212,9 +212,7 @@ def subgroup_broadcast(value: Number, lane: int) -> Value:
 
 
 def subgroup_shuffle(value: Number, lane: Number) -> Value:
-    """
-    Returns the value of the subgroup's invocation `lane` (u32), which may differ by invocation.
-    """
+    """Returns the value of invocation `lane` (u32) of the subgroup. `lane` need not be uniform."""
     return _exchange_value(spv.GroupNonUniformShuffleOp, value, lane)
 
 

@@ -50,7 +50,7 @@ class Lines:
         return FileLineColLoc(StringAttr(name), IntAttr(number), IntAttr(0))
 
     def add_file(self, path: Path, places: Iterable[Attribute]) -> None:
-        """Adds the lines of a file that `places` refer to; empty lines if it is missing."""
+        """Adds the lines of a file that the locations `places` name, empty if it is missing."""
         for place in places:
             if isinstance(place, FileLineColLoc) and place.filename.data == path.name:
                 number = place.line.data

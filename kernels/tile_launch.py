@@ -110,7 +110,7 @@ class LoweredProgram:
 @dataclass(frozen=True)
 class RaisedProgram:
     """
-    A program that is compiled as a function on tensors. Scalar arguments must not be negative.
+    A program that is compiled as a function on tensors. Scalar arguments must be positive or 0.
     """
 
     traced: Traced

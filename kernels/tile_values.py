@@ -245,7 +245,11 @@ Add = Callable[[Operation], SSAValue]
 
 
 def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
-    """Applies `function` to the elements of tiles of one shape; its `add` writes operations."""
+    """
+    Returns a tile with `function(add, *elements)` of the elements of tiles of one shape.
+
+    `add` writes an operation and returns its result.
+    """
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
 

@@ -245,8 +245,7 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
 
 def places(like: Tile) -> tuple[Tile, ...]:
     """
-    Returns the indices 0, 1, ... along each axis of a tile, in a shape that broadcasts to the
-    tile's.
+    Returns the indices 0, 1, ... along each axis of a tile, broadcastable to the tile's shape.
     """
     tracer, rank = current(), len(like.shape)
     result: list[Tile] = []

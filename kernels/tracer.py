@@ -115,7 +115,11 @@ def tracing(tracer: Tracer) -> Generator[None]:
 
 
 def three(size: Any, what: str) -> tuple[int, int, int]:
-    """Appends 1s to one to three positive integers. Raises `KernelError` for other values."""
+    """
+    Returns one to three positive integers, padded with 1s to three.
+
+    Raises `KernelError` for other values of `size`.
+    """
     parts: tuple[Any, ...] = tuple(size) if isinstance(size, tuple | list) else (size,)
     if not 1 <= len(parts) <= 3 or not all(_is_count(part) for part in parts):
         raise KernelError(f"{size!r} is not a {what}", "", "give one to three integers above 0")

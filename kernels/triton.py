@@ -162,7 +162,7 @@ def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str,
 
 
 def _refuse_shared(given: Mapping[str, Any]) -> None:
-    """Raises `KernelError` for two arguments that share memory, which would be copied apart."""
+    """Raises `KernelError` if two arguments share memory. A launch copies each separately."""
     arrays = [(name, value) for name, value in given.items() if isinstance(value, np.ndarray)]
     for number, (name, array) in enumerate(arrays):
         for other, second in arrays[:number]:

@@ -294,7 +294,11 @@ def value_of(value: Number, type: Type) -> Value:
 
 
 def of_one_type(*values: Number) -> tuple[Value, ...]:
-    """Converts Python numbers to the type of the values, which must be equal for all values."""
+    """
+    Converts Python numbers to the common type of the kernel's values.
+
+    Raises `KernelError` if the values have different types.
+    """
     known = [value for value in values if isinstance(value, Value)]
     if not known:
         raise KernelError(

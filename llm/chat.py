@@ -110,8 +110,6 @@ def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> st
 
 
 def _environment() -> Any:
-    """Returns the Jinja2 sandbox with the functions that templates use."""
-
     class Missing(jinja2.Undefined):
         """An undefined name in a template, which can be tested, but not printed or iterated."""
 

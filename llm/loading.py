@@ -38,7 +38,7 @@ Target for the interpreter. Its kernels give few and wide numpy operations, and 
 fast on the interpreter as kernels for a CPU target.
 """
 MOST_AHEAD = 16
-"""Maximum number of tokens that one run of `verify` reads."""
+"""Maximum number of tokens that the model reads in one run to check a draft's proposals."""
 
 Note = Callable[[str], None]
 """A function that receives messages about long steps and decisions."""
@@ -94,7 +94,11 @@ def find_place(device: str | None, target: str | None = None) -> Place:
 
 
 def packaged(name: str) -> str:
-    """Returns the path of the only GGUF file in the distribution `name`, or `name` itself."""
+    """
+    Returns the path of the only GGUF file in the distribution `name`.
+
+    Returns `name` itself if it is a path, or if there is no such file.
+    """
     if os.path.exists(name) or os.sep in name:
         return name
     try:

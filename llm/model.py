@@ -181,7 +181,6 @@ class Answer(Iterator[str]):
         yield self._stream.finish()
 
     def _next(self) -> int | None:
-        """Returns the next token, or None at the end of the answer."""
         prediction = self._prediction or self._model.predict(self.text, self.work)
         self._prediction = None
         token = self._sampler.choose(prediction)

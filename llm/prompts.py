@@ -50,7 +50,9 @@ class Prompts:
     def _raw(self, prompt: Prompt, system: str | None) -> list[int]:
         if not isinstance(prompt, str) or system is not None:
             raise ProgramError(
-                "a raw prompt is one text", "the prompt", "put the system message into the prompt"
+                "a raw prompt must be one text without a system message",
+                "the prompt",
+                "put the system message into the text",
             )
         tokens = self.tokenizer.encode(prompt, control=True)
         if not prompt:

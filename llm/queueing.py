@@ -65,7 +65,7 @@ class Stops:
 
     def push(self, piece: str) -> tuple[str, bool]:
         """
-        Appends a piece. Returns the text before a possible stop, and True if a stop was found.
+        Appends a piece. Returns the text before a possible stop, and True if there was a stop.
         """
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
@@ -164,7 +164,7 @@ class Queue:
             request.tell(RuntimeError("the server is shutting down"))
 
     def _start_waiting(self) -> None:
-        """Assigns waiting requests to idle models. Prefers models that have read the start."""
+        """Assigns each waiting request to the idle model that has read most of its start."""
         self._drop_cancelled()
         while self._waiting and self.active < len(self.models):
             request, since = self._waiting.popleft()
@@ -192,7 +192,6 @@ class Queue:
         return 0 if answer.end is not None else model.texts.count_left(model.slot, answer.text)
 
     def _read_prompt(self) -> None:
-        """Reads a part of the longest waiting prompt."""
         number = next((n for n in self._active if self._count_left(n) > 1), None)
         if number is None or self._is_gone(number):
             return
@@ -208,7 +207,6 @@ class Queue:
             self._advance(number, prediction)
 
     def _read_answers(self) -> None:
-        """Computes the next token of all answers whose prompts are read."""
         together: dict[Texts, list[int]] = {}
         for number in list(self._active):
             left = self._count_left(number)
@@ -246,7 +244,6 @@ class Queue:
         request.tell(error)
 
     def _advance(self, number: int, prediction: Prediction | None) -> None:
-        """Appends the next token to a model's answer, or ends the answer."""
         active = self._active[number]
         request, answer, stops = active.request, active.answer, active.stops
         try:

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 PART = 128
-"""Number of tokens in a part of the vocabulary, for searches in two levels."""
+"""Number of tokens in a part. A search first finds the part, and then the token in it."""
 
 
 @dataclass(frozen=True)

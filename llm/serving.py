@@ -195,7 +195,6 @@ class Server:
     async def _pieces(
         self, form: _Form, first: str | Ended, arriving: AsyncIterator[str | Ended], counts: bool
     ) -> AsyncIterator[str]:
-        """Yields the pieces of a stream as server-sent events."""
         try:
             yield _sent(form.start())
             end = first if isinstance(first, Ended) else None

@@ -58,7 +58,7 @@ class Speculation:
         self._predictions: Sequence[Prediction] = ()
 
     def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:
-        """Returns the prediction after a text with accepted proposals, or None."""
+        """Returns the prediction after `tokens` if the last run has read them, else None."""
         number = len(tokens) - self._first
         if not 0 < number < len(self._predictions) or list(tokens) != self._text[: len(tokens)]:
             return None

@@ -34,7 +34,6 @@ BEFORE = r"[^\r\n\p{L}\p{N}]?"
 
 
 def _letters(digits: str) -> str:
-    """Returns a pattern for words of letters, with the pattern `digits` for numbers."""
     return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
 
 

@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-"""Unicode noncharacters, one of which is inserted into spelled control tokens."""
+"""Unicode noncharacters. One of them breaks up spellings of control tokens in texts."""
 
 
 class Words(Protocol):
@@ -81,7 +81,7 @@ class Tokenizer:
         return tokens if tokens[:1] == self.start else [*self.start, *tokens]
 
     def guarded(self, text: str, guard: str) -> str:
-        """Returns a text with `guard` after each character of every spelled control token."""
+        """Returns a text with `guard` after each character of every spelling of a control token."""
         return self._control.sub(lambda match: "".join(c + guard for c in match[0]), text)
 
     def bytes_of(self, token: int) -> bytes:

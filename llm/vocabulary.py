@@ -131,7 +131,6 @@ _NUMBERS = ("bos", "eos", "eot", "eom", "unknown")
 
 
 def _token(values: Mapping[str, Any], name: str, count: int, place: str) -> int | None:
-    """Returns the id of a special token, or None if the file does not define it."""
     number: int | None = values.get(f"{name}_token_id")
     if number is not None and not 0 <= number < count:
         raise FrontendError(

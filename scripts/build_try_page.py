@@ -61,7 +61,7 @@ EXAMPLES = {
     "Shared memory without a value": "histogram-not-zeroed",
     "A barrier that some do not reach": "barrier-in-branch",
 }
-"""Kernels of the tests that the page offers, by title."""
+"""Folders of test kernels that the page offers as examples, by title."""
 
 PROSE = re.compile(rb"[\x20-\x7e\n\t]{400,}")
 
@@ -110,7 +110,7 @@ FEATURES = (
         )
     ),
 )
-"""Kernels of the tests that call Python functions that the examples do not call."""
+"""Test kernels, which call those Python functions that the page needs beside the examples."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\
@@ -144,7 +144,7 @@ Request = dict[str, str]
 
 @dataclass
 class Picture:
-    """A snapshot of a Python's memory: number of pages, indices and contents of nonzero ones."""
+    """A snapshot of Python's memory: number of pages, indices and contents of nonzero pages."""
 
     pages: int
     used: list[int]
@@ -215,7 +215,6 @@ def copy_parts(folder: Path) -> None:
 
 
 def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
-    """Extracts files of an npm package, which is downloaded once."""
     archive = DOWNLOADS / f"{package.removeprefix('@').replace('/', '-').replace('@', '-')}.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", package]

@@ -57,7 +57,7 @@ def check(page: Page, notebook: str) -> None:
     cells = page.locator(".cell")
     assert all(cells.nth(i).get_attribute("data-state") == "done" for i in range(cells.count()))
     width = page.evaluate("document.documentElement.scrollWidth")
-    assert width <= PHONE["width"], f"{notebook} is {width} pixels wide on a phone"
+    assert width <= PHONE["width"], f"{notebook} is wider than a phone's window: {width} pixels"
     check_mistake(page)
     print(f"{notebook}: {cells.count()} cells")
 

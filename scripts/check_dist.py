@@ -68,7 +68,7 @@ def build(source: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def check_names(sdist: Path, wheel: Path) -> None:
-    """Checks that both have every module and data file, and the wheel nothing else."""
+    """Checks that sdist and wheel have every module and data file, and the wheel no others."""
     wanted = {
         f"xdsl_spirv/{room}/{path.relative_to(ROOT / room).as_posix()}"
         for room in ROOMS
@@ -83,7 +83,7 @@ def check_names(sdist: Path, wheel: Path) -> None:
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
     if links := [member.name for member in members if member.issym() or member.islnk()]:
-        sys.exit(f"the sdist has links: {links[:9]}")
+        sys.exit(f"the sdist contains links in place of files: {links[:9]}")
     packed = {member.name.partition("/src/")[2] for member in members}
     if missing := wanted - packed:
         sys.exit(f"the sdist lacks {sorted(missing)[:9]}")
@@ -105,7 +105,7 @@ def check_command(wheel: Path, folder: Path) -> None:
         text=True,
     )
     if done.returncode or not done.stdout.startswith(str(folder)):
-        sys.exit(f"the wheel does not compile: {done.stdout}{done.stderr}")
+        sys.exit(f"the wheel's command cannot compile a kernel: {done.stdout}{done.stderr}")
 
 
 def main() -> None:

@@ -200,7 +200,6 @@ def _name_problem(name: str) -> str | None:
 
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yields line and text of a module's string literals, with `x` for values in f-strings."""
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -213,7 +212,6 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yields line and text of comments. Adjacent comment lines are joined."""
     block: list[str] = []
     start = last = 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -245,7 +243,6 @@ def _python(path: Path, text: str) -> Iterator[Riddle]:
 
 
 def _page(path: Path, text: str) -> Iterator[Riddle]:
-    """Yields the faulty sentences of a Markdown page outside of code blocks."""
     blocks = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
     prose = blocks.sub(lambda block: "\n" * block.group().count("\n"), text)
     for start, line in enumerate(prose.split("\n"), 1):

@@ -94,7 +94,6 @@ class Tab:
         await self.page.emulate_media(color_scheme=scheme)
 
     async def _look(self, place: str, view: str) -> list[str]:
-        """Returns the problems of a page in a window."""
         await self._show(view)
         if self.folder is not None:
             name = f"{place.replace('/', '_')}.{view}.png"

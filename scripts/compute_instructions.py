@@ -1,5 +1,5 @@
 """
-Writes docs/instructions.md: the instructions that the `spirv` dialect types.
+Writes docs/instructions.md: the instructions that have an operation in the `spirv` dialect.
 
     python scripts/compute_instructions.py [--check]
 
@@ -39,7 +39,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "instructions.md"
 
 @dataclass(frozen=True)
 class Group:
-    """Instructions that the dialect does not type, and the reason."""
+    """Instructions without an operation in the dialect, and the reason."""
 
     name: str
     reason: str
@@ -132,7 +132,7 @@ SHARED: frozenset[str] = frozenset(
         "OpSubgroupBlockWriteINTEL",
     }
 )
-"""Instructions of untyped groups that have an operation, because MLIR has one."""
+"""Instructions that have an operation although they belong to a group, because MLIR has one."""
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
 _BLOCK, _DEBUG = "blocks and regions", "a location, a name, or a raw instruction"
@@ -197,7 +197,11 @@ def group_of(instruction: Instruction) -> str | None:
 
 
 def reason_for(group: str) -> str:
-    """Returns the reason why a group is not typed. Raises `KeyError` for unknown groups."""
+    """
+    Returns the reason why a group's instructions have no operations.
+
+    Raises `KeyError` for unknown groups.
+    """
     return {g.name: g.reason for g in GROUPS}.get(group) or OTHER_REASONS[group]
 
 
@@ -215,7 +219,7 @@ def compute_instructions() -> list[Instruction]:
 
 
 def left_out() -> dict[str, list[str]]:
-    """Returns the untyped instructions by group."""
+    """Returns the instructions without operations by group."""
     table = grammar()
     groups: dict[str, list[str]] = {}
     for name in table.instruction_names:

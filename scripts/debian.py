@@ -69,7 +69,6 @@ def command(*arguments: str | Path) -> str:
 
 
 def _archive() -> str:
-    """Returns the Debian archive of the environment variable, or of this machine's apt."""
     if named := os.environ.get(ARCHIVE):
         return named
     sources = [*Path("/etc/apt/sources.list.d").glob("*"), Path("/etc/apt/sources.list")]

@@ -110,7 +110,11 @@ def failed_as(outcome: dict[str, Any], phrases: tuple[str, ...]) -> bool:
 
 
 def in_this_process(good: Program, bad: Program, device: str, seconds: float) -> dict[str, Any]:
-    """Returns the error through `open_isolated`, and True if the next program is right."""
+    """
+    Runs `bad` and then `good` through `open_isolated`.
+
+    Returns the error, and facts about the worker and the second run.
+    """
     generator = np.random.default_rng(0)
     a, b = (generator.integers(-3, 4, (SIZE, SIZE)).astype(np.float32) for _ in range(2))
     outcome: dict[str, Any] = {"error": "", "right": False}
@@ -130,7 +134,7 @@ def in_this_process(good: Program, bad: Program, device: str, seconds: float) ->
 
 
 def tried(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Returns the facts of every step, and for each under `passed` True if it is as required."""
+    """Returns the facts of every step. `passed` has True for each step that ended as required."""
     good = folder / "good"
     program = compile_module(parse_text(TEXT), options.target)
     program.save(good)

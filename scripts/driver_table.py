@@ -67,7 +67,6 @@ def main() -> int:
 def _print_device(
     compiler: Compiler, cases: list[tuple[str, Path]], target: str, summary: bool
 ) -> None:
-    """Prints a device's kernels, or the row that summarizes them."""
     found = _compile_cases(compiler, cases, target)
     if summary:
         _print_row(_summary(compiler.driver, list(found), load(target)))
@@ -98,7 +97,7 @@ def _cells(code: Code) -> list[str]:
 
 
 def _summary(driver: Driver, found: list[tuple[str, list[Code]]], target: Target) -> list[str]:
-    """Returns the numbers of kernels that a driver spills and refuses, and their programs."""
+    """Returns a device's row: kernels, spills, slowest kernel, refusals, missing instructions."""
     pairs = [(name, code) for name, codes in found for code in codes]
     spilled = [name for name, code in pairs if code.resources.spilled]
     refused = [name for name, code in pairs if code.error]

@@ -31,7 +31,7 @@ from faults_of_programs import newer_cases
 
 SECONDS = 120
 OF_OTHERS = {".ses"}
-"""Temporary files that onnxruntime leaves. They are named by a number of the machine."""
+"""Suffixes of temporary files that onnxruntime leaves, and that are therefore ignored."""
 
 MODULE = (
     "func.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n  return %x : tensor<4x4xf32>\n}\n"
@@ -76,7 +76,7 @@ READERS: Mapping[str, tuple[str, ...]] = {
 
 
 def hostile_inputs() -> Iterator[Case]:
-    """Yields every reader with every kind of unreadable file."""
+    """Yields cases that give every reader every kind of unreadable file."""
     for name, arguments in READERS.items():
         for kind, make in bad_files(name):
 
@@ -99,7 +99,7 @@ OPT = ("opt", "x.mlir", "-p", "linalg-to-contraction")
 
 
 def usage() -> Iterator[Case]:
-    """Yields wrong command lines."""
+    """Yields cases with wrong command lines."""
     written = """
 nothing | opt --nothing | opt x.mlir -p nothing | opt x.mlir -p assign-schedule{target=nothing}
 opt x.mlir -p {{{ | compile | compile x.mlir | compile x.mlir --target nothing -o out
@@ -251,7 +251,7 @@ def _run(
 
 
 def _left_behind(group: int) -> str:
-    """Returns a message if processes of the command remain. They have a moment to end."""
+    """Returns a message if processes of the command still run after four seconds."""
     for _ in range(40):
         try:
             os.killpg(group, 0)

@@ -289,7 +289,6 @@ class Shims:
         )
 
     def _prepare(self) -> None:
-        """Downloads Mesa's source and the other inputs of its build."""
         self.source = debian.download_source(STABLE, "mesa", self.work / "source")
         unpacked = debian.download(STABLE, BUILD_PACKAGES, self.work / "tools")
         self.python_path = unpacked / "usr/lib/python3/dist-packages"
@@ -318,7 +317,6 @@ class Shims:
         self.flags = [*FLAGS, *(f"-I{folder}" for folder in folders)]
 
     def _generate_intel(self) -> list[Path]:
-        """Generates Mesa's sources of Intel's devices."""
         scripts, into = self.source / "src/intel/dev", self.generated / "intel/dev"
         python = "env", f"PYTHONPATH={self.python_path}", sys.executable
         sources = [into / "intel_wa.c", into / "intel_device_info_serialize_gen.c"]
@@ -332,7 +330,6 @@ class Shims:
         return sources
 
     def _objects(self, program: str, sources: list[Path], name: str) -> list[Path]:
-        """Compiles the missing object files on all cores."""
         folder = self.work / "objects" / name
         folder.mkdir(parents=True, exist_ok=True)
         objects = [folder / f"{number}-{path.stem}.o" for number, path in enumerate(sources)]

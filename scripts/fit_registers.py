@@ -9,8 +9,7 @@ for each type. `kept` is the difference between all registers and the largest fr
 spills, in bytes. Two other limits are tried from the largest value downwards: `scalar_results`
 (elements of a product that an invocation computes without cooperative matrices) and
 `held_registers` (32-bit registers of an invocation for an attention's queries and results). The
-script prints the largest values with which the driver spills in no program, and the spills of the
-other values.
+script prints the largest values without spills in any program, and the spills of larger values.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def main() -> int:
 
 
 def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
-    """Writes a target without `registers`, whose schedules stage `times` as many bytes."""
+    """Writes a target without `registers`, with all schedules' `k_bytes` multiplied by `times`."""
     schedules = [s | {"k_bytes": times * s["k_bytes"]} for s in fields["schedules"]]
     trial = {k: v for k, v in fields.items() if k != "registers"} | {"schedules": schedules}
     path = folder / f"registers-{times}.json"

@@ -7,7 +7,8 @@ Fits the estimate of products by scalar multiply-adds to measured times
 `benchmarks/contractions.py --variants` writes the records, for products of f32. The search starts
 with the target file's values, and changes each by a tenth or a half while estimates become more
 accurate or choose better schedules. The script prints the section, the geometric mean error of the
-estimates, and the loss: the time of the schedule with the least estimate, relative to the fastest.
+estimates, and the loss. The loss is the time of the schedule with the least estimate, relative to
+the fastest.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def replay(arguments: argparse.Namespace) -> int:
 
 
 def reduce(arguments: argparse.Namespace, names: Sequence[str]) -> int:
-    """Adds the inputs of a folder to tests/fuzzing that reach lines no other input reaches."""
+    """Copies to tests/fuzzing those inputs of a folder that reach new lines."""
     if sys.version_info < (3, 12):
         raise SystemExit(
             "error: --reduce needs Python 3.12 or later, which can report executed lines"

@@ -208,7 +208,7 @@ def build_extended() -> dict[str, Any]:
 
 
 def member(kind: str, name: str) -> str:
-    """Returns a Python identifier for an enumerant: its own name if it is an identifier."""
+    """Returns a Python identifier for an enumerant's name: `2D` of Dim becomes `Dim2D`."""
     if name[0].isdigit():
         return kind + name
     return name + "_" if keyword.iskeyword(name) else name

@@ -298,7 +298,7 @@ def enabling(state: Any) -> dict[str, Any]:
 
 
 def declared(capability: str) -> str:
-    """Returns our modules' name for a capability that has several names."""
+    """Returns the name by which our modules declare a capability, which may have several names."""
     return Capability[capability].name if capability in Capability.__members__ else capability
 
 

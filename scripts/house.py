@@ -97,7 +97,7 @@ def _assigned(node: ast.AST) -> Iterator[str]:
 
 
 def _parses(node: ast.ClassDef) -> bool:
-    """True if an operation or base class parses its own syntax. (Directives have no `cls`.)"""
+    """True if a class has a method to parse an operation's custom syntax."""
     methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
     return any(m.name == "parse" and m.args.args[0].arg == "cls" for m in methods)
 

@@ -50,7 +50,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x
 }}"""
 MAKES_KERNELS = ("assign-schedule", "contraction-to-", "attention-to-", "loops-to-invocations")
 LARGEST = 1 << 20
-"""Maximum size in bytes of a module that `--record` stores. Larger ones only add weights."""
+"""Maximum bytes of a module that `--record` stores. Larger modules differ only in weights."""
 
 Case = tuple[str, Callable[[], Any]]
 
@@ -132,7 +132,7 @@ def matmuls() -> Iterator[Case]:
 
 
 def parts() -> Iterator[tuple[str, str, int, str]]:
-    """Yields name and text of each FileCheck file and of each of its inputs."""
+    """Yields the chunks of FileCheck files: file name, whole text, index of the chunk, chunk."""
     for path in sorted((ROOT / "tests/filecheck/passes").rglob("*.mlir")):
         whole = path.read_text()
         for number, part in enumerate(whole.split("// -----")):

@@ -87,7 +87,7 @@ STEPS = {
     "winograd_input_transform": ("decompose_winograd_op", ()),
     "winograd_output_transform": ("decompose_winograd_op", ()),
 }
-"""Operations without loops in MLIR: the transform that decomposes them, and its results."""
+"""Operations that MLIR must decompose: transform, and operations that the transform returns."""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
 """Dialects whose attributes do not change results."""
@@ -129,7 +129,6 @@ def _inline(text: str, name: str) -> str:
 
 
 def _take_function(text: str) -> str:
-    """Returns a function from its head to the brace that closes its body."""
     depth = 0
     for brace in re.finditer(r"[{}]", text):
         depth += 1 if brace[0] == "{" else -1
@@ -259,7 +258,6 @@ def _print_result(value: str, kind: Any, number: int) -> list[str]:
 
 
 def _execute(text: str) -> list[Array] | str:
-    """Returns the arrays that mlir-runner prints."""
     with tempfile.TemporaryDirectory() as folder:
         path, lowered, steps = (Path(folder) / n for n in ("m.mlir", "l.mlir", "t.mlir"))
         path.write_text(text)
@@ -379,7 +377,7 @@ def fitting_sizes(function: FuncOp, salt: int) -> dict[int, list[int]]:
 
 
 def _argument(kind: Any, number: int, salt: int, sizes: list[int] | None) -> Array:
-    """Returns data for an argument. Dynamic sizes depend on the attempt."""
+    """Returns data for an argument. Without `sizes`, dynamic sizes depend on `salt`."""
     rng = np.random.default_rng(salt)
     if not isinstance(kind, TensorType):
         return np.array(made_up(str(kind), [1], number)[0])

@@ -148,7 +148,11 @@ def linear_algebra(small: bool) -> Iterator[tuple[str, str]]:
 
 
 def peer(peers: Path, program: str) -> Path:
-    """Returns a program of the peers' environment, which is made on first use."""
+    """
+    Returns the path of a program in the environment of other compilers.
+
+    Raises `Missing` if the program is not installed.
+    """
     path = peers / "bin" / program
     if not path.exists():
         raise Missing(f"{program} is not installed: use --install")

@@ -2,7 +2,7 @@
 Runs `xdsl-spirv prove` on the kernels that the compiler emits, and counts the verdicts.
 
 The kernels are the same as in `kernel_hashes.py`: matrix multiplications on all targets, the
-`linalg` inputs of the FileCheck tests, with `--models` the models of installed packages. Each is
+`linalg` inputs of the FileCheck tests, and (`--models`) the models of installed packages. Each is
 proved for the grid, buffers and sizes of its dispatches, for all contents, and for all values of
 dynamic sizes. The exit status is 1 if a kernel is refuted.
 """

@@ -3,10 +3,10 @@ Writes docs/rules-oracle.md: spirv-val's verdicts on programs that break a rule.
 
     python scripts/rules_oracle.py [--spirv-val PATH ...] [--check]
 
-The programs are the chunks of `tests/filecheck/rules` that a static rule refuses, and the modules
-of deduction rules without one of the capabilities they need. Each binary is validated by each
-spirv-val. Chunks that cannot be encoded are skipped. `--check` compares with the file instead of
-writing it, for the given versions.
+The programs come from `tests/filecheck/rules`. Some break a static rule. Others lack one of the
+capabilities that a rule requires. Each binary is validated by each spirv-val. Programs that cannot
+be encoded are skipped. `--check` compares with the file instead of writing it, for the given
+versions.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def with_entry_point(module: ModuleOp) -> ModuleOp:
 
 
 def static_cases(rule: str) -> Iterator[Case]:
-    """Yields the chunks of a rule that can be encoded, refused or not."""
+    """Yields the programs of a static rule's test that can be encoded, valid and invalid."""
     for text in chunks(rule):
         refused = f"// CHECK: {rule}: " in text
         if not refused and f"// CHECK-NOT: {rule}:" not in text:
@@ -147,7 +147,7 @@ def cause(module: ModuleOp) -> str:
 
 
 def deduction_cases(rule: str) -> Iterator[Case]:
-    """Yields the modules of a deduction rule, complete and without each needed capability."""
+    """Yields programs of a rule on capabilities: complete, and without each required one."""
     sentence = next(
         line
         for line in (ROOT / "docs" / "rules.md").read_text().splitlines()

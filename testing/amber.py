@@ -470,7 +470,6 @@ def _sampler(words: list[str]) -> Sampler:
 
 
 def _region(buffer: Buffer, region: Sequence[int]) -> Array:
-    """Returns the texels of a region of an image, by rows."""
     if buffer.image is None or buffer.image.texel.dtype != np.uint8:
         raise Unsupported(f"EXPECT on the colors of {buffer.name} is not supported")
     x, y, w, h = region

@@ -23,7 +23,6 @@ _POWER = """%below = arith.subf %b, %a : f32
 
 
 def _product(type: str) -> str:
-    """Returns the body of a contraction of f16 or f32 with f32 sums."""
     widened, a, b = "", "%a", "%b"
     if type != "f32":
         widened = "".join(f"{x}w = arith.extf {x} : {type} to f32\n" for x in (a, b))
@@ -41,7 +40,11 @@ def _step(
     inputs: tuple[tuple[str, str], ...],
     body: str,
 ) -> str:
-    """Returns a `linalg.generic` on named loops (`mn:m,mn`), or a fill if `maps` is None."""
+    """
+    Returns a `linalg.generic`, or a fill with the value `body` if `maps` is None.
+
+    `maps` has a letter for each loop, then the loops of each operand: `mn:m,mn`.
+    """
     if maps is None:
         return f"%{name} = linalg.fill ins(%{body} : f32) outs({out} : {type}) -> {type}\n  "
     loops, _, places = maps.partition(":")

@@ -203,7 +203,6 @@ class Decoder:
     def _plainly_attended(
         self, name: str, parts: list[str], past: list[str], present: list[str]
     ) -> str:
-        """Appends attention without rotation, with keys repeated for query groups."""
         heads = {parts[0]: self.heads, parts[1]: self.shared, parts[2]: self.shared}
         turned: list[str] = []
         for part, count in heads.items():

@@ -110,7 +110,7 @@ PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PA
 """Names of all programs."""
 
 FEW_ROWS = {"row_f16_f32", "rows_f16_f32", "q4_row"}
-"""Products with fewer rows than matrix instructions."""
+"""Products that have fewer rows than a matrix instruction."""
 HALVES = {
     "conv_nhwc_f16",
     "conv_nchw_f16",
@@ -150,7 +150,7 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, Any]]]:
-    """Yields name, nodes, inputs and constants of models. Inputs are f32, and f16 if named `h`."""
+    """Yields name, nodes, inputs and constants of models. Inputs named `h` are f16, others f32."""
     from onnx.helper import make_node
 
     for name, (x, shape, at) in SOFTMAXES.items():
@@ -215,7 +215,6 @@ def _proto(
 
 
 def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
-    """Yields name, model and input sizes of whole models."""
     import onnx
 
     for name, tokens in BLOCKS.items():

@@ -36,7 +36,7 @@ LOST = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""Invocation i adds to the word at 0x7000_0000_0000 + i * 8 GiB."""
+"""Assembly of a kernel that loses the device: it writes to addresses from 0x7000_0000_0000 on."""
 
 FOREVER = """; SPIR-V
 ; Version: 1.6
@@ -82,4 +82,4 @@ FOREVER = """; SPIR-V
                OpReturn
                OpFunctionEnd
 """
-"""Waits for a change of a word of the result that no invocation writes."""
+"""Assembly of a kernel that never ends: it waits for a value that no invocation writes."""

@@ -1,5 +1,5 @@
 """
-A program with one handmade kernel that tests signedness of integer instructions, for runners.
+A program with one handmade kernel, which shows if a runner keeps the signedness of instructions.
 
 Its instructions interpret integers as signed and as unsigned, whatever the integers' types. Its
 constants include values for which WGSL has no literals.
@@ -110,7 +110,6 @@ OpDecorate %out Binding 3
 
 
 def _instructions() -> Iterator[tuple[str, str]]:
-    """Yields result type and text of each instruction."""
     for type in ("u32", "i32"):
         a, b = f"%{type}_a", f"%{type}_b"
         for name in BINARY.split():
@@ -135,7 +134,6 @@ def _instructions() -> Iterator[tuple[str, str]]:
 
 
 def _kernel() -> tuple[bytes, int]:
-    """Returns the kernel's binary, and the number of results of each invocation."""
     instructions = list(_instructions())
     numbers = "\n".join(f"%n{k} = OpConstant %u32 {k + 1000}" for k in range(len(instructions)))
     lines = [HEAD.format(stride=len(instructions), numbers=numbers)]

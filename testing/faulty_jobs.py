@@ -17,7 +17,7 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """Fails in the way `do`. With `log`, first appends a line to that file."""
+    """Does what `data["do"]` names, mostly a failure. First appends a line to the file `log`."""
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")

@@ -111,7 +111,6 @@ def _write_sizes(writer: Any, shape: Shape) -> None:
 
 
 def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
-    """Returns rows and columns of the matrices by name."""
     queries, keys = shape.heads * shape.head, shape.shared * shape.head
     matrices = {"token_embd": (shape.vocabulary, shape.width)}
     if not shape.tied:
@@ -131,7 +130,6 @@ def _matrices(shape: Shape) -> Mapping[str, tuple[int, int]]:
 
 
 def _vectors(shape: Shape) -> Mapping[str, int]:
-    """Returns lengths of the vectors by name."""
     vectors = {"output_norm.weight": shape.width}
     if shape.factors:
         vectors["rope_freqs.weight"] = shape.turned // 2

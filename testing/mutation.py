@@ -31,7 +31,7 @@ INTERESTING = (0, 1, 2, 3, 0x7F, 0xFF, 0xFFFF, 0x10000, 0x3FFFFF, 0x7FFFFFFF, 0x
 
 
 def mutate(rng: random.Random, data: bytes) -> bytes:
-    """Makes one to eight random changes, mostly within instructions, or of any word or byte."""
+    """Returns a module with one to eight random changes: of instructions, words or bytes."""
     if rng.randrange(4):
         changed = _mutate_instructions(rng, decode(data))
     else:
@@ -45,7 +45,6 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
 
 
 def _mutate_instructions(rng: random.Random, module: RawModule) -> bytes:
-    """Makes changes that keep the instructions' lengths valid."""
     rows = list(module.rows())
     for _ in range(rng.randrange(1, 9)):
         if not rows:
@@ -196,7 +195,7 @@ def _there_and_back(data: bytes) -> bytes:
 
 
 def _decode_again(data: bytes) -> ModuleOp:
-    """Decodes a module that we encoded. Carries refused instructions if decoding fails."""
+    """Decodes a module that we encoded. Keeps refused instructions as words if decoding fails."""
     try:
         return decode_module(data, unchecked=True)
     except SPIRVDecodeError:

@@ -145,7 +145,6 @@ def _refused_arguments(parser: argparse.ArgumentParser, arguments: list[str]) ->
 
 
 def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
-    """Describes the faults of a command's pipeline and target."""
     universe = Universe.get_multiverse()
     for option, value in pairwise(arguments):
         if option not in ("-p", "--passes", "-t"):
@@ -162,7 +161,6 @@ def _passes(arguments: list[str], own_passes: frozenset[str]) -> str:
 
 
 def _extras(arguments: list[str]) -> str:
-    """Describes named extras of this package that do not exist."""
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     asked = [re.match(r"(?:\.|xdsl-spirv)\[(.*)\]$", argument) for argument in arguments]
     missing = {name for match in asked if match for name in match[1].split(",")} - set(known)

@@ -16,7 +16,7 @@ def tensor(shape: str, element: str) -> str:
 def matmul(
     element: str, result: str, chain: str = "", type: str | None = None, other: str = ""
 ) -> str:
-    """Returns a 12x10x20 product from zeros. `chain` computes `%o` of type `type` from `%r`."""
+    """Returns a module with a 12x20 by 20x10 product %r. `chain` computes %o from %r."""
     a, b, c = tensor("12x20", element), tensor("20x10", element), tensor("12x10", result)
     zero = "0" if result[0] == "i" else "0.0"
     last = "%o" if chain else "%r"
@@ -34,7 +34,11 @@ def matmul(
 def elementwise(
     body: str, source: str, result: str, value: str = "%r", name: str = "%o", extra: str = ""
 ) -> str:
-    """Returns an operation whose `body` computes `%y` from `%x` and from `extra`'s `%w`."""
+    """
+    Returns an operation whose `body` computes %y from %x, an element of `value`.
+
+    `extra` describes a second operand, whose element is %w.
+    """
     shape = "12x10" if name != "%p" else "12x20"
     ins, types, arguments, maps = value, tensor(shape, source), f"%x: {source}", IDENTITY
     if extra:

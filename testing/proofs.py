@@ -204,7 +204,7 @@ def rotations() -> Iterator[Obligation]:
 
 
 def bit_fields() -> Iterator[Obligation]:
-    """Yields obligations for bit fields converted to f32 by setting them below an exponent."""
+    """Yields obligations for bit fields converted to f32 by an OR with the bits of 2^23."""
     for count, low in ((4, 0), (4, 8), (4, 16), (8, 0), (8, 8), (2, 20), (1, 3), (6, 10)):
         mask, scale = ((1 << count) - 1) << low, 2.0**-low
 

@@ -93,7 +93,6 @@ def find_bugs(
 def _choose_launch(
     test: KernelTest, interface: Interface, premises: Sequence[str], random: Random
 ) -> KernelTest | None:
-    """Returns a random launch that satisfies the premises, or None if none was found."""
     lengths, fixed = list[str](), dict[str, int]()
     members = dict[str, tuple[Resource, int]]()
     for resource in interface.resources:
@@ -205,7 +204,6 @@ def _choose_contents(
 
 
 def _holds(text: str, values: Mapping[str, int]) -> bool:
-    """True if the values satisfy a premise."""
     names = {name: f"v{n}" for n, name in enumerate(values)}
 
     class Names(ast.NodeTransformer):

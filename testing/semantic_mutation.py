@@ -37,7 +37,6 @@ def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
 
 
 def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
-    """Returns the index of a random instruction with one of these names."""
     wanted = {opcode_of(n) for n in names}
     candidates = [k for k, row in enumerate(rows) if row[0] & 0xFFFF in wanted]
     return rng.choice(candidates) if candidates else None
@@ -63,7 +62,6 @@ def _function_rows(rows: Rows) -> range:
 
 
 def _somewhere(rng: random.Random, rows: Rows) -> int:
-    """Returns the index of a random instruction, mostly in a function."""
     inside = _function_rows(rows)
     return rng.choice(inside) if inside and rng.randrange(3) else rng.randrange(len(rows))
 
@@ -195,7 +193,6 @@ def another_constant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 @cache
 def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
-    """Returns opcodes with the same kinds of operands."""
     entry = grammar().by_opcode(opcode)
     if entry is None:
         return ()

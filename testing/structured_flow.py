@@ -115,7 +115,6 @@ class _Shader:
         return "\n".join([*self.lines, "}\n"])
 
     def _declare(self) -> frozenset[str]:
-        """Declares the variables. Returns the variables with an initial value."""
         self.around, self.counters = [], []
         initial = frozenset(f"v{n}" for n in range(VARIABLES) if self.rng.random() < 0.2)
         for n in range(VARIABLES):
@@ -229,7 +228,6 @@ class _Shader:
         return meet(assigned, behind)
 
     def _exits(self, assigned: frozenset[str], forks: int) -> None:
-        """Writes statements that all leave the innermost loop."""
         if forks == 0:
             self._exit(self._assign(assigned), ("break", "break", "break", "return"))
             return
@@ -247,7 +245,6 @@ class _Shader:
         self._exits(assigned, forks - 1)
 
     def _maybe_exit(self, assigned: Assigned, always: bool = False) -> Assigned:
-        """Writes an exit, under a condition unless `always`."""
         if assigned is None:
             return None
         ways = ["return"]

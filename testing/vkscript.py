@@ -74,8 +74,6 @@ def amber_type(name: str) -> str:
 
 
 class _Commands:
-    """Executes the commands of the section [test] on a script."""
-
     def __init__(self, script: Script, pipeline: Pipeline):
         self.script, self.pipeline = script, pipeline
         self.counts: dict[str, int] = {}
@@ -136,7 +134,6 @@ class _Commands:
         return name
 
     def _encode(self, name: str, at: int, values: list[str]) -> Array:
-        """Returns the bytes of values from an offset of a buffer on."""
         format = self.script.buffers[name].format
         elements = -(-len(values) // len(format.leaves))
         data = np.zeros(elements * format.element_stride(), np.uint8)

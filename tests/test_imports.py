@@ -1,5 +1,5 @@
 """
-Imports follow docs/design.md between rooms, and the lowering's order between stages.
+Imports between rooms (top-level folders) and stages of the lowering follow docs/design.md.
 
 Imports inside of functions and for type checking count, too: a reader needs the imported types.
 """
@@ -65,7 +65,7 @@ ROOMS = {
         *("serialization", "targets", "upstream"),
     },
 }
-"""Rooms that a room may import. `testing`, which is not in the wheel, may import all rooms."""
+"""Top-level folders that a folder may import. `testing` is not in the wheel."""
 
 STAGES = (("analysis",), ("emit",), ("graph",), ("schedule",), ("kernel", "loops"), ("spirv",))
 """Stages of the lowering in order. A stage may not import a later one."""
@@ -102,7 +102,7 @@ def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
 
 
 def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Yields file and imported path of every package import in a room."""
+    """Yields file and imported path of every package import in a top-level folder."""
     for file in sorted((ROOT / room).rglob("*.py")):
         for path, _ in imports_of_file(file):
             yield file.relative_to(ROOT), path
@@ -110,7 +110,7 @@ def imports_of(room: str) -> Iterator[tuple[Path, tuple[str, ...]]]:
 
 @cache
 def imports_of_files() -> Mapping[str, Collection[tuple[str, Kind]]]:
-    """Returns the imported modules of the package and the kinds, for every file of the rooms."""
+    """Returns the imported modules of the package and the kinds of import, for every file."""
     modules: dict[str, Path] = {}
     for room in ROOMS:
         for file in (ROOT / room).rglob("*.py"):
@@ -128,7 +128,7 @@ def imports_of_files() -> Mapping[str, Collection[tuple[str, Kind]]]:
 
 
 def cycles(*kinds: Kind) -> list[set[str]]:
-    """Returns the import cycles of files over all rooms, for some kinds of imports."""
+    """Returns the import cycles of files over all top-level folders, for some kinds of imports."""
     edges = {
         name: {m for m, kind in imports if m and m != name and kind in kinds}
         for name, imports in imports_of_files().items()
@@ -164,7 +164,7 @@ CIRCLES: dict[Kind, set[str]] = {
     "inside": set(),
     "types": {"frontends", "runtime", "serialization"},
 }
-"""Rooms that may have import cycles between files, by the weakest kind of import."""
+"""Top-level folders that may have import cycles between files, by the weakest kind of import."""
 
 
 @pytest.mark.parametrize("kinds", [("top",), ("top", "inside"), ("top", "inside", "types")])
@@ -200,7 +200,7 @@ def test_no_stage_of_the_lowering_reads_a_later_one():
 
 
 def reachable(room: str) -> set[str]:
-    """Returns the rooms that a room may import directly or indirectly."""
+    """Returns the folders that a top-level folder may import directly or indirectly."""
     return ROOMS[room].union(*(reachable(other) for other in ROOMS[room]))
 
 

@@ -154,7 +154,7 @@ def main(x=k.buffer(k.f32, read_only=True), y=k.buffer(k.f32)):
     y[k.local_id()] = sum
 """
 SUM = ("%9", "%sum")
-"""Name of the sum in the module's text, and its name on a page."""
+"""Name of a sum in a module's text, and the name by which a page shows the sum."""
 
 
 def a_kernel(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:

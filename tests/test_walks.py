@@ -1,5 +1,5 @@
 """
-The walks of CONTRIBUTING.md work as written, and their numbers of files are right.
+The walks (worked examples) of CONTRIBUTING.md work as written, with the stated numbers of files.
 
 A block whose fence names a file is applied to a copy of the tree: a new file is written, an
 existing one is extended, a `diff` is located by its context. The commands of the `sh` block run

@@ -1,4 +1,4 @@
-"""Prove a kernel for every launch: read a refutation's launch and a proof's premises."""
+"""Prove a kernel for every launch, and read the results: premises, or a refuting launch."""
 
 import marimo
 

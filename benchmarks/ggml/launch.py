@@ -155,7 +155,6 @@ def run_module(
 
 
 def _difference(result: Array, wanted: Array, case: Case) -> str:
-    """Describes the first elements that differ. Returns an empty string if none does."""
     if result.dtype.kind == "f" and wanted.dtype.kind == "f":
         there, here = result.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
         with np.errstate(all="ignore"):

@@ -178,7 +178,6 @@ class Checkout:
                 raise
 
     def _stamp(self, path: Path) -> list[float]:
-        """Returns the modification times of a shader and of all files it may include."""
         return [path.stat().st_mtime, *(p.stat().st_mtime for p in self.shaders.glob("*.glsl"))]
 
 

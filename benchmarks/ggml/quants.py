@@ -18,7 +18,7 @@ PACKED = ("q1_0", "q2_0", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl")
 """Formats that ggml quantizes on the device."""
 
 ELEMENTS = {"q1_0": 2048, "q2_0": 1024, "q4_k": 8192, "iq4_nl": 4096, "mxfp4": 4096, "nvfp4": 4096}
-"""Number of elements for each workgroup of `dequant_*`, for formats that no rule covers."""
+"""Elements per workgroup of the shader `dequant_*`, by format. Others have common numbers."""
 
 NEAREST = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
 """Values of the sixteen quants of iq4_nl."""
@@ -72,7 +72,7 @@ def rows_by_index() -> Iterator[Case]:
 def _rows(
     name: str, suffix: str, format: Format, a: Tensor, b: Tensor, d: Tensor, blocks: Array
 ) -> Case:
-    """Returns a `get_rows` case. `b` is (indices, batches): gid_z covers ne11 * ne12, ne12 is 1."""
+    """Returns a `get_rows` case, with b's indices along one axis and its batches along another."""
     push = binary_push(a, b, d)
     if format.size > 1:
         push = in_blocks(push, 0, format, a)
@@ -201,9 +201,7 @@ def _bfloat16(values: Array) -> Array:
 
 
 def bytes_of_dots(values: Array, by_four: bool) -> Array:
-    """
-    Returns q8_1 blocks (scale, sum, 32 bytes), or groups of four with scales first (`by_four`).
-    """
+    """Returns q8_1 blocks (scale, sum, 32 bytes), or (`by_four`) groups of four, scales first."""
     rows = values.astype(np.float32).reshape(-1, 32)
     scale = np.abs(rows).max(1) / np.float32(127)
     quant = np.rint(rows * _inverse(scale)[:, None])
@@ -217,7 +215,7 @@ def bytes_of_dots(values: Array, by_four: bool) -> Array:
 
 
 def packing_for_dots() -> Iterator[Case]:
-    """Yields quantizations to q8_1, also with a block count that workgroups do not divide."""
+    """Yields quantizations to q8_1, also of block counts that leave a workgroup partly idle."""
     for by_four, subgroup, kind in itertools.product((False, True), (32, 64), ("", "_subgroup")):
         for count in (128 * 6, 128 * 5) if by_four else (128 * 6,):
             values = numbers(generator(f"{count}"), (count,))

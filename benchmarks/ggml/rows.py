@@ -33,7 +33,7 @@ def plain_push(kx: int, ky: int, *parameters: float) -> dict[str, float]:
 
 
 def norms() -> Iterator[Case]:
-    """Yields norms of rows and groups, their gradients, with a product, from partial sums."""
+    """Yields norms of rows and of groups of rows, scaled norms, and a norm's gradient."""
     random = generator("norms")
     for shape in ROWS:
         a = Tensor(numbers(random, shape), order=(0, 2, 1, 3), offset=1)
@@ -251,7 +251,6 @@ def sums() -> Iterator[Case]:
 
 
 def _running(random: np.random.Generator) -> Iterator[Case]:
-    """Yields running sums of long rows, which use two launches."""
     a = Tensor(numbers(random, (1, 1, 2, 1300)))
     padded = np.pad(a.values[0, 0], ((0, 0), (0, 236))).reshape(2, 6, 256)
     within, totals = padded.cumsum(2), padded.sum(2).astype(np.float32)

@@ -30,7 +30,7 @@ def rope_push(mode: str, a: Tensor, d: Tensor, dims: int, **given: Any) -> dict[
 
 
 def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
-    """Rotates pairs of channels of (samples, tokens, heads, channels) by (tokens, pairs)."""
+    """Rotates pairs of channels of x (samples, tokens, heads, channels) by angles."""
     y = x.copy()
     pairs = angles.shape[1]
     cos, sin = (f(angles)[None, :, None] * scale for f in (np.cos, np.sin))

@@ -170,7 +170,6 @@ def convolutions() -> Iterator[Case]:
 
 
 def _blocks(way: str) -> tuple[list[int], list[int], dict[str, float]]:
-    """Returns the first and the last specialization constants, and the tolerances."""
     if way == "_cm2":
         return [256, 64, 32, 32, 4], [1, 16, 16], {"relative": 1e-2, "absolute": 3e-2}
     if way == "_cm1":

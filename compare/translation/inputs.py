@@ -1,8 +1,9 @@
 """
-Generates the inputs on which programs are tested: edge values first, then random values.
+Generates the inputs on which programs are tested.
 
-The first sets are of fixed kinds, with simple values first, so that simple mistakes show on simple
-values. Later sets alternate between two kinds. Every set depends only on the seed and its index.
+The first six sets range from ones to extremes, zeros and NaN, so that simple mistakes show on
+simple values. Later sets are random, every second one with edge values. A set depends only on the
+seed and its index.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def edges(dtype: DType, finite: bool = False) -> Array:
 
 
 def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
-    """Returns the input arrays of set `number`: edge values in the first sets, then random ones."""
+    """Returns the input arrays of set `number`: fixed kinds of values first, then random ones."""
     generator = np.random.default_rng([seed, number])
     if number < len(_FIRST):
         kind = _FIRST[number]

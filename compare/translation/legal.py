@@ -131,7 +131,7 @@ def _error_bound(contractions: Sequence[Contraction]) -> Bound:
 
 def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
     """
-    Returns the contractions of a module, empty if no operation sums in an open order.
+    Returns the contractions of a module, empty if no operation may choose its order of summation.
 
     Raises `ProgramError` for contractions mixed with operations without a known error bound.
     """

@@ -90,7 +90,6 @@ class Shrinker:
 
 
 def _simpler(value: np.generic) -> list[float | int]:
-    """Returns numbers that are simpler than this one, simplest first."""
     number = value.item()
     if isinstance(number, bool):
         return []

@@ -157,7 +157,6 @@ def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
 
 
 def _can_write(module: ModuleOp) -> bool:
-    """True if there are kernels and all of them can be encoded."""
     kernels = _kernels(module)
     try:
         for op in kernels:
@@ -195,7 +194,7 @@ Verdict = Callable[[Sequence[Array]], "tuple[Wrong | None, str] | None"]
 
 
 def _verdict(subject: Subject, judge: Judge, before: ModuleOp, after: ModuleOp) -> Verdict:
-    """Returns a function that tests if inputs give a legal result before, but not after."""
+    """Returns a test that finds inputs whose results `after` are wrong, but legal `before`."""
 
     def verdict(values: Sequence[Array]) -> tuple[Wrong | None, str] | None:
         try:

@@ -50,7 +50,6 @@ def page_of(name: str, parser: argparse.ArgumentParser) -> str:
 
 
 def _epilog(text: str) -> list[str]:
-    """Returns the lines of an epilog, with its examples as a code block."""
     if not text.startswith("examples:\n"):
         return [text]
     examples, _, rest = text.partition("\n\n")

@@ -38,7 +38,6 @@ Sections = dict[str, Callable[[], dict[str, str]]]
 
 
 def _examples() -> dict[str, str]:
-    """Returns the pages of the examples' folders."""
     places = links.PAGES.items()
     texts = {p: (ROOT / path).read_text() for path, p in places if p.startswith("examples/")}
     if RUNNER_PAGE in tutorial_pages.built():

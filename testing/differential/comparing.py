@@ -1,6 +1,4 @@
-"""
-The job kind `differential`: runs a generated kernel on the interpreter and on the process's device.
-"""
+"""The job kind `differential`: compares a generated kernel on interpreter and device."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Format:
-    """A binary float format. If `finite`, it has no infinities, and NaN is all ones."""
+    """A binary float format. A `finite` format has no infinities, and its NaN has all bits set."""
 
     name: str
     exponent_bits: int
@@ -176,9 +176,10 @@ def multiply_add(
     saturating: bool = False,
 ) -> list[list[int]]:
     """
-    Computes CM-23 on bit patterns: A * B modulo 2^bits, plus C, which wraps or saturates.
+    Returns the bits of A * B modulo 2^bits, plus C (CM-23). The sum wraps, or saturates if
+    requested.
 
-    `signs` states if A, B, C and the result are signed. `widths` are the components' bits.
+    `signs` has True where A, B, C and the result are signed. `widths` are the components' bits.
     """
     columns = list(zip(*b, strict=True))
     rows: list[list[int]] = []

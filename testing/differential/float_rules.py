@@ -3,8 +3,8 @@ Rules for operations on floats, with the error bounds of Vulkan's precision tabl
 
 In the comments, u is one ULP of the result's type. The table has entries for binary32 and
 binary16. GLSL.std.450's transcendental functions do not exist for binary64. Comments give the
-formulas of inherited entries. Their errors are added to first order and doubled, to cover the
-second order.
+formulas of entries that the table derives from other instructions. Their errors are added to first
+order and doubled, to cover the second order.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ _PI = uniform(-3.14, 3.14)
 
 
 def _tangent(type: Type) -> Legal:
-    """Bounds tan = sin / cos: de/cos + sin de/cos^2."""
+    """Bounds a tangent as a quotient of sine and cosine, each with its absolute error."""
     error = 2.0**-7 if type.scalar == "f16" else 2.0**-11
 
     def bound(r: Array, x: Array) -> Array:
@@ -224,8 +224,6 @@ def _arc(type: Type) -> Legal:
 
 
 def _inverse_hyperbolic(type: Type) -> Legal:
-    """Bounds log(x + sqrt(x^2 +- 1)) and log((1 + x) / (1 - x)) / 2."""
-
     def bound(r: Array, x: Array) -> Array:
         argument = np.maximum(np.abs(x) + np.sqrt(x * x + 1), 1.0)
         into = 8 * float(np.finfo(type.dtype).eps) * argument / np.maximum(1 - np.abs(x), 0.05)
@@ -286,7 +284,6 @@ RULES.extend(
 
 
 def _legal_mix(type: Type) -> Legal:
-    """Bounds x * (1 - a) + y * a."""
     return Legal(
         lambda r, x, y, a: 3 * (spacing(x * (1 - a), type.dtype) + spacing(y * a, type.dtype)
                                 + spacing(x, type.dtype)),
@@ -365,7 +362,6 @@ def _legal_cross(type: Type) -> Legal:
 
 
 def _legal_reflect(type: Type) -> Legal:
-    """Bounds i - 2 dot(n, i) n."""
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, i: Array, n: Array) -> Array:

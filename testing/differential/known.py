@@ -39,7 +39,11 @@ class Known:
 
 
 def dot_of_64_bits(disagreement: Disagreement) -> Array:
-    """Predicts the results: signed forms wrap; unsigned ones saturate at 32 bits."""
+    """
+    Returns the wrong results of lavapipe for 64-bit dot products.
+
+    Signed forms wrap. Unsigned forms saturate at 32 bits.
+    """
     kernel, what = disagreement.kernel, disagreement.output.what
     *vectors, accumulator = (kernel.buffers[i].array for i in disagreement.output.operands)
     form = what.split(" ")[0]
@@ -57,7 +61,11 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
 
 
 def rounded_twice(disagreement: Disagreement) -> Array:
-    """Predicts the wrong results: the lower 31 bits are rounded, then their sum with 2^31."""
+    """
+    Returns the wrong results of converting u32 to f32.
+
+    lavapipe rounds the lower 31 bits, and then rounds their sum with 2^31.
+    """
     (number,) = disagreement.output.operands
     bits = disagreement.kernel.buffers[number].array.view(np.uint32)
     low = (bits & np.uint32(0x7FFFFFFF)).astype(np.float32)

@@ -32,7 +32,7 @@ class Legal:
     bound: Bound | None = None
     why: str = "exact"
     domain: Callable[..., Array] | None = None
-    """Returns a mask of the compared results from the operands. None compares all."""
+    """Function of the operands that returns a mask of the results to compare. None compares all."""
     flush: bool = True
     """True if subnormal numbers may be flushed to zero."""
     others: Callable[..., Array] | None = None

@@ -49,7 +49,6 @@ def only(kernel: Kernel, buffer: int) -> Kernel:
 
 
 def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
-    """Returns the buffer that a store statement writes, found through its access chain."""
     pointers = {s.result: s.text for s in kernel.body if s.result}
     if "Store" not in statement.text:
         return None
@@ -90,7 +89,6 @@ def _stand_ins(kernel: Kernel, number: int) -> list[str]:
 
 
 def _type(statement: Statement) -> str | None:
-    """Returns the type of the value that a single-line statement defines."""
     if "\n" in statement.text or statement.result is None:
         return None
     type = TYPE.search(statement.text)
@@ -110,7 +108,7 @@ def _substitute_value(kernel: Kernel, number: int, name: str) -> Kernel:
 
 
 def minimise(disagreement: Disagreement, run: Run) -> Kernel:
-    """Returns a smaller kernel on whose same output device and interpreter still disagree."""
+    """Returns a smaller kernel with one output, for which device and interpreter still disagree."""
     best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
         return disagreement.kernel

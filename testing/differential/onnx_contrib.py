@@ -34,7 +34,7 @@ def _bias(d: Draw) -> None:
 def _matmul(d: Draw) -> None:
     a, b = products(d)
     if len(a) < 2 or len(b) < 2:
-        raise NotComputed("the operands must be matrices")
+        raise NotComputed("products are only drawn for matrices")
     ta, tb = d.number(0, 1), d.number(0, 1)
     a, b = (*a[:-2], *(a[:-3:-1] if ta else a[-2:])), (*b[:-2], *(b[:-3:-1] if tb else b[-2:]))
     d.add(d.values(0, a), d.values(1, b), transA=ta, transB=tb, alpha=(0.5, -2.0))
@@ -221,7 +221,7 @@ def _quantize(d: Draw) -> None:
     x = d.values(0, d.shape())
     kind = d.dtype(0) if d.name == "DequantizeLinear" else np.dtype(d.pick((np.uint8, np.int8)))
     if d.name == "DequantizeLinear" and kind.itemsize > 1:
-        raise NotComputed("the quantized type must have 8 bits")
+        raise NotComputed("DequantizeLinear is only drawn for 8-bit types")
     d.add(x, scale(d), zero_point(d, kind))
 
 

@@ -115,7 +115,6 @@ class Draw:
         return formals[min(position, len(formals) - 1)]
 
     def _kind(self, position: int) -> str:
-        """Returns the name of an operand's type constraint, or its type."""
         formal = self._formal(position)
         # onnx and onnxruntime use different names for the attribute.
         return formal.type_str if hasattr(formal, "type_str") else formal.typeStr
@@ -302,7 +301,6 @@ def drawn(
 
 
 def _at_edges(dtype: np.dtype[Any], omitted: Sequence[str]) -> Array:
-    """Returns NaN, infinities, ties and extremes of a type, without the omitted kinds."""
     numbers = np.concatenate([np.array(SPECIAL), _extremes(dtype)])
     info: Any = ml_dtypes.finfo(dtype)
     # The sum of squares of values up to this limit does not overflow.
@@ -340,7 +338,6 @@ def _open_factor(number: int) -> int | None:
 
 
 def _computed_size(g: RandomGraph, number: int) -> Value:
-    """Returns a vector with one size, computed from an input's shape."""
     factor = _open_factor(number)
     if factor is None:
         return g.constant(np.array([number]))

@@ -151,7 +151,6 @@ class RandomGraph:
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 
     def _other_sizes(self) -> list[Run]:
-        """Returns runs with other dynamic sizes. Raises `NotComputed` if no run is possible."""
         runs: list[Run] = []
         model = assemble_model([self])
         for _ in range(4):

@@ -54,7 +54,10 @@ SECONDS, MEMORY = 300.0, 16 << 30
 """Limits of a graph in seconds and bytes."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
-"""Allowed difference relative to the element or to the largest element, by bound."""
+"""
+Allowed relative difference by type. A graph's bound decides if it is relative to each element or
+to the largest one.
+"""
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}
 """Magnitudes that count as zero, because denormals may be flushed."""
@@ -63,7 +66,7 @@ NUDGE = 2.0**-21
 """Relative change of several nodes' inputs, to detect results that depend on a tie."""
 
 TIES = 0.05
-"""Share of an integer result (at least one element) that may be on a tie between two steps."""
+"""Share of an integer result that may differ by one, because a rounding may be a tie."""
 
 ORDINARY = ("single", "several", "quantized", "open", "control", "contrib")
 
@@ -199,7 +202,6 @@ def right_node_by_node(
 
 
 def _is_right(part: RandomGraph) -> bool:
-    """True if a node's results equal a reference's for the same operands."""
     try:
         truth = run_model(assemble_model([part]), part.inputs)
     except NotComputed:
@@ -244,7 +246,6 @@ def _differing(
     bound: str,
     allowed: Mapping[str, Array] | None = None,
 ) -> str:
-    """Describes the first result that differs from the expected one. Returns "" if none does."""
     for name, truth in expected.items():
         computed = results[name]
         if computed.shape != truth.shape or computed.dtype != truth.dtype:
@@ -307,7 +308,6 @@ def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int)
 
 
 def _cause(graph: RandomGraph, target: str) -> str:
-    """Describes the first node that is wrong when it runs separately."""
     if len(graph.nodes) == 1:
         return ""
     for part in alone(graph):

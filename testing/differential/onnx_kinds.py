@@ -113,7 +113,6 @@ def several(g: RandomGraph) -> None:
 
 
 def _newest(g: RandomGraph) -> list[Value]:
-    """Returns the results of the last node."""
     return [Value(name, g.results[name]) for name in g.nodes[-1].output if name]
 
 

@@ -52,7 +52,7 @@ def _input(g: RandomGraph, shape: list[int]) -> Value:
 
 def _axis(g: RandomGraph, x: Value) -> int:
     if not x.rank:
-        raise NotComputed("a scalar has no dimension")
+        raise NotComputed("a scalar has no axis to choose")
     return int(g.rng.integers(x.rank))
 
 
@@ -105,14 +105,13 @@ def _transpose(g: RandomGraph, x: Value) -> Value:
 
 def _product(g: RandomGraph, x: Value) -> Value:
     if not x.rank or x.shape[-1] in OPEN:
-        raise NotComputed("the summed dimension is dynamic")
+        raise NotComputed("a product with a constant needs a static summed dimension")
     return g.node("MatMul", x, g.constant(_numbers(g, x.shape[-1], _pick(g, SIZES))))
 
 
 def _gram(g: RandomGraph, x: Value) -> Value:
-    """Multiplies a tensor by itself. The summed dimension may be dynamic."""
     if x.rank < 2:
-        raise NotComputed("a tensor without two dimensions is not a matrix")
+        raise NotComputed("a product needs a tensor with at least two dimensions")
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     other = g.node("Transpose", x, perm=order)
     return g.node("MatMul", *((x, other) if g.rng.random() < 0.5 else (other, x)))

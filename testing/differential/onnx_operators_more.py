@@ -1,6 +1,4 @@
-"""
-Records of ONNX's operators for random graphs: windows, products, indices, images, quantization.
-"""
+"""Random nodes of ONNX's operators: windows, products, indices, images, quantization."""
 
 from __future__ import annotations
 
@@ -50,13 +48,11 @@ def _pool(d: Draw) -> None:
     x = d.values(0, (d.number(1, 2), d.number(1, 3), *spatial(d, rank)))
     outputs = 1
     if d.name == "MaxPool" and d.schema.since_version < 8 and d.dtype() != np.float32:
-        raise NotComputed("onnx's evaluator does not support opsets before 8")
+        raise NotComputed("no reference supports MaxPool of this type before opset 8")
     if d.name == "MaxPool" and d.schema.since_version >= 8:
         outputs = d.number(1, 2)
     if d.name == "LpPool" and (d.schema.since_version < 11 or d.dtype() == np.float64):
-        raise NotComputed(
-            "old opsets have an integer p, and onnxruntime has no kernel of this type"
-        )
+        raise NotComputed("LpPool is not drawn in f64 and before opset 11")
     d.add(
         x,
         outputs=outputs,
@@ -69,7 +65,7 @@ def _pool(d: Draw) -> None:
 
 def _conv(d: Draw) -> None:
     if d.graph.edges and d.dtype() == np.float64:
-        raise NotComputed("onnx's evaluator ignores padding in products")
+        raise NotComputed("onnx's evaluator skips products of padding with NaN or infinity")
     rank = d.number(1, 3) if d.name == "Conv" else d.number(1, 2)
     given = window(d, rank)
     groups, per_group, out = d.pick((1, 1, 2, 3)), d.number(1, 3), d.number(1, 3)
@@ -126,7 +122,7 @@ def _gemm(d: Draw) -> None:
     ta, tb = d.number(0, 1), d.number(0, 1)
     shapes = a[::-1] if ta else a, b[::-1] if tb else b
     if d.dtype().kind in "iu":
-        raise NotComputed("factors of integers are not drawn")
+        raise NotComputed("Gemm is not drawn with integers")
     third = d.values(2, d.pick([(n,), (m, n), (1, n), (m, 1), (1,), ()]))
     has_third = d.chance(0.7) or d.schema.since_version < 11
     d.add(
@@ -181,7 +177,7 @@ record("Det", lambda d: d.add(d.values(0, (*d.shape(0, 2), *[d.number(1, 4)] * 2
 def indices(d: Draw, position: int, shape: Any, size: int, dtype: Any = None) -> Operand:
     """Returns random indices of `size` elements, counted from either end."""
     if not size:
-        raise NotComputed("the indexed dimension has no element")
+        raise NotComputed("an empty dimension cannot be indexed")
     kind = np.dtype(dtype) if dtype is not None else d.dtype(position)
     low = -size if d.schema.since_version >= 11 else 0
     return d.values(position, shape, low, size - 1, kind)
@@ -219,7 +215,7 @@ def _gather_nd(d: Draw) -> None:
 
 
 def _combinations(d: Draw) -> tuple[str, ...]:
-    """Returns reductions. For edge values, references must agree on their NaN handling."""
+    """Returns the reductions of a scatter on whose results the references agree."""
     return ("none", "add", "mul", *(() if d.graph.edges else ("max", "min")))
 
 
@@ -228,7 +224,7 @@ def _scatter_elements(d: Draw) -> None:
     axis = d.axis(x.rank)
     size = x.shape[axis]
     if not size:
-        raise NotComputed("the axis has no element")
+        raise NotComputed("an empty dimension cannot be indexed")
     new = d.schema.since_version >= 16
     reduction = d.pick(_combinations(d)) if new else None
     shape = [d.number(1, s) if s and d.chance(0.4) else s for s in x.shape]
@@ -263,7 +259,7 @@ def _scatter_nd(d: Draw) -> None:
     x = d.main(least=1, most=3)
     depth = d.number(1, x.rank)
     if 0 in x.shape:
-        raise NotComputed("the axis has no element")
+        raise NotComputed("an empty dimension cannot be indexed")
     new = d.schema.since_version >= 16
     reduction = d.pick(_combinations(d)) if new else "none"
     total = int(np.prod(x.shape[:depth]))
@@ -316,7 +312,7 @@ def _reverse_sequence(d: Draw) -> None:
 def _compress(d: Draw) -> None:
     x = d.main(least=1)
     if d.graph.open_sizes:
-        raise NotComputed("the condition may be longer than the dimension")
+        raise NotComputed("a condition of Compress may be longer than a dynamic dimension")
     axis = d.axis(x.rank) if d.chance(0.7) else None
     axis = axis % x.rank if axis is not None and d.schema.since_version < 11 else axis
     count = int(np.prod(x.shape)) if axis is None else x.shape[axis]
@@ -377,7 +373,7 @@ def _resize(d: Draw) -> None:
     mode = d.pick(("nearest", "linear", "cubic") if version >= 11 else ("nearest", "linear"))
     rank = 2 if mode == "cubic" or d.chance(0.6) else d.pick((1, 3)) if version >= 11 else 2
     if mode != "nearest" and d.dtype() not in MIXED:
-        raise NotComputed("only onnx's evaluator interpolates this type, with other rounding")
+        raise NotComputed("the only reference for Resize of this type rounds differently")
     factors = (1.0, 2.0, 3.0, 0.5, 1.5, 0.6, 2.7)
     if d.dtype() not in MIXED:
         # onnx's evaluator rounds positions in f64, onnxruntime in f32.
@@ -386,11 +382,11 @@ def _resize(d: Draw) -> None:
     bounds = {"low": -most, "high": most} if d.dtype().kind in "iu" else {}
     x = d.values(0, (d.number(1, 2), d.number(1, 2), *spatial(d, rank)), **bounds)
     if mode == "cubic" and version < 11:
-        raise NotComputed("this opset has no mode cubic")
+        raise NotComputed("the mode cubic of Resize needs opset 11")
     way = d.pick(COORDINATES)
     scales = [1.0, 1.0] + [float(d.pick(factors)) for _ in range(rank)]
     if way == "half_pixel_symmetric" and (mode == "nearest" or d.dtype().kind in "iu"):
-        raise NotComputed("rounding errors decide between adjacent elements")
+        raise NotComputed("rounding errors of Resize may select an adjacent element")
     if way == "align_corners" and d.dtype().kind in "iu":
         scales = [float(max(1, round(s))) for s in scales]
     if version < 11:
@@ -408,7 +404,7 @@ def _resize(d: Draw) -> None:
         roi[: rank + 2][whole], roi[rank + 2 :][whole] = 0, 1
         named["extrapolation_value"] = 0.5
         if d.dtype() != np.float32:
-            raise NotComputed("the region to crop needs the type f32")
+            raise NotComputed("Resize with a region is only drawn in f32")
     if mode == "nearest":
         named["nearest_mode"] = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
     if mode == "cubic":

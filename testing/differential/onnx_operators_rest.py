@@ -49,7 +49,7 @@ def _quantize(d: Draw) -> None:
         d.use(np.float32) if not d.pool else None
         x = d.main()
     if d.dtype(0) == ml_dtypes.bfloat16 and d.schema.since_version < 23:
-        raise NotComputed("ONNX does not define the type of the division before opset 23")
+        raise NotComputed("QuantizeLinear of bfloat16 is undefined before opset 23")
     shape, _, named = _axis_and_shape(d, x)
     kinds = [t for t in d.allowed(2) if t.itemsize == 1 or d.schema.since_version >= 21]
     dtype = d.pick(kinds)
@@ -70,7 +70,7 @@ def _product_of_bytes(d: Draw) -> None:
     if d.name == "MatMulInteger":
         a, b = products(d)
         if len(a) < 2 or len(b) < 2:
-            raise NotComputed("the operands must be matrices")
+            raise NotComputed("products of bytes are only drawn for matrices")
         named: dict[str, Any] = {}
     else:
         rank = d.number(1, 2)
@@ -84,7 +84,7 @@ def _product_of_bytes(d: Draw) -> None:
 def _qlinear_matmul(d: Draw) -> None:
     a, b = products(d)
     if len(a) < 2 or len(b) < 2:
-        raise NotComputed("the operands must be matrices")
+        raise NotComputed("products of bytes are only drawn for matrices")
     kinds = [d.pick(BYTES)] * 3
     pairs = [(scale(d), zero_point(d, k)) for k in kinds]
     out = (scale(d, dtype=np.float32).array * 40).astype(np.float32), pairs[2][1]
@@ -183,7 +183,7 @@ def _recurrent(d: Draw) -> None:
     )
     largest = max(float(np.abs(value.array).max(initial=0)) for value in results)
     if "Softplus" in named.get("activations", ()) and largest > 80:
-        raise NotComputed("onnxruntime's exponential overflows")
+        raise NotComputed("onnxruntime's Softplus overflows above 80")
 
 
 record("RNN GRU LSTM", _recurrent, "sum", chains=False)
@@ -433,7 +433,7 @@ def _loop(d: Draw) -> None:
 def _scan(d: Draw) -> None:
     helper: Any = import_module("onnx.helper")
     if d.schema.since_version < 9:
-        raise NotComputed("the operator has a batch dimension in this opset")
+        raise NotComputed("Scan with a batch dimension (before opset 9) is not drawn")
     g, inner, axis = d.graph, d.shape(1, 2), d.number(0, 1)
     state = g.input(d.rng.standard_normal(inner).astype(np.float32))
     time = d.number(1, 4)

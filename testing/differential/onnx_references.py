@@ -69,7 +69,11 @@ def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
 
 
 def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns a model's results by the first reference with kernels. Raises `NotComputed`."""
+    """
+    Returns a model's results by onnxruntime, or by another reference if onnxruntime lacks kernels.
+
+    Raises `NotComputed` if no reference supports the model.
+    """
     narrow = [a.dtype for a in given.values() if a.dtype in NARROW]
     try:
         if ml_dtypes.bfloat16 in narrow:
@@ -105,7 +109,7 @@ def _run_wide(model: Any, given: Mapping[str, Array]) -> list[Array]:
     """Runs a node on narrow floats in f32, and rounds its results to the narrow type."""
     (node,) = model.graph.node
     if node.op_type in ("Cast", "CastLike", "BitCast", "QuantizeLinear", "DequantizeLinear"):
-        raise NotComputed("the result depends on the operands' type")
+        raise NotComputed("f32 operands would change the result of a conversion")
     narrow = next(a.dtype for a in given.values() if a.dtype in NARROW)
     wide = {n: a.astype(np.float32) if a.dtype in NARROW else a for n, a in given.items()}
     copy = type(model)()
@@ -166,7 +170,6 @@ def _is_float(array: Array) -> bool:
 
 
 def _widen(graph: Any) -> None:
-    """Converts constants and type attributes of a graph from narrower floats to f64."""
     to_array, from_array = (
         getattr(import_module("onnx.numpy_helper"), name) for name in ("to_array", "from_array")
     )

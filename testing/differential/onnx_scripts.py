@@ -1,6 +1,4 @@
-"""
-Splits a random graph into single nodes with their operands' values, and prints graphs as programs.
-"""
+"""Splits a random graph into single nodes with their operands, and prints graphs as programs."""
 
 from __future__ import annotations
 
@@ -56,7 +54,6 @@ def script(graph: RandomGraph) -> str:
 
 
 def _literal(array: Array) -> str:
-    """Returns a Python expression for an array, exact to the bit."""
     data = np.ascontiguousarray(array).tobytes().hex()
     return (
         f"np.frombuffer(bytes.fromhex({data!r}), np.dtype({array.dtype.name!r}))"

@@ -265,7 +265,6 @@ def _shuffle(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _rebuild(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Returns the components in reverse order, by CompositeExtract and CompositeConstruct."""
     parts = [
         k.op(f"spirv.CompositeExtract {values[0]}[{i} : i32] : {type}") for i in range(type.count)
     ]
@@ -391,7 +390,6 @@ RULES.append(Rule("to bool", INTEGERS, 1, _to_bool, chained=True))
 
 
 def _bitcast(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
-    """Casts to a scalar of equal width and another kind."""
     same = {"i16": "f16", "i32": "f32", "i64": "f64", "f16": "i16", "f32": "i32", "f64": "i64"}
     result = type.of(same[type.scalar])
     return k.op(f"spirv.Bitcast {values[0]} : {type} to {result}"), result

@@ -141,7 +141,6 @@ def disagreements(
 
 
 def _wrong(kernel: Kernel, output: Output, result: Array, expected: Mapping[int, Array]) -> Array:
-    """Returns a mask of the elements with an illegal difference."""
     truth = _used(expected[output.buffer], output.used)
     wrong = ~within(result, truth, _allowed_error(kernel, output, truth, expected))
     if output.legal.others is not None:
@@ -154,7 +153,6 @@ def _used(array: Array, used: int) -> Array:
 
 
 def _claimed_elements(kernel: Kernel, output: Output, shape: tuple[int, ...]) -> Array:
-    """Returns a mask of the compared elements."""
     operands = [kernel.buffers[i].array for i in output.operands]
     claimed = np.ones(shape, bool)
     if output.legal.flush:

@@ -200,7 +200,7 @@ def damage_message(rng: random.Random, message: Any) -> None:
 
 
 def _fields(message: Any) -> list[tuple[Any, Any]]:
-    """Yields every field that is set in a message, with the message that contains the field."""
+    """Returns every field that is set in a message, with the message that contains the field."""
     pairs: list[tuple[Any, Any]] = []
     waiting = [message]
     while waiting:

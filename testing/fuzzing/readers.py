@@ -91,7 +91,6 @@ def _words(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
-    """Makes an input that has a valid header."""
     choice = rng.randrange(8)
     if choice == 0:
         return _words(rng, seeds)
@@ -166,7 +165,6 @@ def _damaged_behind_its_passes(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _read_and_lower(data: bytes) -> str:
-    """Parses text, and runs the passes that its first line names."""
     from xdsl_spirv.compiler.compiler import pipeline_of
 
     first, _, text = data.decode(errors="replace").partition("\n")
@@ -227,7 +225,6 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _damaged_weights(rng: random.Random, seeds: Seeds) -> bytes:
-    """Damages a model's references to external initializers."""
     from onnx import ModelProto, TensorProto
 
     model = ModelProto.FromString(rng.choice(seeds))
@@ -252,7 +249,6 @@ def _read_weights(data: bytes) -> str:
 
 
 def _read_ttir(data: bytes) -> str:
-    """Parses a kernel of Triton, and converts the kernel to tiles."""
     from xdsl_spirv.frontends.triton.convert import convert, kernel_of
     from xdsl_spirv.frontends.triton.reading import read
 

@@ -26,7 +26,12 @@ TARGETS = ("lavapipe", "nvidia-h200")
 
 
 def sum_and_norm(rows: int | None, columns: int, also: str = "") -> str:
-    """Returns x = a + b, x / sqrt(mean(x * x)) * w as f16, and %y computed by `also`."""
+    """
+    Returns a function that computes the sum x = a + b and a scaled RMS norm in f16.
+
+    The norm divides x, or the %y that the lines `also` compute. The same value is the first
+    result.
+    """
     m = "?" if rows is None else rows
     x, half = f"tensor<{m}x{columns}xf32>", f"tensor<{m}x{columns}xf16>"
     row, size = f"tensor<{m}xf32>", "(%m)" if rows is None else "()"

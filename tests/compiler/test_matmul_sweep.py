@@ -172,6 +172,5 @@ def test_lavapipe_agrees(chunk: int, run_on_lavapipe: RunOnLavapipe, dispatch_of
 
 
 def _job(dispatch_of: DispatchOf, program: Program, arrays: Sequence[Array]) -> Dispatch:
-    """Returns the program's only dispatch with operands and result as buffers 0, 1, 2."""
     names = *program.manifest.arguments, *program.manifest.results
     return dispatch_of(program, dict(zip(names, arrays, strict=True)))

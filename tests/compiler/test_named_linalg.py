@@ -74,7 +74,7 @@ func.func @main(%x: tensor<4xi1>, %y: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi
 
 
 def test_one_bit_is_added_modulo_2():
-    """MLIR's `linalg.add` of i1 is `or`, while `arith.addi` is arithmetic."""
+    """`arith.addi` of i1 is addition modulo 2. MLIR defines `linalg.add` of i1 as `or`."""
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     both = run(compile_module(parse_text(TRUTHS), "lavapipe"), {"x": x, "y": y}).values()
     for results in (both, interpret(parse_text(TRUTHS), [x, y])):
@@ -344,7 +344,7 @@ OPEN_OUTPUTS = {
 
 @pytest.mark.parametrize("name", OPEN_OUTPUTS)
 def test_an_output_of_another_size_is_refused(name: str):
-    """The program, before it runs, and the interpreter name both sizes."""
+    """The program refuses the size before it runs. The interpreter's error names both sizes."""
     text, right, wrong = OPEN_OUTPUTS[name]
     program = compile_module(parse_text(text), "lavapipe")
     for shapes in [*right, *wrong]:

@@ -177,7 +177,7 @@ def test_a_model_with_weights_goes_through_xdsl_opt(tmp_path: Path):
 
 @pytest.mark.parametrize("name", sorted(INPUTS)[::2])
 def test_a_pass_that_is_left_out_would_change_nothing(name: str):
-    """`universe.NEEDS` holds for a module at every step of its lowering."""
+    """A pass is left out if the module has no operation that `universe.NEEDS` lists for it."""
     ctx, module = context(), parse_text(INPUTS[name])
     for member in lowering("lavapipe"):
         text = None

@@ -20,7 +20,7 @@ from xdsl_spirv.grammar import grammar
 
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "compute_instructions.py"
 CARRIERS = {"OpDecorate"}
-"""Instructions that an operation carries if no attribute can represent them."""
+"""Instructions that are mostly attributes in the dialect, but have an operation for other cases."""
 
 
 @pytest.fixture(scope="module")

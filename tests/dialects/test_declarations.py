@@ -113,14 +113,14 @@ def test_a_header_states_facts_of_its_families_only():
     with pytest.raises(TypeError, match="WrongOp: none of its base classes declares NEUTRAL"):
 
         class WrongOp(SPIRVOp, name="spirv.Wrong", neutral=0):  # pyright: ignore[reportUnusedClass]
-            """Sets a fact that its families do not have."""
+            """Sets `neutral`, which no base class declares."""
 
 
 def test_an_operation_has_the_facts_of_its_header():
     """A class with ABC as a base is a family. Other classes are operations."""
 
     class SumOp(arithmetic.IntegerArithmetic, compute=max, neutral=7, commutative=True):
-        """Has a name derived from the class name."""
+        """An operation whose name is derived from the class name."""
 
     definition = SumOp.get_irdl_definition()
     assert (SumOp.name, SumOp.COMPUTE, SumOp.NEUTRAL) == ("spirv.Sum", max, 7)

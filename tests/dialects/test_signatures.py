@@ -1,4 +1,4 @@
-"""Checks that a verified signature makes unnecessary are skipped, and refusals stay the same."""
+"""Checks of a verified signature are not repeated for equal ones, and refusals stay equal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.upstream.signatures import MOST, Signatures
 
 BEYOND = {"owner", "parent", "parent_op", "parent_block", "uses", "attributes", "next_op", "walk"}
-"""Attributes that read other operations, or facts that a signature does not contain."""
+"""Names of attributes by which a check could read more than an operation's signature."""
 
 
 def value(type: Any = i32) -> SSAValue:

@@ -22,7 +22,7 @@ LAVAPIPE = "llvmpipe (LLVM 19.1.7, 256 bits)"
 
 
 def one(name: str, scalar: str, *operands: object) -> Kernel:
-    """Returns a kernel of one rule with the given first elements."""
+    """Returns a kernel of one operation, whose first invocation has the given operands."""
     kernel = Kernel("operations", 0, H200)
     apply(kernel, next(rule for rule in RULES if rule.name == name), scalar, 1)
     for number, value in zip(kernel.outputs[0].operands, operands, strict=True):
@@ -31,7 +31,7 @@ def one(name: str, scalar: str, *operands: object) -> Kernel:
 
 
 def with_first(kernel: Kernel, value: object) -> list[str]:
-    """Returns the disagreements of a device whose first result is `value`."""
+    """Returns the reported differences of a device that computes `value` in invocation 0."""
     truth = interpret(kernel)
     buffer = kernel.outputs[0].buffer
     found = truth | {buffer: truth[buffer].copy()}

@@ -57,7 +57,6 @@ def qualifier(format: str) -> str:
 
 
 def prefix(format: str) -> str:
-    """Returns GLSL's type prefix (`u`, `i` or none), with the width for 64-bit integers."""
     sampled = FORMATS[format].sampled
     return ("" if sampled == "f" else sampled) + ("64" if FORMATS[format].bits[0] == 64 else "")
 

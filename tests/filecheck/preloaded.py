@@ -125,7 +125,6 @@ def _run(client: socket.socket, mains: dict[str, Callable[[], object]]) -> int:
 
 
 def _status(code: object) -> int:
-    """Returns the exit status that `sys.exit(code)` gives."""
     if code is None:
         return 0
     if isinstance(code, int):

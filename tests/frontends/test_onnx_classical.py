@@ -39,7 +39,7 @@ def floats(rng: np.random.Generator, *shape: int) -> list[float]:
 
 
 def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Returns nodes of random trees, and tree and id of each leaf."""
+    """Returns the node attributes of random trees, and (tree, node) of each leaf."""
     nodes: list[tuple[Any, ...]] = []
     leaves: list[tuple[int, int]] = []
     for tree in range(count):

@@ -322,7 +322,7 @@ def _split_gelu(x: Array, bias: Array) -> Array:
 
 
 def _group_norm(x: Array, gamma: Array, beta: Array, skip: Any = 0, bias: Any = 0) -> list[Array]:
-    """Returns norms of 2 groups, times x sigmoid(x), channels last."""
+    """Returns silu of a group norm with 2 groups of channels, and the sum that is normalized."""
     total = x + skip + bias
     grouped = total.reshape(2, -1, 2, 2)
     moved = grouped - grouped.mean((1, 3), keepdims=True)

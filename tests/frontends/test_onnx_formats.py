@@ -19,7 +19,6 @@ INTEGERS = [e.name for e in NARROW if not e.is_narrow_float]
 
 
 def cast(source: str, target: str, size: int, **attributes: Any) -> Any:
-    """Returns a model of one Cast."""
     helper = onnx.helper
     node = helper.make_node("Cast", ["x"], ["y"], "cast", to=number_of(target), **attributes)
     graph = helper.make_graph(

@@ -322,7 +322,6 @@ def nested(onnx: ModuleType, depth: int) -> bytes:
 
 
 def wrapped(onnx: ModuleType, graph: bytes) -> bytes:
-    """Returns the bytes of a model with a graph."""
     opsets = [onnx.helper.make_opsetid("", 17)]
     bare = onnx.ModelProto(ir_version=9, opset_import=opsets).SerializeToString()
     return bare + field(7, graph)

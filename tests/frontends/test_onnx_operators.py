@@ -98,7 +98,11 @@ def test_an_operator_keeps_its_meaning(onnx: ModuleType, name: str):
 
 
 def branching(onnx: ModuleType, width: int, rank: int = 1) -> Any:
-    """Returns y = If(c) {exp of x squeezed if its first size is 1 (an inner If)} else {-x}."""
+    """
+    Returns a model with an If in a branch of an If.
+
+    y is exp(x) or -x. The inner If removes a first dimension of size 1.
+    """
     helper, types = onnx.helper, onnx.TensorProto
 
     def side(name: str, nodes: list[Any], result: str) -> Any:

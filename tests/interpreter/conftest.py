@@ -78,7 +78,6 @@ class Kernel:
         return result
 
     def constant(self, value: object, type: str = "i32") -> str:
-        """Returns a constant."""
         return self.op(f"spirv.Constant {value} : {type}")
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
@@ -102,7 +101,6 @@ class Kernel:
         return self(f'spirv.Store "StorageBuffer" {pointer}, {value} : {element}')
 
     def text(self, local: tuple[int, int, int]) -> str:
-        """Returns the module's text."""
         variables = [
             f"spirv.GlobalVariable @b{i} bind(0, {i}) : {type}"
             for i, (type, _, _) in enumerate(self.buffers)
@@ -181,7 +179,6 @@ class Kernel:
 
 @pytest.fixture
 def kernel() -> Kernel:
-    """Returns an empty kernel."""
     return Kernel()
 
 
@@ -202,5 +199,4 @@ def parse() -> Parse:
 
 @pytest.fixture
 def rng() -> np.random.Generator:
-    """Returns a seeded random generator."""
     return np.random.default_rng(20240522)

@@ -29,7 +29,7 @@ def decode(pattern: int) -> Fraction | float:
 
 
 def encode(value: np.float32, toward_zero: bool) -> int:
-    """Rounds a binary32 that is not NaN by BF-07, on its bits in Python integers."""
+    """Rounds a binary32 that is not NaN to bfloat16 (BF-07), and returns the bits."""
     word = int(np.float32(value).view(np.uint32))
     low, high = word & 0xFFFF, word >> 16
     up = not toward_zero and (low > 0x8000 or (low == 0x8000 and high & 1))

@@ -17,7 +17,6 @@ OPS = "spirv.KHR.CooperativeMatrix"
 
 
 def coop(rows: int, columns: int, element: str, use: str, scope: str = "Subgroup") -> str:
-    """Returns a cooperative matrix type."""
     return f"!spirv.coopmatrix<{rows}x{columns}x{element}, {scope}, Matrix{use}>"
 
 
@@ -80,7 +79,6 @@ def test_cm_13_every_subgroup_has_its_own_matrix(kernel: Kernel) -> None:
 
 
 def bits(value: int, width: int, sign: bool) -> int:
-    """Returns the low bits of an integer, interpreted as signed or unsigned."""
     value &= (1 << width) - 1
     return value - (1 << width) if sign and value >> (width - 1) else value
 

@@ -14,19 +14,17 @@ EDGES = (0, 1, -1, 127, -128, 63)
 
 
 def bits(value: int, width: int, sign: bool) -> int:
-    """Returns the low bits of an integer, interpreted as signed or unsigned."""
     value &= (1 << width) - 1
     return value - (1 << width) if sign and value >> (width - 1) else value
 
 
 def exact(a: list[int], b: list[int], kind: str, width: int) -> int:
-    """Returns the exact sum of products of components extended by DOT-15."""
+    """Returns the exact dot product of components extended by their signedness (DOT-15)."""
     first, second = {"S": (True, True), "U": (False, False), "SU": (True, False)}[kind]
     return sum(bits(x, width, first) * bits(y, width, second) for x, y in zip(a, b, strict=True))
 
 
 def clamp(value: int, width: int, sign: bool) -> int:
-    """Clamps an integer to a type's range."""
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if sign else (0, (1 << width) - 1)
     return min(max(value, low), high)
 

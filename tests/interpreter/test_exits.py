@@ -99,5 +99,4 @@ def test_all_lanes_are_there_after_the_loop(kernel: Kernel) -> None:
 
 
 def sum_of(first: int) -> int:
-    """Returns the sum over a subgroup."""
     return sum(alone(seed) for seed in range(first, first + 32))

@@ -50,8 +50,6 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Launch:
-    """A compiled shader and the values of its head comments."""
-
     name: str
     binary: bytes
     environment: str

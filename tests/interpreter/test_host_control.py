@@ -55,7 +55,7 @@ class Nest:
 
     def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
         """
-        Returns text, result name and meaning of a `scf.while` with statements in both regions.
+        Returns text, result name and meaning of an `scf.while` with statements in its regions.
         """
         result, i, j, v, w = (self.name(kind) for kind in "rijvw")
         rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)

@@ -14,7 +14,7 @@ ROTATE = "spirv.GroupNonUniformRotateKHR"
 
 
 def rotated(ids: range, delta: int, group: int) -> list[int]:
-    """Returns the source of each invocation of a group by ROT-07."""
+    """Returns the invocations from which the invocations `ids` read in a rotation (ROT-07)."""
     return [((i + delta) & (group - 1)) + (i & ~(group - 1)) for i in ids]
 
 

@@ -46,7 +46,6 @@ def coop(rows: int, columns: int, element: str, use: str) -> str:
 
 
 def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]:
-    """Returns a matrix and its type."""
     buffer = kernel.buffer(element, np.ascontiguousarray(values).reshape(-1))
     rows, columns = values.shape
     type = coop(rows, columns, element, use)
@@ -75,7 +74,6 @@ def multiplied(
     elements: tuple[str, str, str, str],
     flags: str = "",
 ) -> Any:
-    """Returns A * B + C."""
     x, y, z = (
         load(kernel, element, use, values)
         for element, use, values in zip(elements[:3], ("A", "B", "Acc"), (a, b, c), strict=True)

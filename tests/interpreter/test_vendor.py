@@ -41,7 +41,7 @@ def keep(kernel: Kernel, pointer: str, value: str, type: str, bytes: int) -> Non
 
 
 def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "") -> str:
-    """Returns the parameters in parentheses."""
+    """Returns the attributes of a product of a matrix and a cooperative vector as text."""
     middle = f"bias_interpretation = {bias}, " if bias else ""
     return (
         f"(input_interpretation = {input}, matrix_interpretation = {matrix}, {middle}m = {m}, "
@@ -238,7 +238,6 @@ AT = "!spirv.array<2 x i32>"
 
 
 def tensor(kernel: Kernel, array: Array) -> str:
-    """Returns a tensor bound to an array."""
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"
     kernel.globals.append(f"spirv.GlobalVariable @t{number} bind(0, {number}) : {pointer}")
@@ -248,7 +247,7 @@ def tensor(kernel: Kernel, array: Array) -> str:
 
 
 def test_tensors_are_read_and_written(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Rows are shifted by one column, filled with 5.0, in runs of two."""
+    """Two elements to the right of each element are read. Elements out of bounds are 5.0."""
     data = rng.standard_normal((4, 9)).astype(np.float32)
     made = np.zeros((4, 9), np.float32)
     source, target = tensor(kernel, data), tensor(kernel, made)

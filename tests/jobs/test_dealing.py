@@ -46,7 +46,7 @@ class Devices:
         return job
 
     def played(self, seconds: Callable[[str, bool], float]) -> tuple[float, Counter[str]]:
-        """Returns the end of each worker's last job, and the numbers of loads."""
+        """Simulates all jobs. Returns the end of the last one, and loads by contraction."""
         clocks = dict.fromkeys(self.workers, 0.0)
         loaded: set[tuple[str, str]] = set()
         while any(self.sent.values()):

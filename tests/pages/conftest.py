@@ -90,7 +90,6 @@ def _explain(page: Path, *arguments: str, status: int = 0) -> None:
 
 
 def _times(program: str) -> str:
-    """Returns times from 1 to 8 microseconds."""
     dispatches = Program.load(program).manifest.dispatches
     taken = [
         DispatchTime(d.kernel, d.entry_point, (1000.0 * number,))
@@ -105,7 +104,6 @@ def _times(program: str) -> str:
 
 
 def _model() -> Path | None:
-    """Returns a model of 234 nodes if its package is installed."""
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:
         return None

@@ -1,9 +1,9 @@
 """
 Fixtures for tests of passes, and their types (imported under `TYPE_CHECKING`).
 
-`validate` checks that every pass of a pipeline keeps results. `write_code` runs the code that a
-helper writes in a kernel's dialects, `compute` code in `spirv`. `read_function` and `generic_of`
-read a function, and its only operation, from an MLIR file.
+`validate` checks that every pass of a pipeline keeps results. `write_code` and `compute` run code
+that a helper emits, in a kernel's dialects or in `spirv`. `read_function` and `generic_of` read a
+function, and its only operation, from an MLIR file.
 """
 
 from __future__ import annotations
@@ -248,7 +248,6 @@ def _store(b: Builder, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
 
 
 def _launch(kernel: gpu.FuncOp, memory: Sequence[MemRefType], invocations: int) -> ModuleOp:
-    """Returns a program that launches one workgroup of a kernel."""
     host = Block(arg_types=memory)
     one, many = (arith.ConstantOp.from_int_and_width(n, INDEX) for n in (1, invocations))
     name = SymbolRefAttr("kernels", ["kernel"])

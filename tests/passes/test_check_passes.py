@@ -245,7 +245,7 @@ def test_a_type_that_changes_is_a_change(report_of: ReportOf):
 
 
 class Nothing(ModulePass):
-    """Changes nothing. The fault is in the module's text."""
+    """Changes nothing. For tests in which another part than a pass is faulty."""
 
     name = "nothing"
 
@@ -411,7 +411,7 @@ def test_a_pass_that_changes_nothing_shows_nothing(
 
 def test_a_pass_of_a_kernel_alone_is_checked(report_of: ReportOf):
     class Double(ModulePass):
-        """Multiplies by another number."""
+        """Replaces the second factor of each product by the first factor."""
 
         name = "double"
 
@@ -428,7 +428,7 @@ def test_a_pass_of_a_kernel_alone_is_checked(report_of: ReportOf):
 
 def test_a_pass_that_reads_outside_is_found(report_of: ReportOf):
     class Far(ModulePass):
-        """Replaces index 0 of the block's first member."""
+        """Enlarges the workgroup, so that invocations access elements out of bounds."""
 
         name = "far"
 

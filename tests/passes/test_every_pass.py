@@ -264,7 +264,7 @@ QUICK = ("relu-cooperative-matrix", "requantization-dot", "cast-cooperative-matr
 
 
 def fused() -> list[Any]:
-    """Returns (kind, name, path). Some run only on request."""
+    """Returns parameters (kind, name, path). Most of them are marked long."""
     found: list[Any] = []
     for kind, names in (("epilogue", EPILOGUES), ("prologue", PROLOGUES)):
         for name, path in product(names, PATHS):

@@ -1,4 +1,4 @@
-"""The terms of instructions agree with the interpreter on random and edge values."""
+"""Instructions as solver terms agree with the interpreter on random and edge values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INEXACT = {
 
 
 class Numbers(Launch):
-    """Executes terms on known contents."""
+    """Evaluates a kernel as solver terms, on buffers with known contents."""
 
     contents: Mapping[Hashable, Array]
 
@@ -46,7 +46,7 @@ class Numbers(Launch):
 
 
 def compare(kernel: Kernel) -> int:
-    """Returns the number of elements on which terms and interpreter agree."""
+    """Compares a kernel's results as solver terms with the interpreter's. Returns their number."""
     module, compared = module_of(kernel), 0
     launch = Numbers(module, Terms(exact_floats=True), kernel.machine.groups)
     launch.contents = {(0, n): array for n, array in buffers_of(kernel).items()}
@@ -67,7 +67,7 @@ def compare(kernel: Kernel) -> int:
 
 
 def is_known(rule: Rule) -> bool:
-    """True if terms define the result of a rule's instruction."""
+    """True if the prover defines the instruction of a rule by solver terms."""
     text = f"spirv.{rule.name.split(' ')[0].split('.')[0]}"
     text = f"spirv.{rule.name.split(' ')[0]}" if rule.name.startswith("GL.") else text
     names = {op.name for table in (COMPUTE, SPECIAL, floats.EXACT) for op in table}

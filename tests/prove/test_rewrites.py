@@ -43,7 +43,6 @@ def test_open_obligations_are_not_refuted(name: str):
 
 
 def test_a_wrong_rule_is_refuted_with_its_input():
-    """The rule rounds toward zero instead of to nearest."""
     (rule,) = [o for o in bfloat16() if o.what == "FConvert f32 to bf16"]
     passes = f"{rule.passes}{{rounding=toward-zero}}"
     verdict = replace(rule, passes=passes).prove()

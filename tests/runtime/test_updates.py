@@ -16,7 +16,7 @@ ID = "affine_map<(i, j) -> (i, j)>"
 
 
 def program(seed: int) -> str:
-    """Returns arithmetic on slices of old and new states, stored to slices of states."""
+    """Returns a random function that reads and stores slices of states."""
     random = np.random.default_rng(seed)
     versions = {state: [f"%s{state}"] for state in range(2)}
     rows = {"%x": 2}

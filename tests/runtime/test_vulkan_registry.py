@@ -39,7 +39,6 @@ def _executed(text: str) -> dict[str, Any]:
 
 
 def _laid_out(kind: type[Plain]) -> list[tuple[str, int, int]]:
-    """Returns each member's name, offset and size."""
     return [
         (name, getattr(kind, name).offset, getattr(kind, name).size) for name, *_ in kind._fields_
     ]

@@ -68,7 +68,6 @@ def every_operator() -> ModuleOp:
 
 
 def read(text: str) -> ModuleOp:
-    """Returns the parsed module."""
     (module,) = xs.parse(text).body.block.ops
     assert isinstance(module, ModuleOp)
     return module

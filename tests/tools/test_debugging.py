@@ -73,7 +73,7 @@ def test_findings_as_json(kernel: list[str]) -> None:
 
 
 def test_a_value_of_a_body(tmp_path: Path) -> None:
-    """A function on tensors has loop points instead of invocations."""
+    """For a function on tensors, values are printed by loop index and not by invocation."""
     source = tmp_path / "x.mlir"
     source.write_text(DOUBLED)
     trace = tmp_path / "t.jsonl"

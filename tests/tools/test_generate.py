@@ -202,7 +202,7 @@ def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.C
         (("--prompt", "x", "--context", "7"), "the prompt has 8 tokens, but the context only 7"),
         (("--prompt", "x", "--context", "49"), "the model was trained on 48"),
         (("--prompt", "x", "--context", "0"), "a context of 0 tokens"),
-        (("--prompt", "x", "--raw", "--system", "y"), "a raw prompt is one text"),
+        (("--prompt", "x", "--raw", "--system", "y"), "a raw prompt must be one text"),
         (("--prompt", "x", "--max-tokens", "0"), "--max-tokens 0"),
         (("--prompt", "x", "--times", "0"), "--times 0"),
         (("--prompt", "x", "--top-p", "0.5"), "top_p has no effect at temperature 0"),

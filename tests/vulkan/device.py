@@ -5,7 +5,7 @@ An unsupported dispatch may crash or hang a driver. So a test writes jobs into a
 this program on the driver with a timeout, and reads the results. The program needs only the
 checkout and numpy.
 
-    device.py describe        the device as JSON, its cooperative matrices among it
+    device.py describe        the device as JSON, with its cooperative matrices
     device.py run FOLDER      FOLDER/jobs.json; buffers in N.npz, results in N.out.npz
 
 A job is `{"spirv": file, "entry_point": name, "groups": [x, y, z], "bindings": [[set, binding]],

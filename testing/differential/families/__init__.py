@@ -45,14 +45,14 @@ ORDER = [
     "muladd", "operations", "memory", "control", "operations", "programs", "shared", "cooperative",
     "operations", "divergent", "atomic", "constants", "operations", "matrices", "programs", "dot",
 ]  # fmt: skip
-"""Families by seed. Families with more variety occur more often."""
+"""Names of families. Seed n uses entry n modulo the length, so listed names repeat."""
 
 
 ATTEMPTS = 1_000
 """Maximum number of redraws if a kernel needs a feature that its machine lacks."""
 
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
-"""Families by seed for machines with bfloat16. Matrix families occur more often."""
+"""Names of families, as in `ORDER`, for machines with bfloat16."""
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:

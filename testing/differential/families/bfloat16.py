@@ -107,7 +107,6 @@ def _dot(k: Kernel, count: int) -> None:
 
 
 def _through_memory(k: Kernel, count: int) -> None:
-    """Moves values through a Function array, a splat, an extract and insert, and a select."""
     type = _name(count)
     value, other = _input(k, count), _input(k, count)
     array = f"!spirv.array<3 x {type}>"
@@ -164,7 +163,6 @@ def _through_loop(k: Kernel, count: int) -> None:
 
 
 def _through_function(k: Kernel, count: int) -> None:
-    """Passes a struct that contains the value as argument and result of a function."""
     type = _name(count)
     struct = f"!spirv.struct<({type}, i32)>"
     function = f"swap{len(k.functions)}"

@@ -20,7 +20,6 @@ def _small(k: Kernel, limit: int) -> str:
 
 
 def _nested_loops(k: Kernel) -> None:
-    """Writes two nested loops with early exits, whose trip counts differ by lane."""
     outer, inner, last = _small(k, 6), _small(k, 9), k.constant(int(k.rng.integers(2, 9)))
     factor = k.constant(int(k.rng.integers(2, 100)))
     r = k.name()
@@ -63,7 +62,6 @@ def _nested_loops(k: Kernel) -> None:
 
 
 def _switch(k: Kernel) -> None:
-    """Writes a switch with a different value for each case. Two cases share a block."""
     selector, value = _small(k, 5), k.input(I32)[0]
     r = k.name()
     n = r[1:]
@@ -130,7 +128,6 @@ def _call(k: Kernel) -> None:
 
 
 def _variables(k: Kernel) -> None:
-    """Writes Function variables under a condition, and an array of variables by a dynamic index."""
     type = Type(str(k.rng.choice(INTEGERS)), int(k.rng.integers(1, 5)))
     array = f"!spirv.array<4 x {type}>"
     a, b = k.input(type)[0], k.input(type)[0]

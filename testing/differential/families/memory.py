@@ -116,7 +116,6 @@ def _place(k: Kernel, base: str, text: str, path: list[str], type: Type) -> str:
 def _copy_member(
     k: Kernel, source: str, target: str, text: str, number: int, member: Member
 ) -> None:
-    """Copies a member. Vectors are also copied scalar by scalar."""
     for element in range(member.length or 1):
         path = [k.constant(number)] + ([k.constant(element)] if member.length else [])
         paths, type = [path], member.type

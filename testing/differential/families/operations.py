@@ -14,13 +14,13 @@ OPERATIONS = 8
 
 
 def operations(k: Kernel) -> None:
-    """Fills the kernel with random rules on random types."""
+    """Fills the kernel with random operations on random types."""
     for _ in range(OPERATIONS):
         k.draw(lambda: apply(k, RULES[int(k.rng.integers(len(RULES)))]))
 
 
 def apply(k: Kernel, rule: Rule, scalar: str | None = None, count: int | None = None) -> None:
-    """Applies one rule to new inputs."""
+    """Adds to the kernel one operation on new inputs, and an output for its result."""
     scalar = scalar or str(k.rng.choice(rule.scalars))
     type = Type(scalar, count or int(k.rng.choice(rule.counts)))
     values: list[str] = []
@@ -82,7 +82,6 @@ def matrices(k: Kernel) -> None:
 
 
 def _square_functions(k: Kernel) -> None:
-    """Adds to the kernel determinant and inverse of matrices near the identity."""
     n = int(k.rng.integers(2, 5))
     column = Type("f32", n)
     matrix = f"!spirv.matrix<{n} x {column}>"

@@ -1,7 +1,7 @@
 """
 Random typed programs: operations on earlier values, with selections, loops and variables.
 
-Only `chained` rules are used, so that every value has exactly one legal result. Every eighth value
+Every operation has exactly one legal result (`chained` rules). Every eighth value
 and the last values are outputs.
 """
 
@@ -21,7 +21,7 @@ CHAINED = [rule for rule in RULES if rule.chained]
 
 
 class Pool:
-    """Values by type."""
+    """The values that a kernel has computed so far, by type."""
 
     def __init__(self, k: Kernel):
         self.k = k
@@ -102,13 +102,11 @@ def condition(k: Kernel) -> str:
 
 
 def _integer(k: Kernel, pool: Pool) -> Type:
-    """Returns a random type with integer arithmetic."""
     types = [t for t in pool.values if t.scalar in INTEGERS]
     return types[int(k.rng.integers(len(types)))]
 
 
 def _selection(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
-    """Writes two branches that compute different results from the same values."""
     type = _integer(k, pool)
     a, b = pool.pick(type), pool.pick(type)
     first, second = k.rng.choice(["IAdd", "ISub", "IMul", "BitwiseXor"], 2)
@@ -133,7 +131,6 @@ def _selection(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
 
 
 def _loop(k: Kernel, pool: Pool) -> tuple[str, Type, str]:
-    """Writes a loop of up to seven iterations. The trip count is uniform or differs by lane."""
     type = _integer(k, pool)
     start, step = pool.pick(type), pool.pick(type)
     name = str(k.rng.choice(["IAdd", "IMul", "BitwiseXor", "ISub"]))

@@ -26,7 +26,6 @@ BARRIER = (
 
 
 def coop(use: str = "Acc", element: str = "f32") -> str:
-    """Returns an 8x8 matrix type."""
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
@@ -76,7 +75,7 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Kernel, clea
 
 
 def total(kernel: Kernel, use: str) -> None:
-    """Adds the sum of all components of a 16x16 matrix over the components of 32 invocations."""
+    """Writes a sum over the components of all invocations, which should be a 16x16 matrix's sum."""
     matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
     data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
     pointer, stride = kernel.pointer(data, "%zero"), kernel.constant(16)

@@ -1,4 +1,4 @@
-"""Bounds, alignment and overlapping stores."""
+"""Accesses out of bounds, unaligned accesses and overlapping stores are found."""
 
 from __future__ import annotations
 

@@ -47,7 +47,6 @@ class Tile:
 
 
 def mirrored(kernel: Kernel) -> str:
-    """Returns 63 - the invocation's index."""
     return kernel.op(f"spirv.ISub {kernel.constant(63)}, %local : i32")
 
 

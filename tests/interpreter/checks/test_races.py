@@ -34,8 +34,6 @@ def barrier(semantics: str = SEMANTICS, scope: str = "Workgroup") -> str:
 
 
 class Tile:
-    """Workgroup memory of 64 integers."""
-
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         kernel.globals.append(f"spirv.GlobalVariable @tile : {TILE}")
@@ -53,7 +51,6 @@ class Tile:
         self.kernel.store(self.out, self.kernel.op(text))
 
     def mirrored(self) -> str:
-        """Returns 63 - the invocation's index."""
         return self.kernel.op(f"spirv.ISub {self.kernel.constant(63)}, %local : i32")
 
     def neighbour(self) -> str:

@@ -1,4 +1,4 @@
-"""The dynamic rules of the extensions and of barriers: converged invocations, uniform operands."""
+"""Violations of the extensions' dynamic rules are found, such as divergent invocations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ ROTATE = "spirv.GroupNonUniformRotateKHR"
 
 
 def coop(element: str, use: str = "Acc") -> str:
-    """Returns an 8x8 matrix type."""
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 

@@ -25,7 +25,6 @@ def out(kernel: Kernel, value: str, element: str = "i32") -> Any:
 
 
 def load(kernel: Kernel, values: Any, element: str) -> str:
-    """Returns element i of a new buffer in invocation i."""
     return kernel.load(kernel.buffer(element, values))
 
 

@@ -49,7 +49,7 @@ def zeros(count: int) -> Array:
 
 
 def from_each(count: int) -> Array:
-    """Returns the values of the last workgroup in a chain of waits, each increased by 1."""
+    """Returns 1 to `count`: each workgroup adds 1 to its predecessor's value."""
     return np.arange(1, count + 1, dtype=np.uint32)
 
 

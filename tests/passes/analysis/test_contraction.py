@@ -53,7 +53,7 @@ def test_types_have_the_signs_that_the_body_extends_by():
 
 
 def addresses(layout: Layout, walk: int) -> list[int]:
-    """Returns the offset from the first address for each index of a walk."""
+    """Returns the offset of each index of a walk (a group of loops) from the first address."""
     axes = layout.walks[walk]
     sizes = [axis.size for axis in axes if not is_dynamic(axis.size)]
     strides = [axis.stride for axis in axes if not is_dynamic(axis.stride)]

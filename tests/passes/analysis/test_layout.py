@@ -1,4 +1,4 @@
-"""A layout's walks give the address of each element that a contraction's loops read."""
+"""A layout gives the address of each element that a contraction's loops read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xdsl_spirv.passes.analysis.layout import (
 
 
 def addresses(layout: Layout) -> list[Size]:
-    """Returns the addresses of all indices of all walks, the first walk outermost."""
+    """Returns the addresses of all indices of a layout's loops, the first loop outermost."""
     axes = [axis for walk in layout.walks for axis in walk]
     sizes, strides = (np.array([getattr(a, of) for a in axes], int) for of in ("size", "stride"))
     return [layout.start + int(at @ strides) for at in product(*map(range, sizes))]

@@ -139,7 +139,6 @@ COUNTS = st.integers(1, 200)
 
 
 def value(size: Size, m: int, n: int) -> int:
-    """Returns the value of a size for given M and N."""
     if isinstance(size, int):
         return size
     known = {extent: (m, n)[BLOCK.args.index(extent.value)] for extent in size.extents}  # pyright: ignore

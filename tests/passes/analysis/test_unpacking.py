@@ -1,4 +1,4 @@
-"""Operations with packed weights are recognized, with planes and loops of a unit."""
+"""Operations with block-quantized weights are recognized, with their tensors and loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMNS = AffineMap.from_callable(lambda m, n, b, h, j: (n, b, h, j))
 
 
 def unpacking(op: GenericOp) -> Unpacking | None:
-    """Returns the unpacking of operand B. K consists of block, half and element loops."""
+    """Analyzes operand B. K consists of loops over blocks, halves of a block, and elements."""
     return unpacking_of(op, COLUMNS, SIZES, GROUPS)
 
 

@@ -97,8 +97,6 @@ def rows() -> Case:
 
 
 def few_rows() -> Case:
-    """Returns a product with fewer rows than its tiles."""
-
     @t.kernel
     def kernel(
         a: Any = t.view(k.f32, None, None),
@@ -137,7 +135,7 @@ def attention(
     finish: Callable[..., Any] = lambda result, total, top: result / total.column,
     first: tuple[float, float] = (-t.inf, 0.0),
 ) -> Case:
-    """Returns an attention of 2 heads. `late` scales scores after their maximum."""
+    """Returns an attention of 2 heads. `late` scales scores after subtracting their maximum."""
 
     @t.kernel
     def kernel(

@@ -1,4 +1,4 @@
-"""Small integers stay bit fields of their word: exact, in as few instructions as promised."""
+"""Small integers in a word become exact floats, in as few instructions as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unit code of packed weights computes the same elements as the operation."""
+"""The code for a unit (neighbouring packed weights) computes the same elements as the operation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES, GROUPS = (5, 3, 4, 2, 16), (range(0), range(1, 2), range(2, 5))
 
 
 class UnitOf(Protocol):
-    """`unit_of(name, words, scale)` returns a unit's code for its words and a scale's type."""
+    """`unit_of(name, words, scale)` returns the code that unpacks neighbouring words."""
 
     def __call__(self, name: str, words: int, scale: Attribute | None = None, /) -> Code: ...
 

@@ -77,7 +77,7 @@ def model(
     schedule: str = "",
     stored: Element = F32,
 ) -> ImportedModel:
-    """x, in `stored`, times the transposed weights; from `turned` ones, as they are."""
+    """Returns a model of x times packed weights. `turned` weights are stored transposed."""
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * format.size
     entry = Block()

@@ -47,7 +47,6 @@ NAMES = {"float32": "f32", "int32": "i32", "bool": "i1"}
 
 
 def tensor(array: Array) -> str:
-    """Returns the type of an array."""
     return f"tensor<{''.join(f'{size}x' for size in array.shape)}{NAMES[array.dtype.name]}>"
 
 
@@ -258,7 +257,6 @@ def softmax_of(x: Array) -> Array:
 
 
 def softmax(rows: int, columns: int) -> str:
-    """Returns a softmax of rows, which becomes one kernel."""
     t, r = f"tensor<{rows}x{columns}xf32>", f"tensor<{rows}xf32>"
     both, row = maps(2, "d0, d1", "d0"), maps(2, "d0, d1", "d0", "d0, d1")
     difference = call("arith.subf", "%d", "%x", "%n") + call("math.exp", "%y", "%d")

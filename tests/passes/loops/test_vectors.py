@@ -96,7 +96,7 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
     (f.added((6, 40), "f16"), LoopsAttr(32, 2, 8), 8),
     (f.added((6, 36), "f16"), LoopsAttr(32, 2, 4), 4),
 ]
-"""Cases, schedules, and the element size that moves the first argument."""
+"""Kernel, schedule, and number of elements in a vector of the first argument."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The K order of fragments computed from units lets every invocation read whole units."""
+"""The order of K lets every invocation read whole units of neighbouring packed weights."""
 
 from __future__ import annotations
 

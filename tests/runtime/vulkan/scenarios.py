@@ -374,7 +374,6 @@ SPINNING = 20
 
 
 def _ticks(process: int) -> int:
-    """Returns the processor time of a process in clock ticks."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 

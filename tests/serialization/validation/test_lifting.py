@@ -1,4 +1,4 @@
-"""The verifier of a lifted operation applies to an instruction, and remedies are imperative."""
+"""Verifiers of operations apply to single instructions, and remedies are imperative sentences."""
 
 from __future__ import annotations
 
