@@ -152,7 +152,7 @@ def table() -> str:
     rows = [
         *counted(read_expected())[:1],
         "",
-        "| status | cases | reason | of |",
+        "| status | cases | reason | operators, or names of cases |",
         "|---|---|---|---|",
     ]
     order = sorted(operators.items(), key=lambda item: (item[0][0], -item[1].total(), item[0][1]))

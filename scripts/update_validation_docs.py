@@ -51,7 +51,7 @@ def example() -> str:
 
 
 def rule_table() -> str:
-    lines = ["| rule | section | |", "|---|---|---|"]
+    lines = ["| rule | section | requirement |", "|---|---|---|"]
     for rule in sorted(rules().values(), key=lambda r: (r.id.split("-")[0], r.id)):
         if rule.section != "docs/rules.md":
             mark = " (a warning)" if rule.severity == "warning" else ""
@@ -67,7 +67,7 @@ def difference_table() -> str:
         lines.append(f"| {row.rule}{part}{where} | {row.reason} |")
     lines += [
         "",
-        "| accepted here, but refused by spirv-val: a part of its message | why |",
+        "| accepted here, refused by spirv-val with a message that contains | why |",
         "|---|---|",
     ]
     lines += [f"| {row.part.splitlines()[-1].strip()} | {row.reason} |" for row in ACCEPTED_HERE]
