@@ -57,7 +57,7 @@ PARTS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Loops with one result: `each` elements per group of columns, from column group `first` on."""
+    """Loops that compute `each` elements from each column group, beginning with group `first`."""
 
     nest: Nest
     first: int

@@ -115,10 +115,10 @@ class MatrixAccess:
 
 def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | None:
     """
-    Returns the layout for loads and stores of fragments; None if cooperative ones are impossible.
+    Returns the layout for cooperative loads and stores of fragments; None if these are impossible.
 
-    A walk with several axes, such as the images of a batch, needs a last axis that is a multiple
-    of the fragment.
+    Rows or columns with several axes, such as the images of a batch, need a last axis that is a
+    multiple of the fragment.
     """
     _, *walks = layout.walks
     if any(

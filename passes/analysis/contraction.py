@@ -120,7 +120,7 @@ class Contraction:
 
     @cached_property
     def unpackings(self) -> tuple[Unpacking | None, Unpacking | None]:
-        """Dequantizations of A and of B from packed weights in the kernel; None without one."""
+        """Dequantizations of A and of B from packed weights in the kernel, each None if absent."""
         a, b = (
             self.unpacking(operand) if isinstance(op, Operation) and is_fused(op) else None
             for operand, op in enumerate(map(definition, (self.a, self.b)))
@@ -172,7 +172,7 @@ class Contraction:
     @cached_property
     def layouts(self) -> tuple[Layout, Layout, Layout]:
         """
-        Memory layouts of A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N).
+        Memory layouts of A (by batch, M, K), of B (batch, N, K) and of the result (batch, M, N).
 
         The layout of a padded operand is that of the tensor without padding (see `storage`).
         """
@@ -184,7 +184,7 @@ class Contraction:
         )
 
     def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
-        """Returns the layout (walks batch, M, N) of an array that `map` indexes by the loops."""
+        """Returns the layout (by batch, M and N) of an array that `map` indexes by the loops."""
         batch, m, n, _ = self.groups
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
@@ -374,7 +374,7 @@ def _signs(block: Block) -> tuple[bool, bool]:
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)
     ):
-        raise NotAContraction("a factor is not a single input, possibly extended")
+        raise NotAContraction("a factor is neither an input nor an extended input")
     signs = {min(factor.inputs): factor.signed for factor in factors}
     return signs[0], signs[1]
 

@@ -344,7 +344,7 @@ def _collect(
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """Adds the operands and allowed row sums that a value depends on, and the root."""
+    """Adds the operands on which a value depends to `operands`, and row sums to `reductions`."""
     if placed.value is root.value:
         operands[placed] = None
         return

@@ -72,7 +72,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart. `steps` are increments of coordinates at padded borders."""
+    """`size` elements, `stride` apart. Each step adds `steps` to the guarded coordinates."""
 
     size: Size
     stride: Size

@@ -92,7 +92,7 @@ def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
 
 
 def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> bool:
-    """True if two boxes provably share no element."""
+    """True if two slices (offsets, sizes, strides) provably share no element."""
     for (o1, n1, s1), (o2, n2, s2) in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True):
         if surely_below(o1 + (n1 - 1) * s1, o2) or surely_below(o2 + (n2 - 1) * s2, o1):
             return True
@@ -156,14 +156,14 @@ def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
 
 
 def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
-    """Returns all reductions with the dimensions on which they depend, nested ones with `INNER`."""
+    """Returns all reductions, each with the dimensions on which its result depends."""
     start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
     seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()
     return [reduction for array, _ in nest.results for reduction in _reductions(array, start, seen)]
 
 
 INNER = -1
-"""Pseudo-dimension: the loop of another reduction, for reductions inside of it."""
+"""Pseudo-dimension of a reduction that depends on the loop of another reduction."""
 
 
 def _reductions(

@@ -228,7 +228,7 @@ def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -
 
 
 def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExpr | None]:
-    """Returns an expression for each loop, if `map` indexes a value by `dimensions`."""
+    """Returns for each loop of `map` the dimension that it indexes, else None."""
     loops: list[AffineExpr | None] = [None] * map.num_dims
     for expression, dimension in zip(map.results, dimensions, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -299,7 +299,7 @@ def _factor(value: SSAValue, block: Block) -> Factor:
 
 
 def without_extensions(value: SSAValue) -> tuple[SSAValue, bool]:
-    """Strips extensions that are equal to a single extension; returns value and signedness."""
+    """Strips successive extensions; returns the value, and True unless they are zero extensions."""
     kind: type[Operation] | None = None
     while isinstance(value, OpResult):
         op = value.op
@@ -333,7 +333,7 @@ def inputs_of(value: SSAValue, block: Block) -> set[int]:
     if not isinstance(owner, Operation) or owner.parent is not block:
         return set()
     if isinstance(owner, linalg.ops.IndexOp) or owner.regions:
-        raise NotAContraction(f"a factor is computed by {owner.name}")
+        raise NotAContraction(f"a factor is computed by {owner.name}, not from inputs only")
     return set[int]().union(*(inputs_of(operand, block) for operand in owner.operands))
 
 

@@ -178,7 +178,7 @@ def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
 
 
 def equal_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
-    """Maps each extent that operations require to equal another size to that size."""
+    """Maps extents to other sizes that they must equal, as operations require."""
     known: dict[Extent, Size] = {}
 
     def in_known(size: Size) -> Size:

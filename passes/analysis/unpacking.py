@@ -72,9 +72,9 @@ class Plane:
     """
     An input of the operation that computes an operand.
 
-    `loops` are the unit's loops that index this input. They have `count` iterations together, the
-    last of them `inner`. `layout` counts in blocks of `count` elements; its walks are batch, M or
-    N, and units along K.
+    `loops` are the loops of a unit (elements that are dequantized together) that index this input.
+    They have `count` iterations together, and the innermost one has `inner`. `layout` counts in
+    blocks of `count` elements, by batch, by M or N, and by units along K.
     """
 
     value: SSAValue
@@ -94,10 +94,9 @@ class Plane:
 
     def panel_depth(self, units: int) -> int | None:
         """
-        Returns the elements of a row of the plane that are read for `units` neighbouring units;
-        the depth of its panels if the plane is packed.
+        Returns the row length in elements of the panels that hold the data of `units` units.
 
-        None if panels of so many elements would not hold them one after the other.
+        Returns None if the plane cannot be packed into panels that units read contiguously.
         """
         if isinstance(view := self.value.owner, PackedViewOp):
             return view.packing.fragment_sizes[1]
@@ -178,10 +177,10 @@ class Unpacking(Units):
 
 def units_of_rows(value: SSAValue, layout: Layout, sizes: tuple[int, ...]) -> Units | None:
     """
-    Describes an operand in memory in units of neighbours along K, with `sizes` of their loops.
+    Describes an operand in memory in units of neighbours along K, as if it were dequantized.
 
-    `layout` is the operand's. Returns None if a unit's elements are not contiguous, or if the
-    operand is padded.
+    `sizes` are the loop sizes of a unit. Returns None if a unit's elements are not contiguous, or
+    if the operand is padded.
     """
     size, walks = prod(sizes), layout.walks
     axes = [axis for walk in walks[:2] for axis in walk]
@@ -304,10 +303,10 @@ def unpacking_of(
 
 def _unit_of(lengths: Sequence[int], most: int) -> tuple[int, int]:
     """
-    Returns the first loop of a unit, and the unit's number of elements.
+    Returns the index of the first loop that belongs to a unit, and the unit's number of elements.
 
     If K has a single loop, or its last loop is too long, a unit is a part of the last loop. The
-    first result is then the number of loops.
+    index is then the number of loops.
     """
     first, size = len(lengths), 1
     while first and len(lengths) > 1 and size * lengths[first - 1] <= MOST:
@@ -362,11 +361,11 @@ def _planes(
 
 
 class NotInPanels(ValueError):
-    """A walk along K whose steps would cross panels in the middle."""
+    """A step along K would begin or end inside of a panel."""
 
 
 def _in_panels(layout: Layout, depth: int, rows: int) -> Layout:
-    """Converts a plane's layout from rows of units to panels of `depth` units and `rows` rows."""
+    """Converts a plane's layout from rows to panels of `rows` rows and `depth` units."""
     batch, outer, inner = layout.walks
     panel = depth * rows
 

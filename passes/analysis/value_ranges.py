@@ -305,9 +305,9 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    Returns the tensor, or outer scalar, whose element a scalar of a body is.
+    Traces a scalar of a body to the tensor of which it is an element, else returns the scalar.
 
-    Two scalars with the same tensor or outer scalar are equal in every iteration.
+    Scalars with the same result are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
         parent = value.block.parent_op()

@@ -243,7 +243,7 @@ class Extended(RewritePattern):
             return
         narrow = a.type
         if not isinstance(narrow, IntegerType) or narrow.width.data > WIDEST // 2:
-            refuse(DecomposeLinalgPass.name, op, f"kernels cannot compute it in {narrow}: use i32")
+            refuse(DecomposeLinalgPass.name, op, f"{op.name} is unsupported in {narrow}: use i32")
         wide = IntegerType(2 * narrow.width.data)
         extend = arith.ExtSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ExtUIOp
         product = code.insert(

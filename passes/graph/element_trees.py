@@ -203,7 +203,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """Yields the tensor and position, then the earlier ones that operations only moved here."""
+    """Yields (tensor, position) of an element, then the pair before each move, going backwards."""
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
@@ -217,7 +217,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
 
 
 def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """Follows operations that only move elements to the first tensor, and the position there."""
+    """Follows an element back through moves; returns the earliest tensor and the position in it."""
     *_, last = origins(value, place)
     return last
 

@@ -1,5 +1,5 @@
 """
-Rewrites 8-bit floats that kernels lack as bytes.
+Rewrites 8-bit floats as bytes if kernels cannot compute with them.
 
     %w : tensor<64x64xf8E4M3FN>          %w : tensor<64x64xi8>
     contraction %x, %w             ->    %h = linalg.generic (n, k) ins(%w) { float of the bits }

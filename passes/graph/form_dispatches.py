@@ -57,7 +57,7 @@ Maximum results of a contraction's dispatch. Each result needs another pass over
 """
 
 PROLOGUE_OPS = {False: 10, True: 4}
-"""Maximum instructions per element of a fused producer. Key True: it is read in windows."""
+"""Maximum instructions per element of a fused producer; True: if sliding windows read it."""
 
 EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
@@ -211,7 +211,7 @@ def _init_as_epilogue(contraction: Contraction) -> tuple[Contraction, Operation 
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
-    """Adds an operand's elementwise or unpacking producer to the group, if it is read only here."""
+    """Adds an operand's elementwise or unpacking producer to the group if nothing else reads it."""
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp):
         from xdsl_spirv.passes.analysis.unpacking import unpacks

@@ -78,15 +78,15 @@ def placed_programs(
     Raises `NotRaised` if there is no such program.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
-        raise NotRaised("no product")
+        raise NotRaised("the program has no product of tiles")
     if any(isinstance(op, tile.GatherOp | tile.ScatterOp) for op in program.walk()):
-        raise NotRaised("the program gathers or scatters elements")
+        raise NotRaised("whole tensors have no gather or scatter")
     numbers = Numbers(program, grid, given)
     ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
     accesses = [_access(numbers, op) for op in ops]
     stores = [a for a in accesses if isinstance(a.op, tile.StoreOp)]
     if not stores or any(a.op.parent_op() is not program for a in stores):
-        raise NotRaised("a loop or branch has a store" if stores else "the program has no store")
+        raise NotRaised("a store is in a loop or branch" if stores else "the program has no store")
     rooms = [room for access in accesses for room in access.rooms if room is not None]
     digits = Digits(numbers, stores[0].start, [*(a.start for a in accesses), *rooms])
     if (count := digits.digits) > 3:

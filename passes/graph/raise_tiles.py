@@ -73,7 +73,7 @@ def raise_program(program: tile.ProgramOp) -> func.FuncOp:
     Raises `NotRaised` if there is none.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
-        raise NotRaised("no product")
+        raise NotRaised("the program has no product of tiles")
     elements = Elements(program)
     results = elements.read()
     return _Function(elements, results).write()
@@ -276,7 +276,7 @@ class _Body:
                 return self._add(arith.ConstantOp(IntegerAttr(int(node.detail), IntegerType(1))))
             case _ if not isinstance(node.detail, tuple) or not isinstance(node.detail[0], type):
                 raise NotRaised(
-                    f"{node.kind} is used other than in the attention's division by its sum"
+                    f"{node.kind} is used outside of the division that ends an attention"
                 )
             case _:
                 pass

@@ -88,7 +88,7 @@ def _walk_operand(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """Maps the loops of a moving operation's result to its operand; adds split loops to `parts`."""
+    """Returns the loops that index a moved operand, else None; adds split loops to `parts`."""
     if isinstance(op, tensor.CollapseShapeOp):
         shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []

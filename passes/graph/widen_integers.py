@@ -1,6 +1,6 @@
 """
-Rewrites integers that kernels lack in wider types: i4 in sign-extended i8, and tensor elements of
-type `index` in i64.
+Widens integers that kernels cannot compute with: i4 to sign-extended i8, and tensor elements of
+type `index` to i64.
 
     %s = arith.addi %a, %b : i4          %t = arith.addi %a, %b : i8
                                          %u = arith.shli %t, %four : i8
@@ -73,7 +73,7 @@ def wider_type(type: Attribute) -> Attribute | None:
 
 
 def widen(function: FuncOp) -> None:
-    """Rewrites a function's integers of types that kernels lack in wider types."""
+    """Widens the integers of a function that kernels cannot compute with."""
     if any(wider_type(value.type) is not None for op in function.walk() for value in values_of(op)):
         _Widener(function).write()
 
@@ -165,7 +165,7 @@ class _Widener:
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
                 wider = wider_type(types[0])
-                refuse(NAME, op, f"kernels cannot compute it in {types[0]}: use {wider}")
+                refuse(NAME, op, f"{op.name} is not supported in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
             for place, value in enumerate(op.operands):

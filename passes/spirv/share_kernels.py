@@ -164,7 +164,7 @@ def _take_numbers(
 def _function_of(op: Operation) -> FuncOp:
     around = op.parent_op()
     while not isinstance(around, FuncOp):
-        assert around is not None, "numbers to share are inside of functions"
+        assert around is not None, "a constant that kernels differ in is not in a function"
         around = around.parent_op()
     return around
 

@@ -196,7 +196,7 @@ class Lowering:
         self.products: dict[Operation, Product] = {}
         self.memories: dict[Operation, MatrixMemory] = {}
         self.forms: dict[Operation, Form] = {}
-        """The distribution of the first matrix among an operation's values and properties."""
+        """For each operation: how its first matrix is distributed over invocations."""
         self._place: Operation = module
         self._has_matrices = False
 

@@ -25,7 +25,7 @@ class Retyping:
     """
     Replaces types in attributes.
 
-    `leaf(attribute)` returns the replacement of a whole attribute; None replaces only its parts.
+    `leaf(attribute)` returns an attribute's replacement; None if only nested types are replaced.
     """
 
     def __init__(self, leaf: Leaf):

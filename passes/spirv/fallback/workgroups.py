@@ -14,20 +14,20 @@ def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> 
     """
     Returns the number of invocations of a workgroup that runs `function`, or any entry point.
 
-    If entry points differ or do not state a size, returns a text with the reason: "the workgroup's
-    size is ...".
+    If entry points differ or do not state a size, returns the reason as a text: "the workgroup's
+    size ...".
     """
     sizes = set(workgroup_sizes(module, function))
     if not sizes or None in sizes:
         return (
-            "the workgroup's size is not known (no LocalSize, or one that specialization constants "
-            "decide: run spirv-specialize first)"
+            "the workgroup's size is not known: add LocalSize, or run spirv-specialize if "
+            "specialization constants determine the size"
         )
     if len(sizes) > 1:
         numbers = ", ".join(str(s) for s in sorted(s for s in sizes if s is not None))
         return (
-            f"the workgroup's size is not one number: entry points have {numbers} invocations "
-            "(run spirv-split-entry-points first)"
+            f"the workgroup's size differs between entry points, with {numbers} invocations: run "
+            "spirv-split-entry-points first"
         )
     (size,) = sizes
     assert size is not None

@@ -120,10 +120,10 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     ("name", "given", "way"),
     [
         ("matmul", (64, 32, 40), "as a function on tensors"),
-        ("matmul", (40, 23, 20), "tile by tile: the program gathers or scatters elements"),
+        ("matmul", (40, 23, 20), "tile by tile: whole tensors have no gather or scatter"),
         ("product", (), "as a function on tensors"),
         ("attention", (), "as a function on tensors"),
-        ("add", (), "tile by tile: no product"),
+        ("add", (), "tile by tile: the program has no product of tiles"),
     ],
 )
 def test_a_launch_finds_products_and_attentions(name: str, given: Any, way: str):
