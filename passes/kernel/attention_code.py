@@ -49,7 +49,7 @@ from xdsl_spirv.passes.schedule.pipeline import FIRST_STAGES, READS, WRITES, Sta
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 Cells = list[list[list[Cell]]]
-"""Cells (see `attention_rows.Cell`) of fragments: one list for each strip and fragment."""
+"""Cells (parts of a fragment, see `attention_rows`), in lists by strip of rows and by fragment."""
 
 
 class AttentionCode(Numbers[AttentionPlan]):
@@ -76,7 +76,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """
-        First row that bounds which key tiles are read, and the distance from it to the last row.
+        First row of queries that limits which key tiles are read, and the number of rows after it.
         """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
@@ -198,7 +198,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over tiles of keys between two bounds; an empty range may still read `first`."""
+        """Loops over tiles of keys between two bounds; may read tile `first` of an empty range."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """Exclusive upper bound of the indices of tiles that are read ahead."""
@@ -306,7 +306,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
         """
-        Computes the scores of each strip of queries for a tile of keys.
+        Computes the scores of each strip (row of fragments) of queries for a tile of keys.
 
         With staging, a single score fragment is summed in two independent chains, so that
         consecutive matrix multiply-adds do not depend on each other.
@@ -428,7 +428,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Raises the maxima to these scores: always, or if a score is greater by `EXCESS`."""
+        """Raises the maxima to these scores: always, or if a score exceeds one by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:

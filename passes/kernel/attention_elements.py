@@ -106,7 +106,7 @@ class Elements:
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
         """
-        Yields (first element, numbers, condition that it exists) of each of the lane's vectors.
+        Yields (index of first element, elements, existence condition) for each vector of the lane.
         """
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):

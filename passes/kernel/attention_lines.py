@@ -120,7 +120,7 @@ class PackedLines(Lines):
         if name == "v":
             self.line, self.apart, self.count = step, lanes, plan.columns
         self.pitch = stride // plan.key_fragments if together else self.line
-        """Stride between lines, in shares of a fragment."""
+        """Stride between lines. Addresses count in one invocation's words of a fragment."""
 
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
@@ -346,7 +346,7 @@ class StagedLines(VectorLines):
 
 
 def stride_of(layout: Layout, walk: int) -> Size:
-    """Returns the stride of a walk with one axis, in elements; 0 for a walk without axes."""
+    """Returns the stride in elements of a walk (group of loops); 0 for a walk without axes."""
     axes = layout.walks[walk]
     return axes[0].stride if axes else 0
 

@@ -24,7 +24,7 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
 ROW, COLUMN = 0, 1
-"""Indices of the result layout's walks along rows and along columns."""
+"""Indices of the result layout's walks (groups of loops) along rows and along columns."""
 
 
 class MergeCode(Numbers[MergePlan]):

@@ -82,7 +82,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer as binary32. If `signed`, `bits` are the two's complement of the whole integer."""
+    """An integer that is used as binary32. If `signed`, `bits` hold its two's complement."""
 
     bits: Bits
     signed: bool = False
@@ -158,7 +158,7 @@ class ScalarCode:
         return scalar
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
-        """Emits an operation with new operands, folded if possible; equal ones are emitted once."""
+        """Emits an operation with new operands, folded if possible; emits equal operations once."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
             result = self._apart(op, operands) or self._copied(op, operands)

@@ -1,5 +1,5 @@
 """
-Writes the code that all contractions with an instruction share: K loop, staging, tile positions.
+Writes the code that all contractions on tiles share: K loop, staging and tile positions.
 
     schedule.collective {                      scf.for %k = 0 to K step TK iter_args(accumulators)
       linalg.fill ins(%0) outs(%d)      ->       stage A and B in Workgroup memory; gpu.barrier

@@ -48,7 +48,7 @@ MOST_BYTES = 16
 """Largest size of one load in bytes."""
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
-"""Position of a unit: for each loop, an index plus a constant."""
+"""Position of an element or load: for each loop, an index plus a constant."""
 
 
 def stored_type(element: Attribute) -> Attribute:
@@ -67,7 +67,7 @@ class LeafCode:
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
         self.selected: tuple[SSAValue, int] | None = None
-        """Tensor of part indices, and the loop that runs over it, if a `SelectedViewOp` is read."""
+        """If a `SelectedViewOp` is read: its part indices, and the loop that counts parts."""
         if isinstance(memory.owner, SelectedViewOp):
             (first, *_), selection = leaf.placed.map.results, memory.owner
             assert isinstance(first, AffineDimExpr)

@@ -113,7 +113,7 @@ def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSA
 def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
     """Emits the constant that defines a scalar operand of a dispatch."""
     owner = value.owner
-    assert isinstance(owner, arith.ConstantOp), "a scalar operand of a dispatch is a constant"
+    assert isinstance(owner, arith.ConstantOp), "a scalar operand of a dispatch is not a constant"
     number = owner.value
     if isinstance(number, DenseIntOrFPElementsAttr):
         number = next(number.iter_attrs())

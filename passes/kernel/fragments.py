@@ -157,10 +157,10 @@ class FragmentTile(ResultTile):
                 code.store(*at, value)
             return
         (access,), stride = self.code.results, self.plan.result.stride
-        assert stride is not None, "only a matrix is stored directly"
+        assert stride is not None, "a result that is not a matrix is stored directly"
         stride = b.i32(stride // access.width)
         for at, value in zip(corners, values, strict=True):
-            assert isinstance(value, SSAValue), "a result of several parts has an epilogue"
+            assert isinstance(value, SSAValue), "a result of several parts has no epilogue"
             place = b.divided(self.offset(*at), access.width)
             store_matrix(b, value, access.memory, (place,), stride)
 
@@ -190,7 +190,7 @@ class FragmentTile(ResultTile):
             if whole:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
-            assert isinstance(value, SSAValue), "a result of several parts is stored by components"
+            assert isinstance(value, SSAValue), "a result of several parts goes through memory"
             if number:
                 b.subgroup_barrier()
             to_scratch = partial(b.when, mine, partial(self._store_in_scratch, value))

@@ -4,10 +4,10 @@ Computes products of small integers and floats as packed dot products of integer
     sum of q * x   ->   2^-e * sum over d of 256^d * (sum of q * digit d of round(2^e * x))
 
 A dot product multiplies four bytes at once, while a conversion to float takes two or three
-instructions for each byte. The floats of a unit share the exponent e, which scales the greatest
+instructions for each byte. The floats of one load share the exponent e, which scales the greatest
 magnitude below 2^(8 * digits - 3). The error of each float is therefore below the greatest
 magnitude times 2^(3 - 8 * digits). With three digits this is at most one rounding of the greatest
-magnitude to binary32. An infinite or NaN element makes the unit's sum NaN.
+magnitude to binary32. An infinite or NaN element makes the sum of its load NaN.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SIGNS = 0x80 * IN_EACH_BYTE
 EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
 
 Slots: TypeAlias = tuple[int | None, ...]
-"""Element index in the unit for each byte of a word; None for an unused byte."""
+"""Element index in one load for each byte of a word; None for an unused byte."""
 
 
 class RowDigits:
@@ -60,7 +60,7 @@ class RowDigits:
         digits: int,
         of_unit: Callable[[SSAValue], SSAValue] | None = None,
     ):
-        """`of_unit` reduces the greatest magnitude over all invocations that share a unit."""
+        """`of_unit` reduces the greatest magnitude over all invocations that share the scale."""
         self.b, self.elements, self.digits = b, elements, digits
         self.depth = b.depth
         self._known: dict[object, SSAValue] = {}

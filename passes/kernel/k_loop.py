@@ -224,7 +224,7 @@ class KLoop:
                         operand.enter(here, following)
                     totals = self.core.multiply(*self.operands, totals)
                 case _:
-                    raise AssertionError(f"the K loop has no stage {stage}")
+                    raise AssertionError(f"the K loop cannot run the stage {stage}")
         return _State(totals, loaded, registers)
 
     def _place(self, k: Index, number: int) -> Index:

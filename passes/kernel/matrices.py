@@ -80,7 +80,7 @@ class MatrixCode(EpilogueCode):
         self, access: Access, row: Index, column: Index
     ) -> tuple[SSAValue, Sequence[Index], Size, spv.CooperativeMatrixLayout]:
         matrix = matrix_access(access.layout, (self.tile.m, self.tile.n))
-        assert matrix is not None, "is_componentwise must hold"
+        assert matrix is not None, "the epilogue has no form on matrices"
         place = (self.tile.offset(row, column, access.layout),)
         return access.memory, place, matrix.stride, ROW_MAJOR if matrix.by_rows else COLUMN_MAJOR
 
@@ -108,7 +108,7 @@ class MatrixCode(EpilogueCode):
         """Emits a body on whole fragments, or on components where no matrix form exists."""
         block = op.body.block
         places = homes(op)
-        assert places is not None, "is_componentwise must hold"
+        assert places is not None, "the epilogue has no form on matrices"
         known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
         spread: dict[SSAValue, list[SSAValue]] = {}
 
@@ -177,7 +177,7 @@ class FunctionCode(MatrixCode):
             result = self.code.values(*place, as_accumulator(values))[number]
             if element == held:
                 return result
-            assert isinstance(held, AnyFloat), "are_stored_as_matrices must hold"
+            assert isinstance(held, AnyFloat), "a result cannot be stored as matrices"
             return b.add(arith.ExtFOp(result, held))
 
         computed = each_element(b, value, *as_matrices(accumulator))

@@ -47,7 +47,7 @@ def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValu
     block = Block(arg_types=[type.element_type] * 2)
     _write(b, combine, block)
     captured = _close(block)
-    assert not captured, "combine must use no other values"
+    assert not captured, "combine uses values other than its arguments"
     return b.add(ReduceRowsOp(matrix, Region(block)))
 
 

@@ -38,7 +38,7 @@ class Words:
         self.piece = vector_type(tile.element_type, per_word)
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
-        """Index of the component word that each packed word holds."""
+        """For each packed word: index of the word of components that it holds."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """Builds a fragment from the invocation's words."""

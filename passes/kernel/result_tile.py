@@ -1,4 +1,4 @@
-"""Positions of invocations, of their result elements, and addresses along the walks of a layout."""
+"""Computes positions of invocations and elements, and addresses along walks (groups of loops)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def address_along(
     b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
 ) -> Address:
     """
-    Returns the address of element `number` + `constant` of a walk, relative to its start.
+    Returns the address of element `number` + `constant` along a walk (group of loops).
 
     `ahead` is added to the last axis's index and must not leave this axis.
     """
@@ -80,7 +80,7 @@ def address_along(
 
 
 def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
-    """Returns the offset that element `number` of a walk adds to an address."""
+    """Returns the memory offset of element `number` along a layout's walk (group of loops)."""
     return address_along(b, layout.walks[walk], number, 0).base
 
 

@@ -56,9 +56,9 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        Returns partial sums of the elements that the products of `units` read.
+        Returns partial sums of the row elements that the products read anyway.
 
-        `units` has the element positions of each unit, and the condition that the unit exists.
+        `units` has, for each load along K, the element positions and the condition that it exists.
         Returns None if the products do not read each row exactly once.
         """
         read = [(p, leaf) for p in self.placed if (leaf := self._leaf(p, few)) is not None]

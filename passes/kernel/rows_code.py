@@ -1,7 +1,7 @@
 """
 Writes kernels of contractions with few rows: every load of the streamed operand serves all rows.
 
-    scf.for %k = units of K, divided among the lanes of a subgroup
+    scf.for %k = loads along K, divided among the lanes of a subgroup
       %w = load ..., %x = load ...                     loads of all columns precede
       %sum[row][column] += %x[row] * %w[column]        the multiply-adds
     add up the sums of the lanes, and of the subgroups through Workgroup memory
@@ -9,7 +9,7 @@ Writes kernels of contractions with few rows: every load of the streamed operand
 
 See passes/schedule/rows.py for the division of the work. The main loop has no bounds checks: a
 column beyond the result is replaced by column 0, and the sum of that column is not stored. A
-separate loop multiplies the units that remain after the last whole step.
+separate loop multiplies the units (loads) that remain after the last whole step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 
 class RowsKernel:
-    """Writes the kernel of a contraction with few rows."""
+    """Writes a kernel of a contraction with few rows. A unit is the elements of one load."""
 
     def __init__(self, b: HoistingEmitter, plan: RowsPlan):
         self.b, self.plan = b, plan
@@ -155,7 +155,7 @@ class RowsKernel:
         self.points = self._points()
 
     def _own_sources(self) -> list[tuple[SSAValue, Index]]:
-        """Lists the loads of the invocation's units for the current columns, without duplicates."""
+        """Lists the invocation's loads for the current columns, without duplicates."""
         places = [self._places(unit) for unit, _ in self._own_units()]
         return list(dict.fromkeys(self._sources(places, self.points[1])))
 
@@ -281,7 +281,7 @@ class RowsKernel:
         return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """Returns the invocation's units of K, each with the condition that it exists."""
+        """Returns (index, existence condition) for each of the invocation's loads along K."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.operands.units) for unit in units]
@@ -297,7 +297,7 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """
-        Adds the products of some units of K to the sums; all loads precede the multiply-adds.
+        Adds the products of some units (loads along K) to the sums; loads precede multiply-adds.
 
         A unit that does not exist reads unit 0, and its products are discarded.
         """
@@ -317,7 +317,7 @@ class RowsKernel:
         return results
 
     def _places(self, unit: Index) -> Point:
-        """Returns the start of a unit, as index of each loop of K."""
+        """Returns the index of each loop of K at the start of a unit (one load)."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.operands.steps_along)
         return {
@@ -326,7 +326,7 @@ class RowsKernel:
         }
 
     def _offsets(self) -> list[dict[int, int]]:
-        """Lists the offsets of the invocation's elements in a unit (lane 0's if lanes differ)."""
+        """Lists the offsets of the invocation's elements in one load (lane 0's if lanes differ)."""
         operands = self.plan.operands
         taken = {digit.loop: digit.count * digit.scale for digit in self.plan.lane_digits}
         steps = [
@@ -335,7 +335,7 @@ class RowsKernel:
         return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
-        """Returns the digits of a row's elements in a unit; hoists their code."""
+        """Returns a row's elements in one load as digits (see `RowDigits`); hoists their code."""
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
 

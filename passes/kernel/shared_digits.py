@@ -1,9 +1,9 @@
 """
 Shares the digits of few rows between the subgroups of a workgroup, in Workgroup memory.
 
-Several subgroups multiply equal row elements by different columns. Each invocation computes the
-digits of a few quads and, after a barrier, reads the digits of its units. A quad is four elements.
-Each word holds one digit of every element of a quad.
+Digits are the bytes of floats that are scaled to integers (see `integer_products`). Several
+subgroups multiply equal row elements by different columns. Each invocation computes the digits of
+a few quads (four elements) and, after a barrier, reads the digits of its units (loads along K).
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """
@@ -29,7 +29,7 @@ Elements = Callable[[], Sequence[SSAValue]]
 
 
 class SharedDigits:
-    """Stores the digits of a workgroup's rows in Workgroup memory, for `KeptDigits`."""
+    """Stores the digits (bytes of scaled floats) of a workgroup's rows in Workgroup memory."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class SharedDigits:
         operand: ComputedOperand,
         places: Callable[[Index], Point],
     ):
-        """`operand` reads units of one quad; `places` returns the start of a unit of the plan."""
+        """`operand` reads four elements at a time; `places` maps a load's index to its position."""
         self.b, self.plan, self.operand, self.places = b, plan, operand, places
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
         self.quads, self.stride = plan.digits.quads, plan.digits.stride
@@ -51,7 +51,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Lists the invocation's units and quads, each with the condition that it exists."""
+        """Lists (load, quad, existence condition) for each quad of the invocation."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)
@@ -67,7 +67,7 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """Element positions of each of the invocation's quads, and the condition that it exists."""
+        """Positions of the elements of each of the invocation's quads, and if the quad exists."""
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]
@@ -87,7 +87,7 @@ class SharedDigits:
         return [place | {last: (place[last][0], i)} for i in range(QUAD)]
 
     def write(self, rows: Sequence[Point]) -> None:
-        """Computes and stores the digits of the invocation's quads."""
+        """Computes and stores the digits of the invocation's quads (four elements each)."""
         for (unit, quad, exists), (places, _) in zip(self._shares, self.own, strict=True):
             for number, row in enumerate(rows):
                 known: Known = {}
@@ -100,7 +100,7 @@ class SharedDigits:
                 )
 
     def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
-        """Returns the maximum over the invocations that compute the digits of one unit."""
+        """Returns the maximum over the invocations that compute the digits of one load."""
         b = self.b
         return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
 
@@ -116,13 +116,13 @@ class SharedDigits:
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
     def index_of(self, before: int, quad: Index, unit: Index) -> Index:
-        """Returns the memory index of a unit's quad, after `before` rows of quads."""
+        """Returns the memory index of a load's quad (4 elements), after `before` rows of quads."""
         b = self.b
         return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
 
 
 class KeptDigits(RowDigits):
-    """Reads a unit's digits from Workgroup memory; recomputes digits of incomplete quads."""
+    """Reads the digits of one load from Workgroup memory; recomputes digits of incomplete quads."""
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
         self.shared, self.row, self.number, self._make = shared, row, unit, elements
@@ -162,7 +162,7 @@ class KeptDigits(RowDigits):
 
 
 def _quads(numbers: Sequence[int]) -> list[int] | None:
-    """Returns the quads that consist of these element indices; None if a quad is incomplete."""
+    """Returns the quads (four elements) that these element indices fill, in order; else None."""
     quads = [number // QUAD for number in numbers[::QUAD]]
     every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
     return quads if list(numbers) == every else None

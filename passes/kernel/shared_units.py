@@ -1,5 +1,5 @@
 """
-Multiplies packed weights whose units are shared by all lanes of a subgroup.
+Multiplies packed weights of which all lanes of a subgroup load the same words.
 
     %w = load %q[number]             the same word for all lanes: one load that serves them all
     %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
@@ -60,7 +60,7 @@ class LanesLeaf(LeafCode):
 
 
 class SharedUnitsKernel(RowsKernel):
-    """Writes a kernel with few rows whose subgroups share each unit of the streamed operand."""
+    """Writes a kernel with few rows in which all lanes of a subgroup load the same weights."""
 
     lane_points: list[Point]
     """Position of each lane's element in a row."""
@@ -90,7 +90,7 @@ class SharedUnitsKernel(RowsKernel):
         return results
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
-        """Returns, for each element of a unit, a list of the element's values in all lanes."""
+        """Returns, for each element of one load, a list of its values in all lanes."""
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         return [
             [

@@ -50,7 +50,7 @@ class SliceSums:
         rows, columns = plan.schedule.grid
         along_m, along_n, _ = plan.schedule.fragments
         sums = plan.sums
-        assert sums is not None, "the schedule has several slices"
+        assert sums is not None, "the schedule has a single slice of K"
         self.count, self.together = along_m * along_n, sums.fragments
         self.places = rows * columns
         self.has_barriers = plan.result.scratch_shape is not None
@@ -74,7 +74,7 @@ class SliceSums:
             return
         operand = operands[self.in_tile]
         assert isinstance(operand, TileInMemory), (
-            "only a staged operand has a tile in Workgroup memory"
+            "sums overwrite an operand that is not in Workgroup memory"
         )
         piece = operand.tile.piece * operand.tile.element_bytes
         self.memory = operand.buffers[0]

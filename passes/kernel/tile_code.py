@@ -52,9 +52,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Spot:
-    """
-    A register of a layout, at which a value can be computed: the element that this register holds.
-    """
+    """A register of a layout. It stands for the tile's element that the register holds."""
 
     layout: Layout
     register: int
@@ -124,7 +122,7 @@ class TileEmitter(HoistingEmitter):
         return known[key]
 
     def coordinates(self, spot: Spot) -> tuple[Index, ...]:
-        """Returns the indices in the tile of the element at a spot."""
+        """Returns the indices in the tile of the element that a register of a layout holds."""
         if spot not in self._coordinates:
             place = spot.layout.registers[spot.register]
             self._coordinates[spot] = tuple(

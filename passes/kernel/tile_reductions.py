@@ -67,7 +67,7 @@ class Reduction:
             if isinstance(op, tile.YieldOp):
                 return operands
             values |= zip(op.results, self.b.copied(op, operands), strict=True)
-        raise AssertionError("a reduction's body ends with a tile.yield")
+        raise AssertionError("a reduction's body has no tile.yield")
 
     def _exchange(self, values: Numbers, distance: int) -> Numbers:
         b = self.b

@@ -55,7 +55,7 @@ class TileValue(ABC):
 
     @abstractmethod
     def at(self, spot: Spot) -> SSAValue:
-        """Returns the element at a spot. The spot's layout must have the tile's axes."""
+        """Returns the element for a register of a layout. The layout must have the tile's axes."""
 
     @property
     def home(self) -> Layout | None:
@@ -68,7 +68,7 @@ class TileValue(ABC):
         return self.home or self.b.schedule.spread(self.type.shape)
 
     def spots(self) -> list[Spot]:
-        """Lists the spots of `layout`."""
+        """Lists the registers of `layout`."""
         layout = self.layout
         return [Spot(layout, register) for register in range(len(layout.registers))]
 
@@ -226,7 +226,7 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
 
 
 class Lazy(TileValue):
-    """A tile whose elements are computed when read, once for each scope and spot."""
+    """A tile whose elements are computed when read, once for each scope and register."""
 
     def __init__(
         self,
@@ -264,9 +264,7 @@ class Box(Lazy):
         self.outside, self.guarded = outside, guarded
 
     def load(self, spot: Spot) -> SSAValue:
-        """
-        Loads the element at a spot, or returns `outside` if the element lies outside of the view.
-        """
+        """Loads a register's element; returns `outside` for an element outside of the view."""
         b = self.b
         number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
         return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)

@@ -1,4 +1,4 @@
-"""Adds the products of one unit of the streamed operand to an invocation's sums."""
+"""Adds the products of one load of the streamed operand to an invocation's sums."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class UnitSums:
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Adds the products of a unit's elements at `places`."""
+        """Adds the products of the elements at `places`, which belong to one unit."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]
@@ -109,7 +109,7 @@ class UnitSums:
 
 
 class DigitSums(UnitSums):
-    """Adds a unit's products of small integers and the rows' digits."""
+    """Adds the products of small integers and the rows' digits (bytes of scaled floats)."""
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index

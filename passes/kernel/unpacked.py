@@ -1,10 +1,10 @@
 """
 Dequantizes an operand while copying it from packed planes into Workgroup memory.
 
-An invocation copies units (see `analysis/unpacking`). It loads a unit's part of each plane, up to
-16 bytes at a time. The elements are computed four at a time, immediately before their store, so
-packed data, not elements, waits in registers for the next tile. Factors that are equal for all
-elements of a unit (a scale, or the product of two) are computed once.
+An invocation copies units: elements along K that are dequantized together. It loads a unit's part
+of each plane, up to 16 bytes at a time. The elements are computed four at a time, immediately
+before their store, so packed data, not elements, waits in registers for the next tile. Factors
+that are equal for all elements of a unit (a scale, or the product of two) are computed once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MOST_BITS = 128
 
 class PlaneSource:
     """
-    Reads a plane. An invocation loads its share of a unit by `loads` loads of `type`.
+    Reads a plane by units (elements that are dequantized together), in loads of `type`.
 
-    Bytes are loaded as words if possible, other numbers one by one. With `split` above 1, a share
-    is a part of a unit along the innermost loop: `runs` contiguous runs, one for each iteration of
-    the outer loops.
+    Bytes are loaded as words if possible, other numbers one by one. With `split` above 1, a load
+    reads a part of a unit along the innermost loop: `runs` contiguous runs, one for each iteration
+    of the outer loops.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads part `part` of a unit. `place` counts in units."""
+        """Loads part `part` of the unit at the address `place`, which counts in units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
@@ -86,13 +86,13 @@ class PlaneSource:
 
 
 class RowCode(ElementCode):
-    """The elements of a unit that was loaded as words."""
+    """Elements of an unpacked operand, loaded as words."""
 
     def __init__(self, builder: KernelEmitter, words: Sequence[SSAValue], element: Attribute):
         self.builder, self.words = builder, words
         self.type = vector_type(element, VECTOR)
         self.width = VECTOR * bit_width(element) // WORD_BITS
-        """Words of four elements."""
+        """Number of words that hold four elements."""
         self.size = len(words) // self.width * VECTOR
 
     def four(self, number: int) -> SSAValue:
@@ -102,7 +102,7 @@ class RowCode(ElementCode):
 
 
 class UnitSource:
-    """Reads the planes of an operand by units, or by part `part` of `split` of each unit."""
+    """Reads planes by units (elements that are dequantized together), or one part of each unit."""
 
     def __init__(
         self, builder: KernelEmitter, units: Units, batch: Index, split: int = 1, part: Index = 0
@@ -182,7 +182,7 @@ class UnpackedOperand(TileInMemory):
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """Returns the unit index along K of a move, and the condition that the unit exists."""
+        """Returns the index along K of a move's unit, and the condition that the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         if self.within_k or not self.tile.guarded[1]:
@@ -190,7 +190,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the planes of a unit, or of unit 0 if the unit does not exist."""
+        """Loads the planes of a move's unit, or of unit 0 if the unit does not exist."""
         b = self.builder
         unit, inside = self._unit(move, begin)
         if inside is not True:

@@ -1,7 +1,7 @@
 """
 Dequantizes an operand's fragments in the invocations that hold them.
 
-Each invocation reads the units of its rows of A, or columns of B, in the order of
+Each invocation reads its rows of A, or columns of B, by units of elements, in the order of
 `schedule/k_order`. The target's component positions determine which element each component holds.
 Neither Workgroup memory nor exchanges are needed.
 """
@@ -97,7 +97,7 @@ class UnitFragments(DirectOperand):
                 self._units[group, *line] = self.source.code(loaded, unit), inside
 
     def read(self, k: Index) -> list[SSAValue]:
-        """Loads the invocation's units of the K tile at element `k`."""
+        """Loads the packed planes of the invocation's elements in the K tile at element `k`."""
         values: list[SSAValue] = []
         for group in range(self.groups):
             unit, inside = self._unit(k, group)
@@ -108,7 +108,7 @@ class UnitFragments(DirectOperand):
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """Returns the invocation's unit index in a group of a K tile, and if the unit exists."""
+        """Returns the index along K of the invocation's unit in a group, and if the unit exists."""
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.own)
         unit = b.plus(first, group * (self.order.group // unpacking.size))
