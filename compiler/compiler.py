@@ -107,9 +107,9 @@ def compile_module(
     `source` is an .mlir file, or a module, which is consumed. With several `functions` the program
     contains all of them; weights and states of the same name are shared. `weights` gives values to
     arguments by name. Constants that kernels read become weights, too. `operators` maps node names
-    to the model's operators, for `layers`. `limits` excludes paths for some layers. `observe` is
-    called with a name and the module: before the first pass and after each pass. With `jobs` above
-    1, kernels are lowered by this many processes (on Linux, without `observe`).
+    to the model's operators, for `layers`. `limits` excludes kinds of kernels for some layers.
+    `observe` is called with a name and the module: before the first pass and after each pass. With
+    `jobs` above 1, kernels are lowered by this many processes (on Linux, without `observe`).
 
     Raises `ProgramError` for an unsupported module or a refusal by a pass, `TargetError` for an
     unknown target, and xDSL's errors for invalid IR.
@@ -156,7 +156,7 @@ def _refuse_large_weights(program: Program, device: Target) -> None:
     for name, array in program.weights.items():
         if array.nbytes > most:
             raise ProgramError(
-                f"{array.nbytes:,} bytes, and a buffer of {device.name} holds at most {most:,}",
+                f"the weight has {array.nbytes:,} bytes, but {device.name} supports {most:,}",
                 f"weight {name!r}",
                 "compile for a target with larger buffers, or quantize the weight to fewer bits",
             )
@@ -298,7 +298,7 @@ def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, A
 
 
 def _only_number(array: Array) -> int | float | None:
-    """Returns the number that all elements equal, or None if they differ or JSON lacks it."""
+    """Returns the number that all elements equal, None if they differ or JSON cannot hold it."""
     if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
         return None
     number = array.reshape(-1)[0].item()

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host
 
 GROWTH = 2
-"""Maximum number of elements of a folded tensor, as a multiple of its largest operand's."""
+"""Maximum ratio of the elements of a folded tensor to the elements of its largest operand."""
 
 SMALL = 4096
-"""Number of elements up to which a folded tensor may have any size relative to its operands."""
+"""Maximum number of elements of a folded tensor to which `GROWTH` does not apply."""
 
 
 class Known(dict[SSAValue, Any]):

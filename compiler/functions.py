@@ -68,7 +68,7 @@ def _is_same(buffer: Buffer, value: Array, other: Buffer, other_value: Array) ->
 
 
 def _differs(function: HostFunction, buffer: Buffer, other: Buffer) -> ProgramError:
-    difference = f"the {buffer.kind} {buffer.name!r} is {buffer}, and the {other.kind} {other}"
+    difference = f"the {buffer.kind} {buffer.name!r} is {buffer}, but a {other.kind} {other}"
     if str(buffer) == str(other) and buffer.kind == other.kind:
         difference = f"the {buffer.kind} {buffer.name!r} has another value"
     return ProgramError(

@@ -79,8 +79,7 @@ class GraphBuilder:
     ) -> Value:
         """
         Appends an operator to the graph and returns its result, or computes the result if all
-        operands are known. The result's element type is `element`, or that of the first value if
-        it is None.
+        operands are known. The result's element type is `element`, or the type of the first value.
         """
         dtype = np.dtype(self.dtype(values[0]) if element is None else element)
         type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])

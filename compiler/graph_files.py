@@ -90,7 +90,7 @@ class GraphProgram:
 
     @cached_property
     def work(self) -> GraphWork:
-        """Returns the module's bytes, variables and constants, in the form that a device needs."""
+        """The graph for a device: SPIR-V bytes, tensors of inputs and outputs, constants."""
         ops = list(self.module.body.block.ops)
         (entry,) = (op for op in ops if isinstance(op, spv.GraphEntryPointOp))
         variables = {op.sym_name.data: op for op in ops if isinstance(op, spv.GlobalVariableOp)}
@@ -199,7 +199,7 @@ def load(path: str) -> GraphProgram:
 def _graph_in(module: ModuleOp) -> spv.GraphOp:
     graphs = [op for op in module.body.block.ops if isinstance(op, spv.GraphOp)]
     if len(graphs) != 1:
-        raise ValueError(f"its module has {len(graphs)} graphs")
+        raise ValueError(f"the module has {len(graphs)} graphs, but must have one")
     return graphs[0]
 
 
@@ -237,7 +237,7 @@ def _vgf_of(program: GraphProgram, binary: bytes) -> bytes:
     encoder.Finish()
     stream = io.BytesIO()
     if not encoder.WriteTo(stream):
-        raise ProgramError("Arm's library does not write the VGF file", "", "write a folder")
+        raise ProgramError("Arm's library failed to write the VGF file", "", "write a folder")
     return stream.getvalue()
 
 
@@ -245,7 +245,9 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
     vgf = _library(path)
     header = vgf.CreateHeaderDecoder(data, vgf.HeaderSize(), len(data))
     if header is None or not header.IsValid() or not header.CheckVersion():
-        raise ProgramError("it is not a VGF file of a known version", path, "give another file")
+        raise ProgramError(
+            "the file is not a VGF file of a known version", path, "give another file"
+        )
 
     # The library's decoders refer to these bytes, which must stay alive.
     tables = {

@@ -48,7 +48,7 @@ def multiply_integers(module: ModuleOp) -> ModuleOp:
 
 
 def take_narrow(argument: SSAValue) -> bool:
-    """Changes an i64 argument of a function to i32, extended for its users. True if changed."""
+    """Changes an i64 argument to i32, and extends it for its users. Returns True if changed."""
     kind, block = argument.type, argument.owner
     if not isinstance(kind, TensorType) or kind.get_element_type() != i64:
         return False
@@ -113,7 +113,7 @@ STEPS = (
     ("arith.divf", "math.roundeven", "arith.addf", "arith.cmpf", "arith.select"),
     ("arith.divf", "math.roundeven", "arith.cmpf", "arith.select"),
 )
-"""Operations in a quantization's body up to the upper bound, with and without zero point."""
+"""Operations of a quantization before the upper bound is applied, with and without zero point."""
 
 
 TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}
@@ -187,7 +187,7 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
-    """Converts accumulators to bytes with a scale and a bias. Returns None for other operands."""
+    """Converts accumulators to bytes by a scale and a bias. Returns None if this is impossible."""
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)
     scale: Array = np.full([1] * len(shape), 1.0)
@@ -203,7 +203,7 @@ def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | No
         return None
     order = list(range(len(shape)))
     if axes and axes[0] != len(shape) - 1:
-        # A scale per channel must be along the last dimension, as it may be before a transpose.
+        # A scale per channel must be along the last dimension, perhaps before a transpose.
         if not isinstance(sums.owner, tosa.TosaTransposeOp):
             return None
         order, sums = sums.owner.vector("perms"), sums.owner.operands[0]

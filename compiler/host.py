@@ -409,7 +409,9 @@ class _HostReader:
         buffers = [v for v in op.kernelOperands if not isinstance(v.type, IndexType)]
         for operand in buffers:
             if operand not in self.names:
-                raise ProgramError(f"a kernel argument is of type {operand.type}", place(op))
+                raise ProgramError(
+                    f"kernel arguments of type {operand.type} are not supported", place(op)
+                )
         dispatch = Dispatch(
             kernel=op.kernel.root_reference.data,
             entry_point=op.kernel.nested_references.data[-1].data,

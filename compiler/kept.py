@@ -39,7 +39,7 @@ SAMPLES, SAMPLE = 64, 4 << 10
 
 
 def folder(name: str = NAME) -> Path | None:
-    """Returns the cache folder for programs, or for other things by `name`. None if disabled."""
+    """Returns the cache folder of a name, by default for programs. None if the cache is off."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return None if named in ("", "0") else Path(named, name)

@@ -146,7 +146,7 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:
     """
-    Returns the node that ends with a dispatch's result, or "" if a later dispatch continues it.
+    Returns the model node that ends with a dispatch, or "" if a later dispatch continues the node.
     """
     name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]

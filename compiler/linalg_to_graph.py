@@ -4,7 +4,7 @@ Translates a host function of `linalg.generic` to a graph of TOSA operators.
 A generic operation is one of three kinds: elementwise (each operation of its body becomes an
 operator), a contraction (MatMul, Conv2D or DepthwiseConv2D, depending on the dimensions of each
 operand), or a reduction (ReduceSum, MaxPool2D, ...). Transpose and Reshape bring operands into the
-operator's layout. Adjacent ones cancel out.
+operator's layout. Consecutive transposes and reshapes that cancel out are removed.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def load_model(
 
         if weights is not None or function is not None or functions:
             raise ProgramError(
-                "an ONNX file holds its weights and one function", str(path), "leave the option out"
+                "--weights and --function are not for ONNX files", str(path), "leave the option out"
             )
         return import_onnx(
             path, dims, shapes=shapes, constants=constants, context=context, state=state

@@ -40,7 +40,7 @@ def lower_to_spirv(
 
 
 def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> bytes:
-    """Returns the binary of a program, with the arguments' names. The size of an axis is `x.0`."""
+    """Returns the binary of a program, with argument names. The size of axis 0 of `x` is `x.0`."""
     _, made = lower_to_spirv(program, target)
     name = program.sym_name.data
     raw = decode(encode(made, names=True, lines=True))

@@ -64,8 +64,8 @@ class Batch:
     - `nobody`: True if no lane is left in the region.
     - `pauses`: True if execution may be suspended (suspension.py).
     - `resuming`: the frames in which a suspended batch continues, outermost frame last.
-    - `apart`: True if it stops at barriers, since other batches share its workgroups.
-    - `meets`: the lanes of all these batches that execute the barrier where it continues.
+    - `apart`: True if the batch stops at barriers, because other batches share its workgroups.
+    - `meets`: the lanes, also of these other batches, for which the next barrier is executed.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):
@@ -129,15 +129,15 @@ class Batch:
         return np.ones((1, 1, 1), np.bool_) if self.mask is None else self.mask
 
     def local_ids(self) -> tuple[Array, Array, Array]:
-        """Returns the components of LocalInvocationId (x, y, z), each over (1, subgroup, lane)."""
+        """Returns (x, y, z) of LocalInvocationId, each an array (1, subgroup, lane)."""
         x, y, _ = self.geometry.workgroup
         index = self.local_index
         return index % I32.type(x), index // I32.type(x) % I32.type(y), index // I32.type(x * y)
 
     def lane_ids(self) -> Array:
-        """Returns SubgroupLocalInvocationId over (1, 1, lane)."""
+        """Returns SubgroupLocalInvocationId as an array (1, 1, lane)."""
         return np.arange(self.lanes, dtype=I32).reshape(1, 1, -1)
 
     def subgroup_ids(self) -> Array:
-        """Returns SubgroupId over (1, subgroup, 1)."""
+        """Returns SubgroupId as an array (1, subgroup, 1)."""
         return self.local_index[:, :, :1] // I32.type(self.lanes)

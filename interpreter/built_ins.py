@@ -11,7 +11,7 @@ from xdsl_spirv.interpreter.batch import Batch, Triple
 from xdsl_spirv.interpreter.numbers import Array
 
 Components: TypeAlias = tuple[Array, ...]
-"""The int32 components of a built-in over (w, s, l): three for a vector, one for a scalar."""
+"""The int32 arrays of a built-in, one for each component: three for a vector, one for a scalar."""
 
 
 def _uniform(*numbers: int) -> Components:
@@ -50,7 +50,7 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
     "SubgroupLeMask": np.less_equal,
     "SubgroupLtMask": np.less,
 }
-"""Comparisons `compare(i, lane)` that define if lane i is in a lane's mask, by built-in name."""
+"""Functions `compare(i, lane)` by mask built-in: True if the mask of `lane` contains lane i."""
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:

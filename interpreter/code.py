@@ -46,7 +46,7 @@ RETURNS = (
     "spirv.mlir.break",
     "spirv.mlir.continue",
 )
-"""Terminators after which lanes do not continue after the construct."""
+"""Terminators that end a lane's function or leave an enclosing construct."""
 
 
 class Steps:

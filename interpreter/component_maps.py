@@ -55,7 +55,7 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
-    """True if a mapping supports matrices of a form."""
+    """True if a mapping supports such matrices."""
     if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":

@@ -75,7 +75,8 @@ class Context:
     - `checker`: observes the run if the options enable checks.
     - `products`: number of products that `magnitudes` (options.py) sums.
     - `clock`: number of clock reads.
-    - `waited`: True if invocations have waited for others; `may_wait`: if workgroups may.
+    - `waited`: True if invocations have waited for others.
+    - `may_wait`: True if workgroups may wait for other workgroups.
     """
 
     def __init__(self, module: Operation, options: Options, geometry: Geometry):
@@ -168,14 +169,14 @@ class Context:
         return spv.Scope(int(self.specialize(scope).item()))
 
     def form(self, type: Attribute) -> Form:
-        """Returns the run-time form of values of a type."""
+        """Returns the run-time representation (forms.py) of values of a type."""
         form = self._forms.get(type)
         if form is None:
             form = self._forms[type] = self._make_form(type)
         return form
 
     def plain(self, type: Attribute) -> Plain:
-        """Returns the form of a scalar or vector. Raises `InterpreterError` for other types."""
+        """Returns a scalar's or vector's representation. Raises `InterpreterError` for others."""
         form = self.form(type)
         if not isinstance(form, Plain):
             raise InterpreterError(f"{type} is not a scalar or a vector")

@@ -37,7 +37,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """True for an operation that begins a line of the module's text, and of the source."""
+    """Two bools: True if an operation begins a line of the module's text, or of the source."""
 
     line: bool
     source_line: bool
@@ -57,7 +57,7 @@ class Break:
     condition: Callable[[Stop], bool] | None = None
 
     def names(self, op: Operation, begins: Begins) -> bool:
-        """True if the breakpoint is at an operation, which begins these lines."""
+        """True if the breakpoint is at an operation. `begins` are the lines that it begins."""
         at = str(self.at)
         file, _, number = at.rpartition(":")
         if at.startswith("#"):
@@ -99,7 +99,7 @@ class Debug:
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
-    """(last step at which it stops, breakpoint) for each breakpoint that is stepping."""
+    """(last step at which the launch stops, breakpoint) for each breakpoint that is stepping."""
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
     """Block and line of the previous operation, for the module's text and for the source."""
 

@@ -7,10 +7,10 @@ following block numbers. After a divergent branch, each lane waits at its next b
 lowest-numbered block with waiting lanes runs next, for these lanes only. Lanes therefore join
 again where the branches merge, and lanes that leave a loop wait until the other lanes leave it.
 
-A branch's operands become the arguments of the target block, as SPIR-V's phis.
+A branch's operands become the arguments of the target block (SPIR-V uses phis for this).
 
-A break or continue leaves several regions at once. Its lanes are stored at the target region,
-which continues them when the construct around them is done.
+A break or continue leaves several regions at once. Its lanes are stored at the target region. They
+continue there when the construct that contains the branch is done.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Terminator: TypeAlias = Callable[[Env], Leaving]
 
 
 class Flow:
-    """A compiled region. Terminators that leave it write the slots `results`."""
+    """A compiled region. A terminator that leaves the region writes the slots `results`."""
 
     def __init__(self, compiler: Compiler, region: Region, results: Sequence[SSAValue] = ()):
         self.compiler = compiler
@@ -93,7 +93,7 @@ class Flow:
         return self.numbers[target], self.compiler.mover(operands, target.args), assign
 
     def run(self, env: Env) -> None:
-        """Runs the region for the active lanes. Then the mask contains the lanes that left it."""
+        """Runs the region for the active lanes. Sets the mask to the lanes that left the region."""
         batch: Batch = env[WAVE]
         if batch.resuming:
             self._resume(env, batch)
@@ -186,7 +186,7 @@ class Flow:
         return [*([(going, batch.mask)] if isinstance(going, int) else going), *pending]
 
     def _rejoin(self, env: Env, batch: Batch, number: int) -> int:
-        """Continues lanes that left an inner construct. Returns the block where lanes agree."""
+        """Continues lanes that left an inner construct. Returns the block where all continue."""
         leaving = self._left(env, batch, number)
         batch.partial = False
         if len(leaving) == 1:
@@ -216,7 +216,7 @@ class Flow:
         departures: int,
         frame: FlowFrame | None = None,
     ) -> int:
-        """Runs blocks until waiting lanes are at one block. With `frame`, resumes it first."""
+        """Runs blocks until waiting lanes are at one block. First resumes `frame`, if given."""
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
@@ -291,7 +291,7 @@ def block_order(region: Region) -> list[Block]:
 
 
 def _successors(block: Block) -> Sequence[Block]:
-    """Returns the next blocks of a block's lanes, by its terminator or by constructs inside."""
+    """Returns the blocks that may follow a block: by its terminator, or by breaks inside of it."""
     if block.last_op is None:
         return ()
     successors = list(block.last_op.successors)

@@ -1,8 +1,8 @@
 """
 Defines the run-time representation (form) of the values of each type.
 
-Every value has three leading axes: workgroup of the chunk, subgroup, lane. An axis has length 1 if
-the value is uniform along it. The remaining axes depend on the type:
+Every value has three leading axes (w, s, l): workgroup of the chunk, subgroup, lane. An axis has
+length 1 if the value is uniform along it. The remaining axes depend on the type:
 
 | type | value |
 |---|---|
@@ -31,12 +31,12 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
 Mask: TypeAlias = Any
-"""Mask of the active lanes: None if all are active, otherwise a bool array over (w, s, l)."""
+"""Mask of the active lanes: None if all are active, or a bool array (workgroup, subgroup, lane)."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """Form of a scalar (empty `shape`), or of nested vectors and arrays of scalars."""
+    """Representation of a scalar (empty `shape`), or of nested vectors and arrays of scalars."""
 
     dtype: DType
     shape: tuple[int, ...] = ()
@@ -45,8 +45,8 @@ class Plain:
 @dataclass(frozen=True)
 class CooperativeMatrix:
     """
-    Form of a matrix that the invocations of `scope` share. `dtype` is the type of its components.
-    `use` (A, B or accumulator) may select the component mapping.
+    Representation of a matrix that the invocations of `scope` share. `dtype` is the type of its
+    components. `use` (A, B or accumulator) may select the component mapping.
     """
 
     dtype: DType
@@ -63,14 +63,14 @@ class CooperativeMatrix:
 
 @dataclass(frozen=True)
 class Composite:
-    """Form of a struct, or of an array whose elements are not plain."""
+    """Representation of a struct, or of an array whose elements are not plain."""
 
     members: tuple[Form, ...]
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """Form of a pointer or another value without accessible parts. `null` creates a null value."""
+    """Representation of a pointer or another value without accessible parts, with a null value."""
 
     name: str
     null: Callable[[], Any] | None = None
@@ -80,7 +80,7 @@ Form: TypeAlias = Plain | CooperativeMatrix | Composite | Opaque
 
 
 def zeros(form: Form) -> Any:
-    """Returns the null value of a form, uniform over all invocations."""
+    """Returns the null value of a representation, uniform over all invocations."""
     if isinstance(form, Plain):
         return np.zeros((1, 1, 1, *form.shape), form.dtype)
     if isinstance(form, CooperativeMatrix):
@@ -109,7 +109,7 @@ def within(mask: Mask, lanes: Any) -> Any:
 
 
 def spread(mask: Mask, form: Form) -> Mask:
-    """Reshapes a mask over (w, s, l) to broadcast with a plain value or a cooperative matrix."""
+    """Reshapes a lane mask so that it broadcasts with a plain value or a cooperative matrix."""
     if isinstance(form, Plain):
         return mask.reshape(mask.shape + (1,) * len(form.shape)) if form.shape else mask
     if isinstance(form, CooperativeMatrix) and form.scope == Scope.Workgroup:

@@ -403,7 +403,9 @@ def _slice(op: spv.TosaOp, x: Array, start: Array, size: Array) -> Array:
 
 def _check_indices(indices: Array, count: int) -> Array:
     if indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise Refused(f"an index must be from 0 to {count - 1}; other results are undefined")
+        raise Refused(
+            f"an index is outside the range from 0 to {count - 1}, so the result is undefined"
+        )
     return indices
 
 
@@ -419,7 +421,7 @@ def _scatter(op: spv.TosaOp, values: Array, indices: Array, rows: Array) -> Arra
 
 
 def _resize(op: spv.TosaOp, x: Array, scale: Array, offset: Array, border: Array) -> Array:
-    """Resizes the rows, then the columns."""
+    """Resizes the rows of an image tensor, then the columns."""
     nearest = op.number("mode") == spv.ResizeMode.NearestNeighbor
     result = x.astype(np.int64 if x.dtype.kind == "i" else np.float32)
     for axis in (1, 2):

@@ -1,8 +1,8 @@
 """
 Arranges the values of a subgroup or a workgroup along one axis, and back.
 
-Group instructions see arrays (w, groups, members, ...). The members are the subgroup's lanes, or
-all invocations of the workgroup by local index.
+Group instructions see arrays (workgroup, group, member, ...). The members are the subgroup's
+lanes, or all invocations of the workgroup by local index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Group:
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
-        """Arranges a value as (w, groups, members, ...), without broadcast axes."""
+        """Arranges a value as (workgroup, group, member, ...), without broadcast axes."""
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
                 return value
@@ -34,7 +34,7 @@ class Group:
         return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
     def spread(self, row: Array, batch: Batch) -> Array:
-        """Converts (w, groups, members, ...) to (w, s, l, ...). A uniform value remains uniform."""
+        """Arranges a row (workgroup, group, member, ...) by lanes. A uniform value remains so."""
         if not self.workgroup or row.shape[2] == 1:
             return row
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
@@ -48,11 +48,11 @@ class Group:
         return batch.geometry.invocations if self.workgroup else batch.lanes
 
     def ids(self, batch: Batch) -> Array:
-        """Returns the index of each member, as (1, 1, members)."""
+        """Returns the index of each member in its group, as an array (1, 1, member)."""
         return np.arange(self.members(batch), dtype=np.int64).reshape(1, 1, -1)
 
     def active(self, batch: Batch) -> Array:
-        """Returns a mask (w, groups, members) of the active members."""
+        """Returns a mask (workgroup, group, member) of the active members."""
         return self.row(batch.active(), batch)
 
 
@@ -67,7 +67,7 @@ def group_of(scope: Scope) -> Group:
 
 
 def take_members(row: Array, source: Array) -> Array:
-    """Gathers from `row` by member index (w, groups, members). Invalid indices read member 0."""
+    """Gathers from `row` by the member indices `source`. Invalid indices read member 0."""
     count = row.shape[2]
     source = np.where((source >= 0) & (source < count), source, 0)
     lead = np.broadcast_shapes(row.shape[:2], source.shape[:2])

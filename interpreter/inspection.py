@@ -212,7 +212,6 @@ class Scene:
         return View(name, VariablePointer(variable), value.type, self.context, self.moment)
 
     def _shadow(self, slot: int) -> Any:
-        """Returns the shadow of the value in a slot. Checks store it in the next slot."""
         checked = self.context.compiler is not None and self.context.checker is not None
         return self.frame.env[slot + 1] if checked else None
 

@@ -22,8 +22,8 @@ KEPT = (32 << 20) - (8 << 10)
 Size in bytes of an array that is allocated and freed at the start of a launch.
 
 glibc returns freed memory to the system above a threshold, which grows with the largest freed
-array, up to 32 MiB. Without this array, each operation on a million lanes would fetch its pages
-again.
+array, up to 32 MiB. Without this array, each operation on a million lanes would get new pages from
+the system.
 """
 np.empty(KEPT, np.uint8)
 
@@ -32,7 +32,7 @@ def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options)
     """Returns the shape of a launch. Raises `InterpreterError` if it is empty."""
     if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
         raise InterpreterError(
-            f"a launch of {tuple(grid)} workgroups of {tuple(workgroup)} invocations",
+            f"{tuple(grid)} workgroups of {tuple(workgroup)} invocations cannot be launched",
             remedy="give three sizes of at least 1 for the grid and for the workgroup",
         )
     return Geometry(_triple(grid), _triple(workgroup), options.subgroup_size)

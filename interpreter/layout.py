@@ -72,7 +72,7 @@ class Layout:
         return self.size(type)
 
     def form(self, type: Placed) -> Form:
-        """Returns the run-time form of values of the type."""
+        """Returns the run-time representation of values of the type."""
         return self.context.form(plain_type(type))
 
     def member(self, struct: spv.StructType, number: int) -> Placed:

@@ -100,7 +100,7 @@ class Memories:
         return self._by_place.values()
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
-        """Converts physical addresses (w, s, l) to a pointer."""
+        """Converts the physical address of each lane to a pointer."""
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
         places = (
             (Pointer(m, addresses - m.address, 1), (addresses >= m.address) & (addresses < m.end))
@@ -123,7 +123,7 @@ class Descriptors:
 
 
 def physical(pointer: Any) -> Array:
-    """Returns the physical addresses (w, s, l) of a pointer into memory that has bytes."""
+    """Returns each lane's physical address, for a pointer into memory that has bytes."""
     if isinstance(pointer, Pointer):
         memory = pointer.memory
         if not memory.data.shape[1]:

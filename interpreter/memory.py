@@ -274,8 +274,8 @@ class Access:
     """
     The elements accessed by a load or store of a plain, tightly packed value.
 
-    If the pointer's steps are multiples of the whole value, a vector is moved as one element of
-    its size. Otherwise each of its `count` components is moved separately.
+    If all addresses are multiples of a vector's size, the vector is moved as one element.
+    Otherwise each of its `count` components is moved separately.
     """
 
     def __init__(self, pointer: Pointer, form: Plain, mask: Mask, what: str):
@@ -305,7 +305,7 @@ class Access:
         return bool((outside if mask is None else outside & mask).any())
 
     def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
-        """Returns a mask of components outside of robust memory, and all indices (0 for these)."""
+        """Returns a mask of the components outside a robust memory, and all element indices."""
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
@@ -332,7 +332,7 @@ class Access:
         return self.items + (starts if self.count == 1 else starts[..., None])
 
     def give(self, gathered: Array) -> Array:
-        """Reinterprets gathered elements as a value of the form."""
+        """Reinterprets gathered elements as a value of the type."""
         form = self.form
         if not form.shape:
             return gathered.view(form.dtype)
@@ -349,7 +349,7 @@ class Access:
         return flat[..., 0] if self.count == 1 else flat
 
     def gather(self, view: Array) -> Array:
-        """Reads the elements from a view (rows, elements) of the memory, or of its shadow."""
+        """Reads the elements from an array (rows, elements): the memory, or its undefined parts."""
         items = self.items
         if self.memory.rows == "workgroup" and items.shape[0] == 1:
             return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
@@ -369,7 +369,7 @@ class Access:
         self.put(self.memory.view(self.dtype), self.take(value), mask)
 
     def put(self, view: Array, value: Array, mask: Mask) -> None:
-        """Writes the elements to a view (rows, elements) of the memory, or of its shadow."""
+        """Writes the elements to an array (rows, elements): the memory, or its undefined parts."""
         items = self.in_rows()
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
@@ -434,8 +434,8 @@ class Tiles:
     """
     The memory locations of the matrices of a cooperative load or store.
 
-    `starts` are the first elements over (w, s, 1). `stride` is the distance of lines in elements,
-    one for the chunk or one for each matrix. `shape` is (lines, elements of a line).
+    `starts` is the index of each matrix's first element. `stride` is the distance of lines in
+    elements, one for the chunk or one for each matrix. `shape` is (lines, elements of a line).
     """
 
     def __init__(self, memory: Memory, starts: Array, stride: Array, shape: tuple[int, int]):
@@ -445,7 +445,7 @@ class Tiles:
         self.lines, self.width = shape
 
     def load(self, dtype: DType, mask: Mask) -> Array:
-        """Loads the tiles as (w, s, lines, width). Matrices without active lanes are arbitrary."""
+        """Loads (workgroup, subgroup, line, element). Inactive matrices have arbitrary elements."""
         memory = self.memory
         view = memory.view(raw_dtype(dtype))
         starts = self.starts
@@ -476,7 +476,7 @@ class Tiles:
         return elements.view(dtype)
 
     def store(self, dtype: DType, value: Array, mask: Mask) -> None:
-        """Stores (w, s, lines, width) in the tiles, one matrix after the other."""
+        """Stores the matrices (workgroup, subgroup, line, element), one after the other."""
         memory = self.memory
         raw = raw_dtype(dtype)
         view = memory.view(raw)
@@ -514,7 +514,7 @@ class Tiles:
         return np.where(lost, view.dtype.type(0), elements)
 
     def items(self, starts: Array) -> Array:
-        """Returns the index of every element of the tiles, as (w, s, lines, width)."""
+        """Returns the index of every element, as (workgroup, subgroup, line, element)."""
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
 

@@ -80,7 +80,7 @@ def integer_dtype(width: int) -> DType:
     if width not in (8, 16, 32, 64):
         raise InterpreterError(
             f"integers of {width} bits are not supported",
-            remedy="use 1, 8, 16, 32 or 64 bits; the pass decompose-linalg widens up to 63",
+            remedy="use 1, 8, 16, 32 or 64 bits; the pass decompose-linalg widens other integers",
         )
     return _SIGNED[width // 8]
 
@@ -123,7 +123,7 @@ def to_bfloat16(value: Array, rounding: Rounding = "nearest-even") -> Array:
 def float_to_float(
     source: DType, target: DType, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:
-    """Returns FConvert: to nearest even, bfloat16 by `rounding`, small floats via binary32."""
+    """Returns the conversion between two float types: to nearest even, bfloat16 by `rounding`."""
     if source == target:
         return lambda value: value
     if target == BFLOAT16:
@@ -216,7 +216,7 @@ def round_to_half(value: Array) -> Array:
 def integer_to_float(
     target: DType, sign: bool, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:
-    """Returns ConvertSToF or ConvertUToF: rounds to nearest even, small floats via binary32."""
+    """Returns the conversion from signed or unsigned integers, to nearest even."""
 
     def convert(value: Array) -> Array:
         if value.dtype != BOOL and not sign:
@@ -231,7 +231,7 @@ def integer_to_float(
 
 
 def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
-    """Returns ConvertFToS or ConvertFToU: rounds toward zero, clamps to the range, NaN gives 0."""
+    """Returns the conversion to integers: rounds toward zero, clamps to the range, NaN gives 0."""
     if target == BOOL:
         return lambda value: value.astype(F64) != 0
     exact = target if sign else _UNSIGNED[target.itemsize]
@@ -253,7 +253,7 @@ def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
 
 
 def integer_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
-    """Returns SConvert or UConvert: truncates, or extends by the sign or by zeros."""
+    """Returns the conversion between integers: truncates, or extends by the sign or by zeros."""
 
     def convert(value: Array) -> Array:
         if target == BOOL:

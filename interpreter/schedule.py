@@ -80,7 +80,7 @@ def _dealt(random: np.random.Generator, count: int) -> list[Array]:
 
 
 def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
-    """Returns masks (1, s, l) that split a workgroup's invocations into parts."""
+    """Returns masks that split a workgroup's invocations into parts."""
     masks: list[Array] = []
     for chosen in _dealt(random, batch.geometry.invocations):
         lanes = np.zeros(batch.subgroups * batch.lanes, np.bool_)

@@ -145,7 +145,7 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """Index in `ops` of each invocation's last line, by the first workgroup of the chunk."""
+    """Index in `ops` of each invocation's last line, for each chunk (by its first workgroup)."""
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 

@@ -61,8 +61,8 @@ class CallFrame:
 class FlowFrame:
     """
     A region in execution. It continues in block `number` at step `at`, where an index after the
-    last step means the terminator. `abandoned` is True if no lanes of the block are left.
-    `waiting` is None while the region's lanes agree.
+    last step means the terminator. `abandoned` is True if no lanes of the block are left. After a
+    divergence, `waiting` holds the lanes that wait at each block, otherwise None.
     """
 
     flow: RunningRegion
@@ -148,11 +148,11 @@ class Stopped:
         return batch
 
     def here(self) -> Array:
-        """Returns a mask (w, s, l) of the lanes that have stopped."""
+        """Returns a mask of the lanes that have stopped."""
         return _full(self.mask, self.batch)
 
     def alive(self) -> Array:
-        """Returns a mask (w, s, l) of the lanes that have not returned from the entry point."""
+        """Returns a mask of the lanes that have not returned from the entry point."""
         batch, held = self.batch, self.here()
         for frame in self.frames[:-1]:
             if isinstance(frame, CallFrame):
@@ -164,7 +164,7 @@ class Stopped:
         return held
 
     def part(self, lanes: Array) -> Stopped:
-        """Returns a copy that contains only these lanes, a mask (w, s, l)."""
+        """Returns a copy that contains only the lanes of the mask `lanes`."""
         part = copy(self)
         part.batch = copy(self.batch)
         part.mask = within(self.mask, lanes)
@@ -185,7 +185,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """Returns a frame for some of its lanes, or None. With `stay`, inner frames have lanes, too."""
+    """Returns a frame for some of its lanes, or None. `stay` is True if an inner frame has some."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
 
 Path: TypeAlias = tuple[Any, ...]
-"""Indices, outermost first: ints, or integer arrays (w, s, l)."""
+"""Indices, outermost first: ints, or integer arrays with an index for each lane."""
 
 
 class Variable:
@@ -79,7 +79,7 @@ def component_position(
 def extract_component(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, matrix: Array, index: Any
 ) -> Array:
-    """Returns each lane's component `index` over (w, s, l), 0 in lanes with fewer components."""
+    """Returns component `index` of each lane, 0 in lanes with fewer components."""
     position, exists = component_position(form, mapping, batch, index)
     flat = matrix.reshape(*matrix.shape[:2], -1)
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
@@ -192,14 +192,14 @@ def chosen_members(form: Composite, index: Any) -> Sequence[int]:
 
 
 def holds_matrix(form: Form) -> bool:
-    """True if values of a form contain a cooperative matrix."""
+    """True if values of this representation contain a cooperative matrix."""
     if isinstance(form, Composite):
         return any(map(holds_matrix, form.members))
     return isinstance(form, CooperativeMatrix)
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """Returns the form of the part at a path. All elements of an array have one form."""
+    """Returns the representation of the part at a path. All elements of an array have the same."""
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]

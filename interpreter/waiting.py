@@ -45,7 +45,7 @@ WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.Funct
 Variable: TypeAlias = SSAValue | str
 """A function variable, or the symbol of a module variable."""
 State: TypeAlias = tuple[Any, Form]
-"""A run-time value and its form."""
+"""A run-time value and its representation (forms.py)."""
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
@@ -295,7 +295,7 @@ class Watch:
             raise Suspended(self, repeats=False)
 
     def state(self, env: Env, batch: Batch) -> list[State]:
-        """Returns the values on which the loop's branches depend, with their forms."""
+        """Returns the values on which the loop's branches depend, with their representations."""
         pointers = (
             *(env[slot] for slot in self.variables),
             *(batch.globals[slot] for slot in self.globals),

@@ -85,8 +85,8 @@ def marked(
     """
     Returns the dispatches, with `once` set for those that compute temporaries only from weights.
 
-    Push constants and grids of such dispatches must not depend on a run's numbers. A temporary is
-    written by the first dispatch that uses it, or by every step of a loop that carries it.
+    The push constants and grid of such a dispatch are constant. A temporary is written by the
+    first dispatch that uses it, or by every step of a loop that carries it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}

@@ -23,7 +23,7 @@ MOST_DISPATCHES = 1 << 20
 """Maximum number of dispatches of an unrolled loop, which are all in one command buffer."""
 
 MAX_ELEMENTS = 2**31 - 1
-"""Maximum number of elements. Kernels count in 32-bit integers, also compared as signed."""
+"""Maximum number of elements. Kernels count in 32-bit integers, and may compare them as signed."""
 
 
 def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
@@ -54,8 +54,8 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
                 raise ProgramError(
                     f"{name!r} is {_show_array(inputs[name])} but {buffer.name!r} is "
                     f"{_show_array(array)}: "
-                    f"dimension {place} of the first and {dimension} of the second are both "
-                    f"{size}, {known} and {given}",
+                    f"dimension {place} of {name!r} and dimension {dimension} of {buffer.name!r} "
+                    f"must both be {size}, but they are {known} and {given}",
                     f"input {buffer.name!r}",
                     f"give inputs that agree on {size}",
                 )

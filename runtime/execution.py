@@ -176,7 +176,7 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """Returns options with a target's map of matrix components to lanes. Checks keep this map."""
+    """Returns options with a target's map of matrix components, and no test of other maps."""
     from xdsl_spirv.targets import TargetError, load
 
     try:

@@ -34,7 +34,7 @@ def is_name(size: Number) -> bool:
 
 
 def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
-    """Returns the value of a size. Raises `ProgramError` if it is not an expression of `values`."""
+    """Returns the value of a size. Raises `ProgramError` for names that are not in `values`."""
     if isinstance(size, int):
         return size
     return _Reader(size, values, place).whole()
@@ -44,7 +44,7 @@ def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tup
     """
     Returns a function from the values of `names`, in order, to the values of expressions.
 
-    It is faster than `evaluate` for repeated runs. Raises `ProgramError` for a text that is not an
+    Repeated calls are faster than `evaluate`. Raises `ProgramError` for a text that is not an
     expression of the names.
     """
     ones = dict.fromkeys(names, 1)

@@ -17,7 +17,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 REMEDY = "give a directory that `xdsl-spirv compile` wrote"
 
 MANIFEST_BYTES = 64 << 20
-"""Size limit for `program.json` and `layers.json`. A language model's is about 1 MB."""
+"""Size limit for `program.json` and `layers.json`. A language model needs about 1 MB."""
 KERNEL_BYTES = 16 << 20
 """Size limit for a kernel. A large kernel has 100 kB."""
 SOURCE_BYTES = 256 << 20

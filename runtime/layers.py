@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Considered:
-    """A considered path: its name, True if it was chosen, and the reason."""
+    """A considered kind of kernel (`path`), True if it was chosen, and the reason."""
 
     path: str
     taken: bool
@@ -58,7 +58,7 @@ class Layer:
 
     @property
     def why(self) -> str:
-        """The reasons against faster paths, "" if no faster path was considered."""
+        """The reasons against faster kinds of kernels, "" if none was considered."""
         return "; ".join(f"{c.path}: {c.reason}" for c in self.considered if not c.taken)
 
 

@@ -1,9 +1,9 @@
 """
 Defines the records of `program.json`, documented in docs/program.md.
 
-A record is a frozen dataclass of strings, integers, tuples of records, and optional ones. Its type
-hints are the schema. The record's `check` tests conditions beyond the types. `from_json` names the
-field of an error.
+A record is a frozen dataclass. Its fields are strings, numbers, or (tuples of) other records, and
+may be optional. Its type hints are the schema. The record's `check` tests conditions beyond the
+types. `from_json` names the field of an error.
 """
 
 from __future__ import annotations
@@ -266,11 +266,15 @@ class Buffer:
         if self.kind != "scalar":
             check_element_type(self.type, f"{place}.type")
         elif self.type != INDEX or self.shape or not is_name(self.name):
-            raise ProgramError(f"a scalar must be a name of type {INDEX}, not {self}", place)
+            raise ProgramError(
+                f"a scalar must have a valid name, the type {INDEX} and no shape, not {self}", place
+            )
         if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.first is not None and self.kind != "state":
-            raise ProgramError(f"a {self.kind} cannot have a first value", f"{place}.first")
+            raise ProgramError(
+                f"only a state can have a first value, not a {self.kind}", f"{place}.first"
+            )
         if self.kind in SHARED and self.is_dynamic:
             raise ProgramError(f"a {self.kind} cannot have dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):

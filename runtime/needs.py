@@ -122,7 +122,7 @@ class Finder:
         return words[0] & 0xFFFF in (_opcode("OpTypeInt"), _opcode("OpTypeFloat"))
 
     def group(self, words: list[int]) -> Iterator[Use | None]:
-        """Yields the use of a group operation. A comparison (AllEqual) has another result type."""
+        """Yields the feature that a group operation on 8, 16 or 64 bits needs."""
         for type in (words[1], *(self.value_types.get(id, 0) for id in words[3:])):
             while self.types.get(type, [0])[0] & 0xFFFF == _opcode("OpTypeVector"):
                 type = self.types[type][2]

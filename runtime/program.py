@@ -2,8 +2,8 @@
 Defines the compiled program, with all data that a runner in any language needs.
 
 A program is a directory: `program.json` (the schema is `manifest`'s records, documented in
-docs/program.md), `kernels/NAME.spv`, optionally the same as text in `kernels/NAME.mlir`, the
-weights, and the source, with which `--check` compares. A directory is written atomically.
+docs/program.md), `kernels/NAME.spv`, optionally their texts `kernels/NAME.mlir`, the weights, and
+the source, whose results `--check` compares. A directory is written atomically.
 """
 
 from __future__ import annotations

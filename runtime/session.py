@@ -118,7 +118,7 @@ class Session(Closing, ABC):
 
     def reserve(self, function: str | None = None, /, **sizes: int) -> None:
         """
-        Reserves memory for runs of a function at the named sizes. Numbers default to 0.
+        Reserves memory for runs of a function at the named sizes. Scalar inputs default to 0.
 
         Raises `ProgramError` for an unknown, missing or too large size, and if memory is
         insufficient.
@@ -129,9 +129,9 @@ class Session(Closing, ABC):
         given = dict.fromkeys(numbers, 0) | sizes
         if set(given) != names | numbers:
             raise ProgramError(
-                f"sizes are given for {', '.join(sorted(sizes)) or 'no name'}",
+                f"the names of the given sizes are wrong: {', '.join(sorted(sizes)) or 'none'}",
                 f"sizes of {chosen.manifest.function}: {', '.join(sorted(names)) or 'none'}",
-                "give a value for each of these names",
+                "give a value for each size of the function",
             )
         check_limits(chosen.manifest, given)
         self._prepare(chosen, given)

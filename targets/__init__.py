@@ -203,15 +203,15 @@ class Target:
     """Factors for terms of a time estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
     """
-    TB/s of storing results from registers: `rows` by rows, `fragments 32` by fragments with rows
-    of 32 bytes. The time of a store without an entry is not estimated.
+    TB/s of storing results from registers, by way of storing: `rows`, or `fragments 32` (fragments
+    whose rows have 32 bytes). The time of a store without an entry is not estimated.
     """
     streams: Mapping[str, float]
     """TB/s by types at which tiles read uncached weights. A candidate's `streams` override this."""
     merged_parts: Mapping[str, float]
     """
-    If an attention splits its keys into more than `most` parts, with at least `elements` elements,
-    then half as many parts by larger workgroups are faster. Empty if not measured.
+    Above `most` parts of an attention's keys, with at least `elements` elements, half as many
+    parts by larger workgroups are faster. Empty if not measured.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""
@@ -359,7 +359,8 @@ def _fragment(fields: Fields) -> Fragment:
         unknown = set(bits) - places.keys()
         if unknown:
             raise TargetError(
-                f"{fields.where}.{key} has {min(unknown)!r}: write r or c and a bit, or -"
+                f"{fields.where}.{key} has {min(unknown)!r}: write r (row) or c (column) with a "
+                "bit, or -"
             )
     used = [name for bits in names.values() for name in bits if name != "-"]
     if len(set(used)) < len(used):

@@ -55,7 +55,7 @@ class Linear:
         return groups
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
-        """Replaces the step of each bit along an axis by its entry in `weights`, or by 0."""
+        """Returns a map with each bit's step along an axis replaced by `weights[step]`, or by 0."""
         return Linear(
             tuple(
                 (*place[:axis], weights.get(place[axis], 0), *place[axis + 1 :])

@@ -164,7 +164,7 @@ class ContractionModel:
     unrated: float
     """TFLOPS of the multiplications of a tile, if no rate is known."""
     across_k: float
-    """Factor of an 8-bit rate if a tile is stored across K in Workgroup memory."""
+    """Factor of an 8-bit rate if a tile in Workgroup memory is not contiguous along K."""
     accumulators: int
     """
     Maximum accumulators of an invocation for which a compute unit has room for
@@ -310,9 +310,7 @@ class LoopsModel:
     beside_bits: int
     """Bits of adjacent rows that a workgroup reads at a time."""
     few: int
-    """
-    Minimum factor of additional workgroups for which loads of an eighth of a transfer are faster.
-    """
+    """Adjacent rows are read together only if this factor times the workgroups fills all units."""
     least_steps: int
     """Minimum elements of a row for each of the invocations that share a row."""
     cached: int

@@ -14,11 +14,11 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""(shape of the accesses over (w, s, l), mask of the active invocations, shape of further axes)."""
+"""A tuple: leading shape (workgroup, subgroup, lane), mask of active invocations, further shape."""
 
 
 class Access:
-    """The accesses of one instruction. `items` holds element indices of shape (w, s, l, ...)."""
+    """The accesses of one instruction. `items` has the element indices of every invocation."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Access:
 
 
 class Conflicts:
-    """Accesses to bytes that were accessed before: their positions and both accessor codes."""
+    """Pairs of a new and an earlier access to the same bytes, with the codes of both accessors."""
 
     def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
         self.which = which

@@ -32,7 +32,7 @@ SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
 
 
 class Accessors:
-    """Accessor codes of one chunk's invocations, with conversions between codes of a launch."""
+    """Computes and compares the accessor codes of the invocations of one chunk of workgroups."""
 
     def __init__(self, batch: Batch):
         shape = batch.shape
@@ -76,7 +76,7 @@ class Accessors:
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """Returns the codes of a group's next smaller parts. Empty for an invocation."""
+        """Returns the codes of a workgroup's subgroups, or of a subgroup's invocations."""
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each
@@ -111,7 +111,7 @@ class Accessors:
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
-        """Joins two history words to a word with the smallest common group and the later time."""
+        """Returns the code of the smallest group with both accessors, and the later time stamp."""
         first, second = a & WHO, b & WHO
         flags = first & second & ATOMIC | (first | second) & PRIVATE
         groups = self.group_of(first), self.group_of(second)
@@ -124,7 +124,7 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns a mask (w, s, l) of invocations in the codes, which must be of one kind."""
+        """Returns a mask of the chunk's invocations in the groups `codes`, all of one kind."""
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)

@@ -79,7 +79,7 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Runs the `with` body for the mask `lanes`, which may span batches of one chunk."""
+        """Sets the batch's mask to `lanes` (perhaps of other batches, too) during the `with`."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

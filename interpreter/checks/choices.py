@@ -5,12 +5,12 @@ The first workgroups of a launch run again, unchecked, with other choices. Their
 compared with the results of the launch. (If atomics let other workgroups change the results, the
 first workgroups run twice and both runs are compared.) No bit of a result may depend on the
 component mapping (CM-18). Floats may depend on the order of a MulAdd's additions and on bfloat16's
-rounding, within the interval of docs/numerics.md: (n + 1) u M + v |x| + (2 n + 1) s. M is the
-kernel's result from absolute values, from a run in which every MulAdd computes |A| |B| + |C|. This
-is valid if everything after the MulAdds is linear or clamps. n, the length of the longest sum, is
-at most the number of executed MulAdds times their K. A kernel that applies only such operations to
-floats and stores only floats cannot leave the interval, so it is not run again. If a kernel
-applies another function to floats, no interval can be derived, and only integers are compared.
+rounding, within the error interval that docs/numerics.md derives. The interval follows from the
+length n of the longest sum, and from a run in which every MulAdd computes |A| |B| + |C|. n is at
+most the number of executed MulAdds times their K. The interval is valid if everything after the
+MulAdds is linear or clamps. A kernel that only moves floats otherwise, and stores only floats,
+cannot leave the interval, so it is not run again. If a kernel applies another function to floats,
+no interval can be derived, and only integers are compared.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xdsl_spirv.interpreter.options import Mapping as ComponentMapping
 from xdsl_spirv.interpreter.source.source_map import name_of_buffer
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array]], Context]
-"""Runs the first workgroups with some options on some buffers."""
+"""A function that runs the first workgroups with the given options on the given buffers."""
 
 SAMPLE = 8
 """Number of workgroups that run again with other choices."""
@@ -373,7 +373,7 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 
 def _leaves_floats(op: Operation) -> bool:
-    """True if an operation computes a result of another type from floats, also through memory."""
+    """True if a float operand gives a result (or stored value) of a type other than float."""
     if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
         return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):

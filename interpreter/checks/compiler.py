@@ -133,7 +133,9 @@ class CheckedCompiler(Compiler):
         if kind == "constant":
             super()._compile(op, kind, stage, steps)
             if isinstance(op, constants.UndefOp | PoisonOp) and self.checker.checks.undefined:
-                number = self.checker.origin(op, "UNDEF-02", "an undefined value by name")
+                number = self.checker.origin(
+                    op, "UNDEF-02", "an instruction that creates an undefined value"
+                )
                 shadow = filled(shadow_form(self.context.form(op.result.type)), number)
                 self.template[self.slot(op.result) + 1] = shadow
             return
@@ -153,7 +155,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """Returns a step that marks values as defined, for code without such masks."""
+        """Returns a step that marks values as defined, after code that computes no marks."""
 
         def define(env: Env) -> None:
             for slot in slots:
@@ -245,9 +247,7 @@ class CheckedCompiler(Compiler):
 
 
 def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
-    """
-    Merges two masks of undefined parts as `merge` does values; pointers have an item per lane.
-    """
+    """Merges two masks of undefined parts. A pointer's mask has one entry for each lane."""
     if new is None and old is None:
         return None
     new = defined_like(old) if new is None else new

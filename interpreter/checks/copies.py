@@ -3,7 +3,7 @@ Checks instructions that consist of plain loads and stores: copies of bytes, blo
 subgroups, cooperative vectors, elements of tensors.
 
 Such an instruction runs with checked loads and stores in place of plain ones. If a part is
-undefined, the instruction runs a second time on the shadows.
+undefined, the instruction runs a second time on the masks of undefined parts.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def loading(
 ) -> Checked:
     """
     Checks an instruction that loads from memory. `placing` are the indices of the address
-    operands. `moved` is the index of the operand that supplies elements that are not loaded, or
-    None.
+    operands. `moved` is the index of the operand with the elements that the result takes from no
+    memory, or None.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load

@@ -66,7 +66,7 @@ class Findings:
         return number
 
     def example(self, number: int, where: Array, values: Mapping[str, Any]) -> None:
-        """Stores the operands of the first invocation in which an origin was undefined."""
+        """Stores the operands of the first invocation (in `where`) whose result is undefined."""
         origin = self.origins[number]
         if origin is not None and not origin.values:
             lanes = self.lanes(where)
@@ -79,8 +79,8 @@ class Findings:
     ) -> bool:
         """
         Reports a value with an undefined part in an active lane. Returns True if there is one.
-        `what` names the value in the message. `shadow` has the shape (w, s, l), or the shape of a
-        value of `form`.
+        `what` names the value in the message. `shadow` is the value's mask of undefined parts.
+        Without `form`, its shape is (workgroup, subgroup, lane).
         """
         if shadow is None:
             return False
@@ -112,7 +112,7 @@ class Findings:
 
     def lanes(self, where: Array) -> Array:
         """
-        Broadcasts a condition over (w, s, l) to the invocations that exist.
+        Broadcasts a condition (workgroup, subgroup, lane) to the invocations that exist.
 
         In a function that is called for each component of a matrix, the condition applies to all
         invocations that hold the matrix.
@@ -134,9 +134,9 @@ class Findings:
         remedy: str,
     ) -> None:
         """
-        Records that an instruction breaks a rule in the invocations of the mask `where` (w, s, l),
-        if the check of the rule is on. The finding shows `values` for the first invocations.
-        `notes` is called only for a new finding.
+        Records that an instruction breaks a rule in the invocations of the mask `where`, if the
+        check of the rule is on. The finding shows `values` for the first invocations. `notes` is
+        called only for a new finding.
         """
         if not getattr(self.checks, check_of(rule)) or self.report.seen(rule, op):
             return
@@ -198,7 +198,7 @@ class Findings:
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """Returns the inactive invocations of scope instances that are partly active, or None."""
+        """Returns the inactive invocations of partly active subgroups (or workgroups), or None."""
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)

@@ -1,4 +1,4 @@
-"""Checks group instructions: full scopes, uniform operands, cluster sizes, inactive members."""
+"""Checks group instructions: active members, uniform operands, cluster sizes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
-    """Returns masks (w, groups, members) of reads outside the group and of inactive members."""
+    """Returns two masks of members: reads outside the group, and reads of an inactive member."""
     count = active.shape[2]
     outside = (source < 0) | (source >= count)
     lead = np.broadcast_shapes(source.shape[:2], active.shape[:2])
@@ -152,7 +152,7 @@ def _report_inactive(
     checker.find(
         op.INACTIVE,
         op,
-        f"{op.name} reads an inactive invocation",
+        f"{op.name} reads the value of an inactive invocation",
         where=where,
         values=values,
         notes=lambda: checker.who_parted(here, ~here),

@@ -1,11 +1,11 @@
 """
 Records the last writer and the readers of each memory location.
 
-Memory is divided into granules, whose size divides the size and address of every access. Two words
-for each granule record the last write and the reads since that write: a time stamp and an accessor
-code (accessors.py). If several invocations read a granule, or several atomics change it, the code
-is that of a group that contains them all. If atomics can order invocations, the single accesses
-are recorded, too.
+Memory is divided into granules, whose size divides the size and address of every access. Two
+history words for each granule record the last write and the reads since that write. A history word
+is a time stamp and an accessor code (accessors.py). If several invocations read a granule, or
+several atomics change it, the code is that of a group that contains them all. If atomics can order
+invocations, the single accesses are recorded, too.
 
 Buffers that share bytes (such as one array bound twice) have one history.
 """
@@ -34,10 +34,10 @@ HELD = 8
 """Maximum number of reads of a region whose recording is delayed."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Names of the words with the last reader, and with the last reader other than that one."""
+"""Names of the history words with the last reader, and with the last different reader before."""
 
 Single: TypeAlias = tuple[Array, Array]
-"""(granule indices, history words) of accesses by single invocations."""
+"""Accesses by single invocations: (granule indices, time stamps with accessor codes)."""
 
 
 class Region:
@@ -55,14 +55,14 @@ class Region:
             "reads": np.zeros(count * self.length, np.int64),
         }
         self.last = {"writes": 0, "reads": 0}
-        """The latest time stamp in the words of each name."""
+        """The latest recorded time stamp of a write and of a read."""
         self.held: list[tuple[int, History, Access]] = []
-        """Reads that are not in the words yet, with their time stamps."""
+        """Delayed reads, which are not recorded in `words` yet, with their time stamps."""
         self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Returns the words (time and accessor) of a name (`writes`, `reads`, ...) per granule."""
+        """Returns a (time stamp, accessor) word per granule for `which`: `writes`, `reads`, ..."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
@@ -92,13 +92,13 @@ class Region:
         return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
 
     def keep(self, which: str, index: Array, words: Array) -> None:
-        """Records accesses of single invocations before a group's word replaces them."""
+        """Records single accesses to the granules `index` before a group's record replaces them."""
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
-        """Records the last two different readers, for reports. Returns a mask of such granules."""
+        """Records the last two readers of granules for reports. Returns a mask of the granules."""
         if not fresh.any():
             return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
@@ -125,8 +125,8 @@ class Region:
         keep: bool,
     ) -> None:
         """
-        Stores the words `now`, each joined with the `earlier` word where `fresh` is set. With
-        `keep`, the accesses of single invocations are recorded, too.
+        Records the accesses `now` of granules. Where `fresh` is set, records the smallest group
+        that contains the accessors of `now` and `earlier`. `keep` also records single accesses.
         """
         words, join = self.words[which], accessors.join
         new = np.where(fresh, join(earlier, now), now) if fresh.any() else now
@@ -153,11 +153,11 @@ class Region:
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
-        Returns the recorded single accesses of the granules `index` as (positions in `index`,
-        words).
+        Returns (positions in `index`, time stamps with accessor codes) of the recorded single
+        accesses to the granules `index`.
 
-        Accesses later than the granule's word are left out. A granule without recorded accesses
-        gives its own word.
+        Accesses later than the stamps in `words` are left out. A granule without recorded accesses
+        gets its entry of `words`.
         """
         if self._kept >= KEPT or not self.singles[which]:
             return np.arange(index.size), words
@@ -249,7 +249,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes read since the mask was last searched; -1 if no store followed the search."""
+        """Bytes loaded since the last search for undefined bytes; -1 if no store followed."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)

@@ -1,13 +1,13 @@
 """
-Tracks the order that atomics give: the accesses of others that each invocation knows to be
-earlier.
+Tracks which accesses of other invocations happen before an invocation's next access, through
+atomics.
 
-A release records everything that its invocation knows. The record belongs to the location that the
-atomic writes. Records of later read-modify-writes join it (the release sequence), until a store
-without a release starts a new sequence. An acquire of that location takes over the records, if the
-scopes of both atomics contain both invocations, for the storage classes that both atomics name. A
-memory barrier releases together with the atomic writes after it, and acquires together with the
-atomic reads before it.
+A release records all accesses that are ordered before it. The record belongs to the location that
+the atomic writes. Records of later read-modify-writes join it (the release sequence), until a
+store without a release starts a new sequence. An acquire of that location takes over the records,
+if the scopes of both atomics contain both invocations, for the storage classes that both atomics
+name. A memory barrier releases together with the atomic writes after it, and acquires together
+with the atomic reads before it.
 
 While a launch runs, atomics and barriers are only logged. The log is processed when an access is
 found that no barrier orders, which is rare.
@@ -92,11 +92,11 @@ class Failure:
 
 @dataclass
 class Knowledge:
-    """For each invocation, the accesses of others that it knows to be earlier, through atomics."""
+    """The accesses of other invocations that atomics order before each invocation's next access."""
 
     active: bool
     fenced: bool = True
-    """True if a barrier of the module releases or acquires for atomics before or after it."""
+    """True if a memory barrier of the module makes neighbouring atomics release or acquire."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Knowledge:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
         self.chains: dict[tuple[int, int], dict[int, Link]] = {}
-        """For each location, the last release by each group of invocations, and by any."""
+        """For each location, the last release by each invocation and group, and by any."""
         self.fences: dict[tuple[int, int, int], Release] = {}
         self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 
@@ -210,7 +210,7 @@ class Knowledge:
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
-        """Returns the earlier memory barriers that make an invocation's atomic writes releases."""
+        """Yields a release for each memory barrier before an invocation's atomic write."""
         fences: dict[int, Release] = {}
         for storage in range(STORAGES):
             for level in range(SAME_SUBGROUP, LEVELS):
@@ -254,7 +254,7 @@ class Knowledge:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
-        """Gives each invocation at a control barrier what any invocation of the scope knows."""
+        """Orders all accesses before a control barrier, for every invocation at the barrier."""
         semantics = event.semantics
         self._meet(event)
         if not semantics.both:
@@ -278,7 +278,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Lets a control barrier pass on releases of storage that it does not order itself."""
+        """Passes releases of kinds of storage that a control barrier does not order through it."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -319,7 +319,7 @@ class Knowledge:
             self.nodes[lane] = joined[key]
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns (n, rows): times before which each lane knows the accesses of a group code."""
+        """Returns (n, ROWS) times: a group's accesses before them precede the lane's next one."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

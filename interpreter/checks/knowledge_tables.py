@@ -1,12 +1,12 @@
 """
-Stores which accesses of other invocations each invocation knows to be earlier.
+Stores, for each invocation, which accesses of other invocations happen before its next access.
 
-A party is an invocation that released, or the subgroup or workgroup whose barriers it passed. For
-each storage and each party, a table holds the times before which the party's accesses are known.
-Row EXECUTION is the time before which accesses happen before the present. Each other row (m, k) is
-about writes that were by themselves available at level `m` or above: it is the time before which
-these writes were made available at level `k` around the invocation that owns the table (0: visible
-to it). A table is computed when it is needed, from the tables of the preceding nodes.
+A party is an invocation that released, or the subgroup or workgroup whose barriers it passed. A
+table holds time stamps for each kind of storage and each party: the party's accesses before a
+stamp are ordered. The stamp in row EXECUTION is for all accesses that happen before the present.
+Each other row (m, k) is for writes that were by themselves available at level `m` or above, and
+then made available at level `k` around the invocation that owns the table (0: visible to it). A
+table is computed when it is needed, from the tables of the preceding releases, acquires and joins.
 
 Tables are immutable trees. A node's table shares all unchanged parts with earlier tables, and a
 change to a part shared by many tables is computed once. A message that passes through thousands of
@@ -51,13 +51,13 @@ MEMOS = 1 << 17
 
 
 def row(m: int, k: int) -> int:
-    """Returns the row index for writes that were available at level `m`, and later at `k`."""
+    """Returns the row index for writes available at the scope level `m`, and later at `k`."""
     return 1 + m * LEVELS + k
 
 
 @dataclass(eq=False, slots=True)
 class Release:
-    """A release by an invocation, with its knowledge and its accesses at that time."""
+    """A release by an invocation, and the accesses before the release (`before`, `local`)."""
 
     lane: int
     stamp: int
@@ -79,12 +79,12 @@ class Link:
 
 
 Heads: TypeAlias = tuple[Link | None, ...]
-"""For each level, the last release by an invocation within that distance."""
+"""For each scope level, the last release by an invocation of the same scope instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The knowledge that an acquire takes from a release and the earlier ones of its sequence."""
+    """The accesses that an acquire takes over from a release and earlier ones of its sequence."""
 
     link: Link
     level: int
@@ -94,7 +94,7 @@ class Heard:
 
 @dataclass(eq=False, slots=True)
 class Gathered:
-    """The union of the knowledge of all invocations that reach a control barrier."""
+    """All accesses that precede a control barrier in any invocation that reaches the barrier."""
 
     semantics: Semantics
     others: Sequence[tuple[int, Node]]
@@ -103,7 +103,7 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire by an invocation, which learns everything that the releases it reads recorded."""
+    """An acquire by an invocation. It orders all accesses that the releases recorded."""
 
     lane: int
     semantics: Semantics
@@ -114,7 +114,7 @@ class Acquire:
 
 @dataclass(eq=False, slots=True)
 class Join:
-    """An invocation's knowledge after a control barrier, including the other members' knowledge."""
+    """The state after a control barrier, which orders the accesses of all its invocations."""
 
     lane: int
     semantics: Semantics
@@ -125,21 +125,21 @@ class Join:
 Node = Release | Acquire | Join
 
 Tree: TypeAlias = Any
-"""A party's times as an array (storage, row), None for an empty part, or a tuple of subtrees."""
+"""Time stamps of an invocation or group: an array (storage, row), None, or a tuple of subtrees."""
 Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
-"""A change of a party's times: a function of the times, the party's level and an argument."""
+"""A function that changes time stamps, with the scope level and the argument that it receives."""
 EMPTY: Tree = (None, None, None)
 PARTS: Tree = (None,) * WIDTH
 KINDS = (LANE, SUBGROUP, WORKGROUP)
 
 
 class Tables:
-    """The tables of a launch's nodes, as trees over the kinds and indices of parties."""
+    """The time stamps of all nodes (releases, acquires, control barriers) of a launch, as trees."""
 
     def __init__(self, accessors: Accessors):
         self.accessors = accessors
         self.size = WIDTH
-        """Capacity of a tree, at least the number of parties of a kind."""
+        """Capacity of a tree: at least the number of invocations of the launch."""
         while self.size < accessors.count * accessors.per_workgroup:
             self.size *= WIDTH
         self.states: dict[Node | Heard | Gathered, Tree] = {}
@@ -151,11 +151,11 @@ class Tables:
         """Maps each changed tree to its original, which is reused if a change is undone."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
-        """Returns the code of the group that contains an invocation, for each level."""
+        """Returns the codes of an invocation, its subgroup, its workgroup, and the whole launch."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:
-        """Returns the knowledge at a node, computed from the preceding nodes."""
+        """Returns the time stamps after a node, computed from the preceding nodes."""
         states, waiting = self.states, list[Node | Heard | Gathered]([node])
         while waiting:
             top = waiting[-1]
@@ -198,7 +198,7 @@ class Tables:
         return self.change(known, (pull, node.semantics), node.lane)
 
     def _local(self, lane: int, local: Snapshot) -> Iterator[tuple[int, tuple[int, bytes]]]:
-        """Yields (party, (level, times)) for the order that barriers gave an invocation."""
+        """Yields (group code, (scope level, times)) for an invocation's subgroup and workgroup."""
         if not local.moved:
             return
         subgroup, group = self.accessors.wider(lane)
@@ -207,7 +207,6 @@ class Tables:
         yield subgroup, (SAME_SUBGROUP, local.near[:, :, w, s].tobytes())
 
     def _column(self, column: Array) -> Array:
-        """Returns the shared copy of an array."""
         return self.columns.setdefault(column.tobytes(), column)
 
     def _number(self, step: Step) -> int:
@@ -218,7 +217,7 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """Applies a step to every party's times, given the party's distance from an invocation."""
+        """Applies a step to every party's time stamps, with the scope level shared with `lane`."""
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -262,7 +261,7 @@ class Tables:
         )
 
     def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
-        """Applies a change to all parties of a tree, which are at one level."""
+        """Applies a change to all parties of a tree, with the same scope level for each."""
         key = id(tree), level, number
         known = self.changed.get(key)
         if known is None:
@@ -284,7 +283,7 @@ class Tables:
         return known[0]
 
     def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
-        """Returns the tree with these parts. Reuses the tree or its original if it is equal."""
+        """Returns a tree with these subtrees. Reuses `tree` or its original if all are equal."""
         made = _rebuild(tree, parts)
         if made is tree:
             return tree
@@ -310,7 +309,6 @@ class Tables:
         return b if all(map(is_, parts, b)) else _rebuild(a, parts)
 
     def _change_party(self, tree: Tree, code: int, step: Step) -> Tree:
-        """Applies a change to the times of one party."""
         parts = list(tree)
         kind = KINDS.index(code & KIND)
         parts[kind] = self._change_in(parts[kind], self.size, code & NUMBER, step)
@@ -325,7 +323,6 @@ class Tables:
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
-        """Returns the recorded times of one party, zeros if the table does not contain it."""
         if code & KIND == SEVERAL:
             return self.zeros[storage]
         tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
@@ -335,7 +332,7 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """Returns the known times for one party, also from its groups or from all its members."""
+        """Returns the time stamps of an invocation or group, also from its groups and members."""
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))
@@ -347,15 +344,14 @@ class Tables:
 
 
 def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
-    """Returns `tree` if all its parts are unchanged, otherwise a new tree."""
     return tree if all(map(is_, tree, parts)) else tuple(parts)
 
 
-# Changes of a party's times (storage, row).
+# Changes of a party's time stamps (storage, row).
 
 
 def push(column: Array, level: int, semantics: Semantics) -> None:
-    """Adds to a party's times: writes of a level become available to a wider scope."""
+    """Updates time stamps at a release: available writes become available to wider scopes."""
     top = semantics.available
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
@@ -370,7 +366,7 @@ def push(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pull(column: Array, level: int, semantics: Semantics) -> None:
-    """Adds to a party's times: writes that are available to a scope become visible."""
+    """Updates time stamps at an acquire: writes that are available to a scope become visible."""
     top = semantics.visible
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
@@ -385,7 +381,7 @@ def pull(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
-    """Sets to 0 the times that a release does not pass on to an invocation at this distance."""
+    """Sets to 0 the time stamps that a release does not pass on to an acquiring invocation."""
     storages, level = how
     for storage in range(STORAGES):
         if not storages & 1 << storage:
@@ -395,7 +391,6 @@ def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
 
 
 def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
-    """Adds to a party's times the accesses of the releasing invocation itself."""
     stamp, semantics = how
     column[:, EXECUTION] = stamp
     for storage in range(STORAGES):
@@ -405,7 +400,6 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """Adds to a party's times the order that the barriers of a group guarantee."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
@@ -429,7 +423,7 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """Returns the knowledge from earlier releases of the sequence, None if the last includes it."""
+    """Returns the earlier releases that an acquire takes over, None if the last covers them."""
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None

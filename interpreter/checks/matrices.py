@@ -111,7 +111,7 @@ class Matrices:
         )
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
-        """Returns the tiles, and a mask (w, s, lines, width) of out-of-bounds elements or None."""
+        """Returns the tiles, and a mask of their out-of-bounds elements, or None."""
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:

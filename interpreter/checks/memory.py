@@ -112,7 +112,7 @@ class CheckedAccess(memory.Access):
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
-        """Records the access for the race check. `value` is about to be stored."""
+        """Records and returns the access for the race check. `value` is about to be stored."""
         order = self.checker.races
         if order is None:
             return None
@@ -191,12 +191,12 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the next recorded undefined parts. A run on such masks uses it as `load`."""
+        """Returns the undefined parts that the next `load` recorded, in a run on these masks."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Records the undefined parts of a value to store. A run on masks calls this as `store`."""
+        """Records the undefined parts of a value to store, in a run on these masks."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:

@@ -87,8 +87,8 @@ class Semantics:
     The memory semantics of a barrier or an atomic.
 
     `release` and `acquire` are bits of storage kinds. `available` and `visible` are the scope
-    levels to which they make writes available and visible. `scope` is the level of the
-    instruction.
+    levels to which the instruction makes writes available and visible. `scope` is the
+    instruction's level.
     """
 
     release: int = 0
@@ -262,11 +262,11 @@ class MemoryModel:
 
     def _with_fences(self, op: Operation, own: Semantics) -> Semantics:
         """
-        Adds the semantics of memory barriers directly before a control barrier (GLSL450).
+        Returns a barrier's semantics, joined with memory barriers directly before it (GLSL450).
 
         In `memoryBarrierBuffer(); barrier();` the memory barrier applies to both sides: every
         invocation has executed it before another one passes the control barrier. Availability and
-        visibility are not added.
+        visibility are not joined.
         """
         before = op.prev_op
         while before is not None and (

@@ -40,7 +40,7 @@ from xdsl_spirv.interpreter.pointers import (
 from xdsl_spirv.interpreter.source.source_map import map_of
 
 Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
-"""Runs some of the first workgroups with some options on some buffers."""
+"""A function that runs some of the first workgroups with the given options on the given buffers."""
 
 SEEDS = (1, 2, 3)
 """Seeds of the schedules that are run."""
@@ -114,7 +114,7 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """True if all findings are about Workgroup memory, which one workgroup reproduces."""
+        """True if all findings are about Workgroup memory: one workgroup reproduces them."""
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)

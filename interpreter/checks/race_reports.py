@@ -41,8 +41,8 @@ class Order(Protocol):
 
 
 BARRIER_REMEDY = (
-    "give the barrier a scope that contains both, and AcquireRelease with the memory's "
-    "class, MakeAvailable and MakeVisible"
+    "give the barrier a scope that contains both invocations, AcquireRelease with the memory's "
+    "storage class, MakeAvailable and MakeVisible"
 )
 KINDS = {
     "open": (
@@ -58,16 +58,16 @@ KINDS = {
     "unmet": (
         "RACE-03",
         "a {} and an earlier {} of {} are not ordered by the atomics between them",
-        "give both sides a scope that contains both, and semantics with the memory's class",
+        "give both atomics a scope with both invocations, and semantics with the storage class",
     ),
     "hidden": (
         "RACE-03",
         (
-            "a {} and an earlier {} of {} are ordered, but the value is not made available "
-            "to and visible for both"
+            "a {} and an earlier {} of {} are ordered, but no barrier or access makes the "
+            "written value available and visible to both"
         ),
-        "make the write available and the read visible for a scope that contains both, or let the "
-        "barriers or atomics between them do it (MakeAvailable and MakeVisible)",
+        "make the write available and the read visible for a scope with both invocations, or let "
+        "barriers or atomics between them do so (MakeAvailable and MakeVisible)",
     ),
     "private": (
         "RACE-02",

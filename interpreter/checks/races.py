@@ -99,7 +99,7 @@ class Races:
         self.started = False
 
     def _needs_knowledge(self, ops: list[Operation]) -> bool:
-        """True if a module releases and acquires other than by barriers of whole workgroups."""
+        """True if a module can order accesses other than by control barriers."""
         model = self.model
         atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
         fences = [op for op in ops if self._is_fence(op)]
@@ -297,7 +297,7 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """Returns granules as (n, ...) and accessors as (n, 1, ...). Sets the access's layout."""
+        """Returns granules (n, ...) and accessor codes (n, 1, ...). Sets `access.layout`."""
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -311,8 +311,7 @@ class Races:
             if mask is not None:
                 mask = mask.any(axis=2 if near else (1, 2), keepdims=True)
         elif items.shape[2] not in (1, self.batch.shape[2]):
-            # A function that is called for a matrix's components: some invocation of the scope
-            # calls it.
+            # Lanes stand for a matrix's components, so the accessor is the matrix's whole scope.
             who = accessors.workgroups if items.shape[1] == 1 else accessors.subgroups
         elif not access.write and mask is None and items.shape[2] == 1 and self.batch.lanes > 1:
             who = accessors.subgroups
@@ -365,7 +364,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """Returns the kind of barrier time that orders earlier accesses with an access."""
+        """Returns the kind of horizon (barrier time) before which earlier accesses are ordered."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP
@@ -411,8 +410,7 @@ class Races:
         """Returns a verdict for each conflict."""
         verdicts = self._judge_singles(region, conflicts, storage, access.write, facts)
         if conflicts.which == "writes" and not access.write:
-            # If the invocation has read the value before by an access that makes it visible, it
-            # stays visible.
+            # A value stays visible to an invocation that an earlier read made visible.
             reads = region.words["reads"][conflicts.index]
             again = self.accessors.are_one_invocation(reads, conflicts.who)
             again &= reads >> 32 > conflicts.earlier >> 32
@@ -425,7 +423,7 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """Returns the worst verdict over the single accesses of each conflict's history word."""
+        """Returns a verdict for each conflict: the worst over all recorded single accesses."""
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -491,7 +489,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """Returns (n, rows): the times before which each accessor knows the earlier accesses."""
+        """Returns (n, ROWS) times: earlier accesses before them are ordered before `who`."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)

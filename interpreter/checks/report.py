@@ -13,7 +13,7 @@ from xdsl_spirv.interpreter.source.location import SourceLocation, inlined, quot
 from xdsl_spirv.speech import did_you_mean
 
 CHECKS: dict[str, str] = {
-    "rules": "dynamic rules of the extensions: full scopes, uniform operands, strides, clusters",
+    "rules": "rules of instructions: active invocations, uniform operands, strides, clusters",
     "undefined": "undefined values that reach a branch, an address, a buffer or a uniform operand",
     "bounds": "accesses outside of buffers, arrays, vectors, or the memory of matrices",
     "alignment": "addresses and strides that are not aligned as the access requires",
@@ -277,7 +277,7 @@ class Checks:
     of_data: bool = False
     """True to report only undefined integers that depend on the contents of buffers."""
     launches_stand_alone: bool = True
-    """True to check each launch, not only the whole program, for its component mapping."""
+    """True to test each launch with other component mappings of cooperative matrices."""
     report: Report = field(default_factory=Report, compare=False)
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 

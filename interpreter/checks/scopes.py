@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def axes_of(scope: Scope) -> tuple[int, ...]:
-    """Returns the axes of (w, s, l) over which a scope extends."""
+    """Returns the axes of (workgroup, subgroup, lane) over which a scope extends."""
     return (1, 2) if scope == Scope.Workgroup else (2,)
 
 
@@ -49,7 +49,7 @@ def full_scope(
 
 
 def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array | None:
-    """Returns a mask of active lanes whose value differs from the first active lane's; or None."""
+    """Returns a mask of active lanes that differ from the first active lane, None if all agree."""
     if all(value.shape[axis] == 1 for axis in axes):
         return None
     mask = checker.batch.mask

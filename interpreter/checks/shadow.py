@@ -31,7 +31,7 @@ LAST_ORIGIN = 254
 
 
 def shadow_form(form: Form) -> Form:
-    """Returns the representation (array shape) of the mask of undefined parts of a value."""
+    """Returns the representation (forms.py) of the mask of undefined parts of a value."""
     if isinstance(form, Plain):
         return Plain(U8, form.shape)
     if isinstance(form, CooperativeMatrix):
@@ -42,7 +42,7 @@ def shadow_form(form: Form) -> Form:
 
 
 def whole(shadow: Shadow, form: Form) -> Any:
-    """Returns a mask of undefined parts as arrays of this shape, also if the mask is None."""
+    """Returns a mask of undefined parts as arrays: zeros if the mask is None."""
     if shadow is not None:
         return shadow
     return zeros(form)
@@ -68,7 +68,7 @@ def is_undefined(shadow: Any) -> bool:
 
 
 def by_lane(shadow: Shadow, form: Form) -> Array:
-    """Returns the largest mask value of each lane (w, s, l); 0 if all parts are defined."""
+    """Returns the largest mask value of each lane, 0 if all parts are defined."""
     if isinstance(shadow, tuple):
         assert isinstance(form, Composite)
         parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore
@@ -111,7 +111,7 @@ def same_shape(a: Form, b: Form) -> bool:
 
 def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
     """
-    Returns the shadow function of an operation that has no specific rule.
+    Returns a function from the operands' masks of undefined parts to the result's mask.
 
     A part of the result is undefined if the same part of an operand is undefined. An undefined
     operand of another shape makes all parts undefined.

@@ -133,7 +133,9 @@ def _negative(op: Operation, context: Context) -> Test | None:
 
 
 NEGATIVE = Source(
-    "UNDEF-13", "a signed remainder of a negative operand, which needs maintenance8", _negative
+    "UNDEF-13",
+    "a signed remainder of a negative operand (undefined without maintenance8)",
+    _negative,
 )
 FIELD = Source("UNDEF-10", "a bit field that reaches beyond its operand", _always(_field))
 RANGE = "a float outside the integer's range, or NaN"

@@ -23,9 +23,7 @@ from xdsl_spirv.interpreter.spirv.tensor import TensorAccess
 
 
 class Components:
-    """
-    Loads and stores components (w, s, components), and checks bounds, undefined values and races.
-    """
+    """Loads and stores components of matrices, and checks bounds, undefined values and races."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler, store: bool):
         self.op = op
@@ -48,7 +46,7 @@ class Components:
                     uniform(self.checker, self.op, "CM-27", what, number, self.form)
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns a mask of components in bounds. Reports others unless the memory is robust."""
+        """Returns a mask of components in bounds. Reports the others, except in robust memory."""
         length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask
@@ -67,7 +65,7 @@ class Components:
         return mask
 
     def _note(self, place: Pointer, form: Plain, mask: Array) -> None:
-        """Records the access for the race check. Components outside `mask` repeat an inside one."""
+        """Records the access for the race check, without components outside `mask`."""
         order = self.checker.races
         if order is None:
             return

@@ -1,4 +1,4 @@
-"""Checks instructions by a general rule, and instructions that only move values."""
+"""Defines the general check of an instruction, and checks of instructions that only move values."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that only moves parts: the marks of undefined parts move alike."""
+    """Checks an instruction that only moves parts. Marks of undefined parts move with them."""
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
@@ -369,7 +369,7 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
-    """Computes the sum in binary64, which is exact up to 2^53 and detects any overflow above."""
+    """Returns a function that computes the sum so precisely that every overflow is found."""
     forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)

@@ -101,7 +101,7 @@ class Reader:
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
     ) -> tuple[Any, Shadow]:
-        """Returns the value and its undefined parts. `astray` masks lanes without an address."""
+        """Returns the value and its undefined parts. `astray` masks undefined addresses."""
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows

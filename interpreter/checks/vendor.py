@@ -132,7 +132,7 @@ def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
 
 
 class Sums:
-    """Checks atomic additions of vectors to memory, for several instructions."""
+    """Checks atomic additions of vectors and of outer products to memory."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.op = op
@@ -148,7 +148,9 @@ class Sums:
                 mask = within(mask, ~access.outside)
                 lanes = within(lanes, mask)
             shadow = self.plain.read_shadow(access, lanes)
-            self.checker.find_undefined(self.op, "the value that is added to", shadow, lanes, form)
+            self.checker.find_undefined(
+                self.op, "the value in memory to which the operand is added", shadow, lanes, form
+            )
             self.plain.write_shadow(access, None, lanes)
         return mask
 
@@ -169,7 +171,7 @@ def _accumulate(
         addresses(compiler, op, shadows, others, batch.mask)
         for number in added:
             added_form = checker.form(op, number)
-            checker.find_undefined(op, "what is added", shadows[number], batch.mask, added_form)
+            checker.find_undefined(op, "the added operand", shadows[number], batch.mask, added_form)
         mask = batch.mask
         for start in targets(*values):
             batch.mask = sums.check(start, form, batch.mask)

@@ -107,7 +107,7 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
 
 
 def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
-    """Returns, for each range of keys, weighted values, the sum of exponentials, and the maximum"""
+    """Returns weighted values, the sum of exponentials, and the maximum, for each range of keys."""
     keys = scores.shape[-1] - (op.sink is not None)
     length = -(-keys // parts) or 1
     runs: list[Array] = []
@@ -126,7 +126,7 @@ def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
 
 @on_arrays(AttentionOp)
 def attention(op: AttentionOp, *operands: Array) -> Array:
-    """Computes the result in the layout of the output."""
+    """Computes an attention in the layout of the output, or its partial results if `op.parts`."""
     count = len(op.inputs)
     out, *numbers = operands[count:]
     sizes = sizes_of(op, numbers)

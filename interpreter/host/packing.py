@@ -42,7 +42,7 @@ def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Arra
 
 @on_arrays(PackedViewOp)
 def packed_view(op: PackedViewOp, packed: Array, *numbers: Array) -> Array:
-    """Returns the operand before packing. Elements that its map does not reach are 0."""
+    """Returns the operand before packing. Elements outside the packing's index map are 0."""
     sizes = op.packing.sized([int(number) for number in numbers])
     batch, inner_count, outer_count, _ = static(sizes.shape)
     outer_size, inner_size = op.packing.fragment_sizes

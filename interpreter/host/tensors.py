@@ -42,7 +42,7 @@ def _reshape(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
     if prod(shape) != array.size:
         given, wanted = ("x".join(map(str, sizes)) for sizes in (array.shape, shape))
         raise InterpreterError(
-            f"{op.name} of {given} elements to {wanted}: the numbers of elements differ", op
+            f"{op.name} cannot give {given} elements the shape {wanted} of another size", op
         )
     return array.reshape(shape)
 

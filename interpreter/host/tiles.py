@@ -1,7 +1,7 @@
 """
 Runs tile programs on whole arrays, one workgroup after another.
 
-Three faults are detected: a box that exceeds its view; an element that one workgroup stores and
+Three faults are detected: a tile that exceeds its view; an element that one workgroup stores and
 another one stores or reads; and a read of an element that was never written.
 """
 
@@ -161,7 +161,7 @@ def _check_buffer(view: View, numbers: Array, inside: Array) -> None:
     beyond = inside & ((numbers < 0) | (numbers >= view.buffer.elements.size))
     if beyond.any():
         raise InterpreterError(
-            f"element {numbers[beyond][0]} of {view.buffer.name} is used, but it has only "
+            f"element {numbers[beyond][0]} of {view.buffer.name} is used, but the buffer has only "
             f"{view.buffer.elements.size} elements",
             remedy="correct the sizes, strides or mask, so that all elements are within the buffer",
         )
@@ -177,7 +177,7 @@ def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple
     place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)
     if place is None or not hasattr(place.view, "index"):
         raise InterpreterError(
-            f"the grid of {program.sym_name.data} is not known: it has no tile.place",
+            f"the grid of {program.sym_name.data} is not known: the program has no tile.place",
             program,
             "give the launch a grid",
         )
@@ -313,7 +313,7 @@ def _select_numbers(view: View, numbers: Array, mask: Array | None) -> tuple[Arr
     if beyond.any():
         raise InterpreterError(
             f"element {numbers[beyond][0]} of a view of {view.buffer.name} is used, but "
-            f"it has only {view.sizes[0]} elements",
+            f"the view has only {view.sizes[0]} elements",
             remedy="correct the indices or the mask, so that all elements are within the view",
         )
     return view.offset + numbers.astype(np.int64) * view.strides[0], inside
@@ -375,7 +375,7 @@ def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
 
 @host(tile.ReduceOp)
 def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Combines the two halves of the elements until one element is left."""
+    """Combines the first half of the elements with the second, until one element is left."""
     held = [np.moveaxis(value, op.axis.value.data, 0) for value in operands]
     while (count := len(held[0])) > 1:
         half = count // 2

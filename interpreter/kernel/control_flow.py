@@ -1,5 +1,5 @@
 """
-Compiles `scf` and `cf`: uniform control flow runs as Python's, divergent under masks.
+Compiles `scf` and `cf`. Uniform control flow becomes Python's, divergent flow runs under masks.
 
 A loop whose bounds differ between lanes runs as often as the longest lane needs. Lanes that are
 done keep their iteration arguments. A divergent `scf.if` runs both branches.
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
-    """Compiles a structured body. Returns its steps, yielded slots, and values that then die."""
+    """Compiles a structured body. Returns its steps, yielded slots, and values used last by it."""
     steps, ended = compiler.block(block)
     last = block.last_op
     yielded = compiler.slots(last.operands) if last and last.has_trait(IsTerminator) else ()

@@ -36,7 +36,7 @@ def memref_type(value: SSAValue) -> MemRefType[Any]:
 
 
 def element_form(type: MemRefType[Any], context: Context) -> Plain:
-    """Returns the form of a memref's elements."""
+    """Returns the run-time representation of a memref's elements."""
     return context.plain(type.element_type)
 
 

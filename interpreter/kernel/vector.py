@@ -137,7 +137,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 @value(vector.ReductionOp)
 def reduction(op: vector.ReductionOp, context: Context) -> Function:
-    """Combines the components in order, then the accumulator."""
+    """Combines the components in order, and the total with the accumulator."""
     name = op.kind.data.value if hasattr(op.kind.data, "value") else str(op.kind.data)
     function = _REDUCTIONS[name]
     count = prod(context.plain(op.vector.type).shape)

@@ -60,7 +60,7 @@ class Places:
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
     def put(self, values: Array) -> Array:
-        """Scatters the active lanes' values to (w, s, l), with 0 in other lanes."""
+        """Scatters the active lanes' values to an array of all lanes, with 0 in inactive lanes."""
         if self.mask is None:
             return values.reshape(self.shape)
         result = np.zeros(self.shape, values.dtype)
@@ -79,7 +79,7 @@ def _view_dtype(op: Any, context: Context) -> DType:
     type = atomic_type(op)
     if not has_bytes(type):
         raise InterpreterError(
-            f"{op.name} on {type.storage_class.data.name} memory, which invocations do not share",
+            f"{op.name} needs shared memory, not {type.storage_class.data.name} memory",
             op,
         )
     return context.plain(type.pointee).dtype

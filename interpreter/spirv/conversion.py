@@ -1,6 +1,6 @@
 """
-Defines the semantics of conversions: exact if the target can represent the value, otherwise as in
-numbers.py. On cooperative matrices they are elementwise (CM-19).
+Defines the semantics of conversions. Results that the target type cannot represent follow
+numbers.py. Cooperative matrices are converted by component (CM-19).
 """
 
 from __future__ import annotations

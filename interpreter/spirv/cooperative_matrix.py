@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 def matrix_form(type: Attribute, context: Context) -> CooperativeMatrix:
-    """Returns the form of a cooperative matrix type."""
+    """Returns the run-time representation of a cooperative matrix type."""
     form = context.form(type)
     assert isinstance(form, CooperativeMatrix)
     return form
@@ -88,7 +88,7 @@ class Placement:
         one_stride = first_active(stride, mask, self.axes) if stride.size > 1 else stride
         steps = self._in_components(one_stride.astype(np.int64))
         if (steps < 0).any():
-            raise InterpreterError(f"CM-12: {self.op.name} with a negative Stride", self.op)
+            raise InterpreterError(f"CM-12: {self.op.name} has a negative Stride", self.op)
         return Tiles(pointer.memory, start, steps, self.lines)
 
     def _in_components(self, stride: Array) -> Array:
@@ -98,7 +98,7 @@ class Placement:
         if (total % self.size).any():
             raise InterpreterError(
                 f"{self.op.name}: a Stride of {total.flat[0]} bytes is not a multiple of the "
-                f"component's {self.size}",
+                f"component's size of {self.size} bytes",
                 self.op,
             )
         return total // self.size
@@ -156,7 +156,9 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
     if numbers.is_float(result.dtype):
         inputs = (a.dtype, b.dtype, c.dtype)
         if not all(map(numbers.is_float, inputs)):
-            raise InterpreterError(f"{op.name} of integer matrices to {result.dtype}", op)
+            raise InterpreterError(
+                f"{op.name} cannot multiply integer matrices to {result.dtype}", op
+            )
         rounding = context.options.bfloat16_rounding
         if context.options.accumulation != "binary32":
             return chosen_multiply_add(a.columns, result, context)

@@ -27,11 +27,11 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.variables import component_position
 
 Combine: TypeAlias = Callable[[Array, Array], Array]
-"""A function that combines two arrays over (w, s, components)."""
+"""A function that combines two arrays (workgroup, subgroup, component)."""
 
 
 def scope_axes(form: CooperativeMatrix) -> tuple[int, ...]:
-    """Returns the axes of (w, s, l) whose invocations share one matrix."""
+    """Returns the axes of (workgroup, subgroup, lane) whose invocations share one matrix."""
     return (1, 2) if form.scope == Scope.Workgroup else (2,)
 
 
@@ -132,8 +132,9 @@ def mapped(
     """
     Applies a function to each component of the first operand.
 
-    `places` are the types of its row and column arguments. `beside` is True for each further
-    operand that is a matrix, of which the function gets the component at the same position.
+    `places` are the integer types of the function's row and column arguments. For each further
+    operand, `beside` is True if it is a matrix. The function then gets the component at the same
+    position.
     """
     matrix, *arguments = operands
     count = form.rows * form.columns

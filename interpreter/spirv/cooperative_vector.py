@@ -173,7 +173,7 @@ class Matrix:
         mask: Mask,
         load: VectorLoader = load_vector,
     ) -> Array:
-        """Loads (w, s, l, rows, columns), widened for a multiplication."""
+        """Loads each lane's matrix as (..., rows, columns), widened for a multiplication."""
         form = Plain(self.dtype, (self.width,))
         nothing = np.zeros((1, 1, 1), I64)
         lines_read = [

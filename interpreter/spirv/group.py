@@ -196,7 +196,7 @@ SOURCES: dict[type[Operation], Source] = {
 
 
 def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array]) -> Array:
-    """Returns (w, groups, members): the index of the member that each member reads."""
+    """Returns the index of the member that each member reads, as (workgroup, group, member)."""
     group = group_for(op)
     size = int(cluster[0].flat[0]) if cluster else group.invocations(batch)
     row = group.row(which, batch) if which.shape[2] > 1 or group.workgroup else which
@@ -314,7 +314,7 @@ def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -
 def combine(
     ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, size: int | None
 ) -> Array:
-    """Reduces or scans (w, groups, members, ...) along axis 2, in clusters of `size` if given."""
+    """Reduces or scans (workgroup, group, member, ...) over members, in clusters of `size`."""
     match operation:
         case spv.GroupOperation.Reduce:
             return ufunc.reduce(row, axis=2, keepdims=True)

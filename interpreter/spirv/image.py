@@ -52,7 +52,7 @@ class TexelAccess:
             return
         place = np.broadcast_to(coordinates, (*outside.shape, coordinates.shape[-1]))
         raise InterpreterError(
-            f"a read at {place[outside][0].tolist()} outside {image.label}, an image of "
+            f"a read at {place[outside][0].tolist()} is outside {image.label}, an image of "
             f"{describe(image).size}",
             remedy="compare the coordinates with the image's size before the read",
         )
@@ -152,7 +152,7 @@ class Texels:
         self.access = access
 
     def columns(self, coordinates: Array) -> list[Array]:
-        """Splits coordinates into x, y, z and layer, each (w, s, l)."""
+        """Splits coordinates into x, y, z and layer."""
         if coordinates.ndim == 3:
             coordinates = coordinates[..., None]
         numbers = [coordinates[..., n].astype(I64) for n in range(coordinates.shape[3])]
@@ -161,7 +161,7 @@ class Texels:
         return [*place, numbers[self.dimensions] if self.layered else zero]
 
     def place_of(self, columns: Sequence[Array]) -> Array:
-        """Joins columns into coordinates (w, s, l, n)."""
+        """Joins x, y, z and layer into coordinates. The last axis is (x, y, ...)."""
         own = [*columns[: self.dimensions], *columns[3:][: self.layered]]
         return np.stack(np.broadcast_arrays(*own), axis=-1)
 
@@ -189,7 +189,7 @@ class Texels:
     def read(
         self, image: Memory, columns: Sequence[Array], mask: Mask, dtype: Any, *level: Any
     ) -> Array:
-        """Returns the texel components (w, s, l, 4), zeros in lanes outside the image."""
+        """Returns the four components of each lane's texel, zeros in lanes outside the image."""
         pointer, outside = self.find(image, columns, *level)
         inside = mask
         if outside.any():
@@ -279,7 +279,7 @@ def write(op: RawOp, context: Context) -> Function:
 
 @value("OpImageTexelPointer")
 def texel_pointer(op: RawOp, context: Context) -> Function:
-    """Returns the pointer to a texel, for an atomic. Outside, it points after the last byte."""
+    """Returns the pointer to a texel, for an atomic. An outside texel is past the last byte."""
     pointer_to: Any = op.arguments[0].type
     element = pointer_to.pointee
     texels = Texels(getattr(element, "element_type", element)

@@ -83,7 +83,7 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """Returns the weighted texels around the coordinates, (w, s, l, 4)."""
+        """Returns the four components of the weighted texels around each lane's coordinates."""
         place = coordinates[..., None] if coordinates.ndim == 3 else coordinates
         sizes, _ = extents(image, self.texels.type)
         count = self.texels.dimensions

@@ -232,7 +232,9 @@ def _push_constants(
     if not isinstance(given, bytes) and isinstance(pointee, spv.StructType) and given:
         given = pack_struct(context.module, pointee, given, layout)
     if not isinstance(given, bytes) or len(given) < needed:
-        members = ", ".join(member_names(context.module, pointee)) or "it has no names"
+        members = (
+            ", ".join(member_names(context.module, pointee)) or "the block has no member names"
+        )
         raise InterpreterError(
             f"the entry point uses the push constants @{name} of {needed} bytes, but "
             f"{len(given) or 'no'} bytes were given",

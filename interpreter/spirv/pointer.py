@@ -1,4 +1,4 @@
-"""Compares, subtracts and converts pointers; executes copies and sizes in bytes."""
+"""Defines the semantics of operations on pointers, of byte copies, and of sizes in bytes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def copy_sized(op: ops.CopyMemorySizedOp, context: Context) -> Function:
     def call(batch: Batch, to: Any, origin: Any, size: Array) -> None:
         if isinstance(to, VariablePointer) or isinstance(origin, VariablePointer):
             raise InterpreterError(
-                f"{op.name} of a variable without bytes",
+                f"{op.name} cannot copy a variable that is not stored as bytes",
                 op,
                 "declare the variable as untyped, or copy all of it by spirv.CopyMemory",
             )

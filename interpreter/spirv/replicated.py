@@ -31,7 +31,7 @@ def repeated(part: Any, form: Form) -> Any:
 
 @constant(ops.ConstantCompositeReplicateOp)
 def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -> Any:
-    """Returns the repeated constant, uniform. Its value may be a scalar of an inner level."""
+    """Returns a composite constant of one repeated value, uniform over all invocations."""
     types = ops.repeated_types(op, op.value, op.result.type)
     value = constant_value(op.value, types[-1], context)
     for type in reversed(types[:-1]):

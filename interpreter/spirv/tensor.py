@@ -3,8 +3,8 @@ Executes SPV_NV_tensor_addressing, and the tensor loads and stores of SPV_NV_coo
 
 A layout and a view are tuples of integers that instructions copy and change. The address of each
 component of a matrix is computed by the extension's pseudocode, for all components at once: arrays
-are (w, s, components). For coordinates outside the tensor, the clamp mode applies. In the mode
-Undefined the coordinate is not changed.
+are (workgroup, subgroup, component). For coordinates outside the tensor, the clamp mode applies.
+In the mode Undefined the coordinate is not changed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_batch, scope_axes
 
 Numbers: TypeAlias = tuple[Array, ...]
-"""One integer (w, s, l) for each dimension, outermost first."""
+"""One integer array (workgroup, subgroup, lane) for each dimension, outermost first."""
 
 UNSIGNED = 0xFFFFFFFF
 
 
 class Fields:
-    """Base class of layouts and views, whose fields are tuples of integers (w, s, l)."""
+    """Base class of layouts and views, whose fields are tuples of integer arrays."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
         """Applies `function` to each integer and the corresponding integers of `others`."""
@@ -180,7 +180,7 @@ def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
 @dataclass(frozen=True)
 class Where:
     """
-    The memory locations of a matrix's components, as arrays (w, s, components).
+    The memory locations of a matrix's components, as arrays (workgroup, subgroup, component).
 
     Holds the indices of their elements (or blocks), masks of clipped and of outside components,
     and their coordinates.
@@ -294,7 +294,7 @@ def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Number
 
 
 class TensorAccess:
-    """A load or store, executed as plain accesses (w, s, components) by `load` and `store`."""
+    """A matrix load or store, executed by `load` and `store` of single components."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class Tensor:
 
     def places(self, coordinates: Array, count: int, size: int) -> tuple[Pointer, Array]:
         """
-        Returns pointers to `count` elements (w, s, l, count), and a mask of the ones in bounds.
+        Returns pointers to `count` elements for each lane, and a mask of the elements in bounds.
         """
         index = coordinates.astype(I64)[..., None, :].repeat(count, axis=3)
         index[..., -1] += np.arange(count)

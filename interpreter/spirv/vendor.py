@@ -85,7 +85,7 @@ def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
 
 
 def _by_columns(form: CooperativeMatrix) -> bool:
-    """True for B, of which an invocation holds a column; other matrices are held by rows."""
+    """True if an invocation holds a column of the matrix (B), False if it holds a row."""
     return form.use == CooperativeMatrixUse.MatrixBKHR
 
 

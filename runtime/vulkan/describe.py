@@ -2,7 +2,7 @@
 Describes a device as data: for `xdsl-spirv devices`, and as a target file for the compiler.
 
 Properties that Vulkan does not report (the number of concurrent workgroups, fast tiles) are
-derived from others. `provenance` in the file lists them.
+derived from other properties. `provenance` in the file lists them.
 """
 
 from __future__ import annotations

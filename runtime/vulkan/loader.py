@@ -113,12 +113,12 @@ class Commands:
         return result
 
     def quick(self, name: str) -> Any:
-        """Returns a command without result as a fast, unchecked function under Python's lock."""
+        """Returns a command as a fast function without checks, for commands that return nothing."""
         return c.PYFUNCTYPE(None)(self._address(name))
 
     @staticmethod
     def convert(name: str, *arguments: Any) -> tuple[Any, ...]:
-        """Converts the arguments after a command's first one, once for many calls of `quick`."""
+        """Converts the arguments after the first for a command, for repeated calls of `quick`."""
         _, *types = prototypes()[name]["parameters"]
         return tuple(TYPES[t](value) for t, value in zip(types, arguments, strict=True))
 

@@ -171,7 +171,7 @@ def test_faults_of_whole_tiles_name_the_line_of_python():
         ": their tiles overlap", ""
     )
     said = refusal(lambda: kernel("load_unmasked").launch(x, out, 70, grid=3))
-    assert "element 70 of x is used, but it has only 70 elements (kernels.py:" in said
+    assert "element 70 of x is used, but the buffer has only 70 elements (kernels.py:" in said
     assert np.isnan(kernel("sum_undefined").launch(x[:20], out[:1], 20, grid=1)["out"][0])
     said = refusal(lambda: kernel("add").launch(x, Unwritten((70,)), out, 70, grid=2))
     assert "reads y[0], which was not written" in said

@@ -59,6 +59,6 @@ def test_a_number_beyond_its_view_is_refused_where_the_buffer_goes_on():
     assert isinstance(program, tile.ProgramOp)
     semantics.load()
     with pytest.raises(
-        InterpreterError, match="element 3 of a view of x is used, but it has only 3"
+        InterpreterError, match="element 3 of a view of x is used, but the view has only 3"
     ):
         run_program(program, [np.ones(8, np.float32), np.zeros(4, np.float32)], (1, 1, 1))

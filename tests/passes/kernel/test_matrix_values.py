@@ -156,7 +156,7 @@ def test_bits_that_move_together_are_one_piece():
     [
         ({"lane": ["c0", "c1", "r0"]}, "has the bit 'r0' twice"),
         ({"lane": ["c0", "c1"]}, "lane has 2 bits for 8 lanes"),
-        ({"lane": ["c0", "c1", "x1"]}, "lane has 'x1': write r or c and a bit"),
+        ({"lane": ["c0", "c1", "x1"]}, r"has 'x1': write r \(row\) or c \(column\) with a bit"),
     ],
 )
 def test_a_map_that_is_no_map_is_refused(
