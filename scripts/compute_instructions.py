@@ -52,8 +52,7 @@ class Group:
 GROUPS: Sequence[Group] = (
     Group(
         "images and samplers",
-        "kernels of neural networks keep their data in buffers; no pass here could use dimensions, "
-        "formats and sampling of images",
+        "kernels of neural networks keep their data in buffers, and no pass here uses images",
         r"Image.*|SparseResidency|LiteralSampler|Bindless.*|Texture.*QCOM|SubgroupImage.*",
         ("Image",),
     ),

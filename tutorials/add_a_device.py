@@ -18,10 +18,10 @@ def _(mo):
     mo.md(r"""
     # Add a device
 
-    What a device can do stands in a JSON file, its *target*. Passes read numbers from it and never
-    ask for a device by name, so a new device is a new file. On a machine that has the device,
-    `xdsl-spirv devices --write-target my-gpu.json` writes it. Here we write one for a device that
-    does not exist.
+    A JSON file, the *target*, describes a device. Passes read numbers from this file and never use
+    the device's name, so you add a device by writing a file. On a machine with the device,
+    `xdsl-spirv devices --write-target my-gpu.json` writes the file. This tutorial writes a target
+    for a device that does not exist.
     """)
     return
 
@@ -60,8 +60,9 @@ def _(mo):
     mo.md(r"""
     ## A device without cooperative matrices
 
-    Subgroups of 32, 64 KiB of workgroup memory, and rates, from which the compiler draws a
-    roofline: bytes that a copy moves in a second, and TFLOPS of multiply-adds.
+    The device has subgroups of 32 invocations and 64 KiB of workgroup memory. From two rates, the
+    compiler computes rooflines: the bytes that a copy moves in a second, and the TFLOPS of
+    multiply-adds.
     """)
     return
 
@@ -115,13 +116,14 @@ def _(plain_file, xs):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The product is computed by multiply-adds, and the note says why not by cooperative matrices: the
-    device lists none.
+    The product is computed by multiply-adds. The note gives the reason: the device lists no
+    cooperative matrices.
 
-    ## One line more
+    ## Add cooperative matrices
 
-    The next driver brings them. The property list says which shapes and types it multiplies,
-    `schedules` which tiles to try, `features` that kernels may use them.
+    Suppose that the next driver supports cooperative matrices. The property list
+    `cooperative_matrix` contains the shapes and types, `schedules` contains the tiles to try, and
+    `features` allows kernels to use the matrices.
     """)
     return
 
@@ -150,7 +152,7 @@ def _(module, plain, write_target, xs):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The interpreter runs the kernel as the device would, with its subgroups of 32:
+    The interpreter runs the kernel in subgroups of 32 invocations, as the device would:
     """)
     return
 
@@ -167,10 +169,10 @@ def _(np, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## What the file must have
+    ## Required fields
 
-    A field that is missing or of the wrong type is refused by name, and what is not listed is not
-    used: drivers run matrix shapes that they never promised, and return garbage.
+    If a field is missing or has a wrong type, the error names it. The compiler uses only listed
+    matrix shapes, because drivers run other shapes, too, and return garbage.
     """)
     return
 
@@ -192,9 +194,9 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - [Targets](../targets.md): every field, and the eight devices there are.
-    - `xdsl-spirv tune x.mlir --target my-gpu.json` measures schedules on the device and keeps the
-      best ones beside its file.
+    - [Targets](../targets.md) explains every field and lists the targets of this package.
+    - `xdsl-spirv tune x.mlir --target my-gpu.json` measures schedules on the device and writes the
+      best ones to a table in the folder of the target file.
     """)
     return
 

@@ -18,10 +18,10 @@ def _(mo):
     mo.md(r"""
     # Find a race in a GLSL kernel
 
-    A race is two accesses to the same place in memory, at least one of them a write, that nothing
-    orders. Which one comes first then depends on the device, its driver and the day, so a test that
-    runs the kernel can pass for years. The interpreter finds races by looking at accesses instead
-    of results. No GPU is needed.
+    Two accesses to the same memory race if at least one is a write and nothing orders them. Their
+    order then depends on the device, the driver and chance, so a test that runs the kernel may
+    pass for years. The interpreter examines accesses, not results, to find races. No GPU is
+    needed.
     """)
     return
 
@@ -42,11 +42,11 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## A kernel that is almost right
+    ## A kernel without a barrier
 
-    Each workgroup of 64 invocations adds up 64 numbers: all of them write their number to shared
-    memory, wait, and then half of them add the other half's numbers to their own, a quarter adds
-    the next quarter's, and so on.
+    Each workgroup of 64 invocations adds up 64 numbers. All invocations write their number to
+    shared memory and wait. Then 32 invocations each add the number of another invocation to their
+    own, then 16 invocations do the same, and so on.
     """)
     return
 
@@ -77,10 +77,10 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    GLSL is compiled by glslang (Debian: `glslang-tools`). Where there is none, as in the browser,
-    this page reads what glslang made of the kernel: SPIR-V in Khronos' text assembly, which lies
-    beside this notebook. Changing the GLSL above changes nothing then; the same kernel in Python,
-    further down, can be changed everywhere.
+    glslang (Debian: `glslang-tools`) compiles the GLSL. Without glslang, as in the browser, this
+    page reads a compiled kernel in SPIR-V assembly from the folder `data`. Changes of the GLSL
+    above then have no effect. You can change the same kernel in Python, further down, in the
+    browser, too.
     """)
     return
 
@@ -139,14 +139,14 @@ def _(kernel, x, xs):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    From top to bottom:
+    The report has these parts, from top to bottom:
 
-    - **the rule**, RACE-01, and the line of the read. `tile[lane + distance]` reads what another
-      invocation wrote in the same line, one step before.
-    - **who**: invocations of a workgroup, by their numbers, and **where**: `tile[16]`, with the
-      other access.
-    - **why it matters**: the kernel was run again in other orders, and the sums came out different.
-      An invocation that runs ahead adds numbers that are not complete yet.
+    - **the rule**, RACE-01, and the line of the read. `tile[lane + distance]` reads a number that
+      another invocation wrote in the same line, in the previous iteration.
+    - **the invocations**, by their indices in the workgroup, **the memory**, `tile[16]`, and **the
+      other access**.
+    - **the effect**: the interpreter ran the kernel again in other orders, and the sums were
+      different. An invocation that runs ahead adds incomplete numbers.
     - **the remedy**.
     """)
     return
@@ -165,10 +165,11 @@ def _(report):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## Put the barrier where it belongs
+    ## Insert the barrier
 
-    The first barrier orders the stores before the loop. Each step of the loop needs one of its own,
-    outside of the `if`: all invocations of the workgroup have to reach it.
+    The first barrier orders the stores before the loop. Each iteration of the loop needs another
+    barrier. It must be outside of the `if`, because all invocations of the workgroup must reach
+    it.
     """)
     return
 
@@ -193,9 +194,9 @@ def _(mo):
     mo.md(r"""
     ## The same in Python
 
-    A kernel can also be [written in Python](../kernels.md). `with_barrier` decides, while the
-    kernel is written down, whether the barrier is there; the report quotes the lines of Python.
-    Change the kernel and run it again.
+    A kernel can also be [written in Python](../kernels.md). Python evaluates `with_barrier` when
+    it records the kernel, so the argument decides whether the kernel has the barrier. The report
+    quotes lines of Python. Change the kernel and run it again.
     """)
     return
 
@@ -240,8 +241,8 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - Keep the kernel from getting worse: a few lines of TOML beside it make a [kernel
-      test](../kernel-tests.md), and `pytest --xdsl-spirv` runs it in CI.
+    - To test the kernel in CI, write a [kernel test](../kernel-tests.md) (a few lines of TOML).
+      `pytest --xdsl-spirv` runs it.
     - [The checks](../checks.md): bounds, undefined values, divergent barriers, subgroup sizes, and
       more.
     """)

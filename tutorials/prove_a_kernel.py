@@ -18,11 +18,11 @@ def _(mo):
     mo.md(r"""
     # Prove a kernel for every launch
 
-    A test runs a kernel with the sizes and the numbers that somebody thought of. A proof is about
-    **all** of them: any grid, any lengths of buffers, any push constants, any contents. Solvers
-    look for a launch in which the kernel goes wrong. Either they find one, and the interpreter runs
-    it and shows the bug; or they show that there is none, under premises that are printed.
-    `pip install 'xdsl-spirv[prove]'` installs the solvers.
+    A test runs a kernel with a few chosen sizes and numbers. A proof covers **all** launches: any
+    grid, any lengths of buffers, any push constants, any contents. Solvers search for a launch in
+    which the kernel goes wrong. If they find such a launch, the interpreter runs it and shows the
+    bug. Otherwise they prove that no such launch exists, under premises that are printed. `pip
+    install 'xdsl-spirv[prove]'` installs the solvers.
     """)
     return
 
@@ -39,9 +39,10 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## A kernel that its test likes
+    ## A kernel that passes its test
 
-    Each invocation adds a number and its right neighbour. The guard is `i <= n`: one too many.
+    Each invocation adds a number and the next number. The guard is `i <= n`, so one invocation too
+    many passes it.
     """)
     return
 
@@ -74,8 +75,8 @@ def _(mo):
     mo.md(r"""
     ## A refutation and its launch
 
-    `prove` takes premises: what a caller promises. Here `sums` has at least `n` elements, and `x`
-    one more.
+    `prove` takes premises, which are promises of the caller. Here `sums` has at least `n`
+    elements, and `x` has at least `n + 1` elements.
     """)
     return
 
@@ -91,9 +92,10 @@ def _(wrong):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The launch stands in the second line: so many workgroups, a push constant, and lengths that
-    keep what was promised. The interpreter ran it, and its finding stands below: the rule, the line
-    and the invocation. Without such a finding the kernel would be called *unknown*, not refuted.
+    The line *refuted by the launch* shows the number of workgroups, a push constant, and lengths
+    that fulfil the premises. The interpreter ran this launch. Its finding follows, with the rule,
+    the line and the invocation. Without such a finding the verdict would be *unknown*, not
+    refuted.
     """)
     return
 
@@ -111,7 +113,8 @@ def _(mo):
     mo.md(r"""
     ## A proof and its premises
 
-    The guard is mended, and the same promises suffice; for two more, `prove` asks.
+    With the correct guard, the same premises suffice for a proof, except for two more that `prove`
+    adds and prints.
     """)
     return
 
@@ -129,13 +132,14 @@ def _(mo):
     mo.md(r"""
     From top to bottom:
 
-    - **premises of every proof**: they hold for Vulkan launches, or are promised by whoever writes
-      kernels (loops end).
-    - **shown to be reached**: each access to memory happens in some launch that keeps the premises.
-      Premises that contradict each other prove anything, and this is where it would show.
-    - **premise**: the promises. The proof is about launches that keep them.
-    - **premise that you should check**: the proof needs it, and it was not promised. Here the grid
-      has to be flat: a second row of workgroups would write the same sums again.
+    - **premises of every proof** are true for Vulkan launches, or the author of a kernel must
+      fulfil them (loops end).
+    - **shown to be reached**: each access to memory happens in some launch that fulfils the
+      premises. So the premises do not contradict each other; contradictory premises would prove
+      anything.
+    - **premise**: a given premise. The proof covers the launches that fulfil all premises.
+    - **unchecked premise**: the proof needs this premise, and it was not given. Here the grid must
+      have one row, because a second row of workgroups would write the same sums again.
     """)
     return
 
@@ -151,9 +155,10 @@ def _(proved):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## A promise that is too weak
+    ## A premise that is too weak
 
-    Each promise is needed. If `x` has only `n` elements, there is a launch that reads beyond it.
+    Each premise is necessary. If `x` has only `n` elements, some launch reads beyond the end of
+    `x`.
     """)
     return
 

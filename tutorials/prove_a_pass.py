@@ -16,13 +16,13 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    # Write a pass and put it on trial
+    # Write a pass and test it
 
-    A pass rewrites a program and must not change what it computes. `check-passes` runs the program
-    before and after each pass, on inputs chosen to hurt (edges of types, NaN, infinities, random
-    bits), and compares. Where results differ it shrinks the inputs to the few elements that matter.
-    This is testing, not a proof for all inputs; but a pass that is wrong on ordinary numbers does
-    not survive it.
+    A pass rewrites a program and must not change its results. `check-passes` runs the program
+    before and after each pass and compares the results. The inputs are random numbers and
+    difficult values: ends of the types' ranges, NaN, infinities. If results differ, `check-passes`
+    reduces the inputs to the few elements that matter. This is a test, not a proof for all inputs,
+    but it finds every pass that is wrong on ordinary numbers.
     """)
     return
 
@@ -68,8 +68,8 @@ def _(mo):
     mo.md(r"""
     ## The program
 
-    Each of 64 numbers is divided by a constant. Divisions are slow, so the pass shall multiply
-    instead.
+    The program divides each of 64 numbers by a constant. Divisions are slow, so the pass replaces
+    them by multiplications.
     """)
     return
 
@@ -101,7 +101,7 @@ def _(mo):
     mo.md(r"""
     ## The pass
 
-    A pass is a class with a name and an `apply`; a pattern says what becomes of one operation:
+    A pass is a class with a name and a method `apply`. A pattern rewrites one operation:
 
         %b = arith.divf %a, %c  ->  %b = arith.mulf %a, %reciprocal_of_c
     """)
@@ -165,9 +165,9 @@ def _(Context, DivideByMultiplying, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## On trial
+    ## Test it
 
-    The reciprocal of 4 is a float, so nothing is rounded and nothing changes.
+    The reciprocal of 4 is exact in f32, so nothing is rounded and no result changes.
     """)
     return
 
@@ -183,7 +183,7 @@ def _(Context, DivideByMultiplying, check_passes, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The reciprocal of 3 is not exact: it is rounded, and the product is rounded again.
+    The reciprocal of 3 is rounded, and the product is rounded again.
     """)
     return
 
@@ -202,9 +202,9 @@ def _(Context, DivideByMultiplying, check_passes, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The last bit of one result differs. For many programs that is fine, but it is not what the
-    program said, so a pass that does it must be asked for. With the option `exact` it takes powers
-    of two only, as long as their reciprocal is a normal float.
+    The last bit of one result differs. Many programs tolerate this difference, but the pass
+    changes the meaning of the program, so it needs an option. With the option `exact`, the pass
+    rewrites only divisions by powers of two whose reciprocal is a normal float.
     """)
     return
 
@@ -222,20 +222,20 @@ def _(Context, DivideByMultiplying, check_passes, program):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## A pass for everybody
+    ## Register the pass
 
-    An entry point makes the pass known to `xdsl-opt` and `xdsl-spirv` by its name:
+    Through this entry point, `xdsl-opt` and `xdsl-spirv` find the pass by its name:
 
         [project.entry-points."xdsl.universe"]
         my_passes = "my_passes:UNIVERSE"
 
-    and then, on any program:
+    Then you can test the pass on any program:
 
         xdsl-spirv check-passes model.mlir -p 'divide-by-multiplying{exact=true}' --inputs 20
 
-    [Which pass changes results](../check-passes.md) says what is compared how, also for matrix
-    products, where the order of sums is free and the comparison is an interval. [Write a
-    pass](../write-a-pass.md) has the rest.
+    [Find the pass that changes results](../check-passes.md) explains how results are compared. For
+    matrix products, whose sums may have any order, they must be in an interval. [Write a
+    pass](../write-a-pass.md) shows more about patterns and packages.
     """)
     return
 

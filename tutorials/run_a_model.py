@@ -18,9 +18,9 @@ def _(mo):
     mo.md(r"""
     # Run and explain an ONNX model
 
-    A model comes in as an ONNX file. `xs.compile` turns it into kernels for a device, the program
-    runs on the interpreter or on a Vulkan device, and `xs.explain` says what became of each layer
-    and why. To try it with a model of your own, change one line.
+    `xs.compile` compiles an ONNX file to kernels for a device. The program runs on the interpreter
+    or on a Vulkan device, and `xs.explain` shows how each layer was compiled and why. To try your
+    own model, change one line.
     """)
     return
 
@@ -55,9 +55,9 @@ def _(mo):
     mo.md(r"""
     ## A model
 
-    A small classifier of 16 x 16 images: a convolution, a second one with stride 2, an average over
-    each channel, a matrix product and a softmax. Its weights are random. `batch` is a size that the
-    model leaves open.
+    The model is a small classifier of 16 x 16 images: a convolution, a second convolution with
+    stride 2, an average over each channel, a matrix product and a softmax. Its weights are random.
+    `batch` is a size that the model leaves open.
     """)
     return
 
@@ -105,9 +105,9 @@ def _(mo):
     mo.md(r"""
     ## Run it
 
-    `dims` gives open sizes a value (`None` keeps them open: one program for every batch). The
-    interpreter executes the SPIR-V that a device would get. Without `device` the program runs on
-    the best Vulkan device of this machine, if there is one.
+    `dims` gives open sizes a value; with `None` a size stays open, and one program runs every
+    batch. The interpreter executes the same SPIR-V as a device. Without `device` the program runs
+    on the best Vulkan device of this machine, if there is one.
     """)
     return
 
@@ -139,9 +139,10 @@ def _(mo):
 
     ## Explain it
 
-    For an H200 this time: nothing has to be there to compile for it. The table names each layer's
-    path (cooperative matrices, multiply-adds, plain loops), its work, and the least time that it
-    can take there; the notes below say why a layer did not take a faster path.
+    This time the target is an H200; you can compile for a device that you do not have. For each
+    layer, the table gives its path (cooperative matrices, multiply-adds, plain loops), its work,
+    and the least time that the target could take. The notes below the table give the reason why a
+    layer did not take a faster path.
     """)
     return
 
@@ -180,10 +181,11 @@ def _(explanation):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## Keep it
+    ## Save the program
 
-    A program on disk is a folder: `program.json`, the kernels, the weights. Any runtime can run it;
-    there are [one in C](../examples/runner-c.md) and [one in JavaScript](../examples/runner-js.md).
+    A program on disk is a folder with `program.json`, the kernels and the weights. A runner in any
+    language can run it, for example [the runner in C](../examples/runner-c.md) or [the runner in
+    JavaScript](../examples/runner-js.md).
     """)
     return
 
@@ -204,8 +206,8 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - [ONNX](../onnx.md): models in f16 and int8, what is compared how, what is refused.
-    - [Devices](../runtime.md): which there are, and how they are chosen.
+    - [ONNX](../onnx.md): models in f16 and int8, comparisons with onnxruntime, refused models.
+    - [Devices](../runtime.md): how a device is chosen.
     """)
     return
 

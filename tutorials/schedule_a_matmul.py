@@ -18,10 +18,10 @@ def _(mo):
     mo.md(r"""
     # Schedule a matmul by hand
 
-    The compiler chooses a schedule for each matrix product: which part of the result a workgroup
-    computes, how its subgroups divide that, how deep the slices of the operands are that it keeps
-    in fast memory. The schedule is an attribute in the IR, so you can write your own, and the
-    compiler obeys it or says which number does not fit.
+    The compiler chooses a schedule for each matrix product. The schedule says which part of the
+    result a workgroup computes, how the subgroups divide this part, and how deep the slices of the
+    operands in fast memory are. It is an attribute in the IR, so you can write another schedule.
+    The compiler follows your schedule, or names the number that does not fit.
     """)
     return
 
@@ -83,16 +83,16 @@ def _(mo):
     mo.md(r"""
     ## What each number changes
 
-    - `workgroup_tile = [M, N, K]`: the result is cut into M x N tiles, one for each workgroup. All
-      workgroups together read A once for each column of tiles and B once for each row of tiles, so
-      larger tiles read less. K is the depth of the slices that wait in workgroup memory, with a
-      barrier after each.
-    - `subgroups = [rows, columns]`: how many subgroups share a tile. Each has its own part of the
-      tile as accumulators in registers.
+    - `workgroup_tile = [M, N, K]`: each workgroup computes a tile of M x N elements of the result.
+      All workgroups together read A once for each column of tiles and B once for each row of
+      tiles, so larger tiles read less. K is the depth of the slices in workgroup memory. A barrier
+      follows each slice.
+    - `subgroups = [rows, columns]`: the grid of subgroups that share a tile. Each subgroup holds
+      its part of the tile in registers.
     - `padding`: elements between rows in workgroup memory, so that rows do not start in the same
       memory bank.
 
-    The table is read off the compiled kernels; the traffic follows from the tile.
+    The columns of the table come from the compiled kernels; the traffic is computed from the tile.
     """)
     return
 
@@ -194,14 +194,14 @@ def _(StringIO, mo, plt, table, where):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    The times are of a CPU: they say which way a number pulls there, nothing about a GPU. On a
-    device of your own, [`xdsl-spirv tune`](../runtime.md#tuning) measures schedules one after the
-    other and keeps the best.
+    These are times on a CPU. They show the effect of a number on this CPU, and nothing about a
+    GPU. On your own device, [`xdsl-spirv tune`](../runtime.md#tuning) measures schedules and
+    stores the best ones.
 
-    ## What is refused
+    ## Refused schedules
 
-    A schedule that cannot be built is refused with the number that does not fit, and one that
-    would.
+    If a schedule cannot be used, the error gives the number that does not fit and a number that
+    fits.
     """)
     return
 
@@ -228,9 +228,9 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - [`assign-schedule`](../passes/assign-schedule.md) lists every field, and how the compiler
-      chooses.
-    - [Performance](../performance.md): what schedules reach on an H200.
+    - [`assign-schedule`](../passes/assign-schedule.md) lists every field and explains the
+      compiler's choice.
+    - [Performance](../performance.md) has times on an H200.
     """)
     return
 

@@ -18,9 +18,8 @@ def _(mo):
     mo.md(r"""
     # SPIR-V surgery
 
-    A SPIR-V binary is a list of 32-bit words: five of header, then instructions. This tutorial
-    takes one apart, changes it in three ways, and puts it back together: as text, as IR, and word
-    by word.
+    A SPIR-V binary is a list of 32-bit words: a header of five words, then instructions. This
+    tutorial reads a binary and changes it in three ways: as text, as IR, and word by word.
     """)
     return
 
@@ -41,8 +40,8 @@ def _(mo):
     mo.md(r"""
     ## Read
 
-    The patient multiplies each number by 2. glslang compiled it; it lies beside this notebook as
-    text assembly. `xs.assemble` makes the binary.
+    The kernel multiplies each number by 2. glslang compiled it, and the folder `data` contains its
+    assembly. `xs.assemble` makes the binary.
     """)
     return
 
@@ -82,9 +81,9 @@ def _(mo):
     mo.md(r"""
     ## Cut 1: as text
 
-    One word of the text decides what is computed. Every result is validated before it runs:
-    `validate` knows the rules of the specification by name, and an empty list of findings is a
-    valid module.
+    A change of one word of the text changes the computation. This tutorial validates every changed
+    module before it runs. `validate` checks the rules of the specification; if it returns no
+    findings, the module is valid.
     """)
     return
 
@@ -104,8 +103,8 @@ def _(mo):
     mo.md(r"""
     ## Cut 2: as IR
 
-    `xs.decode` lifts the binary into the `spirv` dialect: an xDSL module, which every pass and
-    every rewrite of xDSL can take. This rewrite turns `2 * x` into `x + x`, wherever it stands:
+    `xs.decode` converts the binary to the `spirv` dialect, an xDSL module that every pass and
+    rewrite pattern of xDSL accepts. This pattern replaces every `2 * x` by `x + x`:
 
         %r = spirv.FMul %two, %x  ->  %r = spirv.FAdd %x, %x
     """)
@@ -154,8 +153,8 @@ def _(mo):
     mo.md(r"""
     ## Cut 3: word by word
 
-    The size of a workgroup is a word of `OpExecutionMode`: opcode 16, six words long. With 32
-    instead of 64 invocations the second half of the buffer stays as it was.
+    One word of the instruction `OpExecutionMode` (opcode 16, six words) is the size of a
+    workgroup. With 32 instead of 64 invocations, the second half of the buffer does not change.
     """)
     return
 
@@ -179,8 +178,8 @@ def _(mo):
     mo.md(r"""
     ## Wrong cuts
 
-    A driver may crash at a module that is not valid, so none is ever handed to one. The validator
-    names the rule, the place, and what to do.
+    A driver may crash on an invalid module, so this package never gives an invalid module to a
+    driver. The validator names the rule, the place, and what to do.
     """)
     return
 
@@ -212,8 +211,10 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    - `Path("twice.spv").write_bytes(binary)` and `xs.decode("twice.spv")`: files work like bytes.
-    - [Binaries and the dialect](../binary.md): what comes back how, and what is carried verbatim.
+    - `xs.decode("twice.spv")` reads a file, for example one written by
+      `Path("twice.spv").write_bytes(binary)`.
+    - [Binaries and the dialect](../binary.md): the canonical form, and instructions without an
+      operation.
     - On the command line: `xdsl-spirv disassemble`, `assemble`, `validate`, `translate`.
     """)
     return

@@ -18,9 +18,9 @@ def _(mo):
     mo.md(r"""
     # Write a kernel in Python
 
-    A kernel is a function under a decorator. It runs once, when it is decorated, and writes down a
-    SPIR-V module; types follow from the parameters. This one computes the softmax of rows: `exp(x -
-    max) / sum(exp(x - max))`.
+    A kernel is a decorated Python function. The function runs once, when it is decorated, and
+    records a SPIR-V module. The parameters give the types. The kernel of this tutorial computes
+    the softmax of rows: `exp(x - max) / sum(exp(x - max))`.
     """)
     return
 
@@ -43,10 +43,10 @@ def _(mo):
     mo.md(r"""
     ## The kernel
 
-    One workgroup computes a row: 64 invocations take every 64th element each, and meet twice in
-    shared memory, for the maximum and for the sum. `fold` is plain Python that writes its steps
-    wherever it is called. Python's `for` writes the body six times; `k.range` writes a loop, whose
-    changing values are variables.
+    One workgroup computes a row. Each of the 64 invocations computes every 64th element. The
+    invocations combine their maxima and their sums in shared memory. `fold` is a Python function
+    that records its steps at each call. Python's `for` records the body six times. `k.range`
+    records a loop, and the values that the loop changes are variables.
     """)
     return
 
@@ -96,8 +96,8 @@ def _(mo):
     mo.md(r"""
     ## Launch it
 
-    `launch` takes the number of workgroups, then the arguments as the function has them. Arrays are
-    not changed: the result has the buffers as they are afterwards.
+    `launch` takes the number of workgroups, then the arguments in the order of the function's
+    parameters. It does not change the arrays; its result contains the buffers after the launch.
     """)
     return
 
@@ -118,9 +118,10 @@ def _(np, softmax):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## Have it checked
+    ## Check it
 
-    With all checks on: races, bounds, undefined values, barriers that not everybody reaches.
+    `check` launches the kernel with all checks: races, bounds, undefined values, barriers that
+    some invocations do not reach.
     """)
     return
 
@@ -136,7 +137,7 @@ def _(columns, np, rows, softmax, x):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    One workgroup too many reads and writes beyond the buffers, which a GPU would do in silence:
+    One workgroup too many reads and writes beyond the buffers. A GPU would report no error:
     """)
     return
 
@@ -152,10 +153,10 @@ def _(columns, np, rows, softmax, x):
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    ## Mistakes are said in Python's words
+    ## Errors name lines of Python
 
-    Values of the kernel are only known on the device, so Python's `if` cannot ask them. The error
-    names the line and the way out.
+    Values of the kernel are only known on the device, so Python's `if` cannot test them. The error
+    names the line and what to write instead.
     """)
     return
 
@@ -183,7 +184,8 @@ def _(mo):
     ## On a device, and as a file
 
     `device="vulkan"` runs the same binary on the best Vulkan device there is. The binary is an
-    ordinary SPIR-V module: any runtime takes it, and `xs.launch` takes any module, whoever made it.
+    ordinary SPIR-V module that any runtime accepts, and `xs.launch` accepts SPIR-V modules of any
+    compiler.
     """)
     return
 
@@ -213,9 +215,9 @@ def _(mo):
     mo.md(r"""
     ## Next
 
-    [Kernels in Python](../kernels.md) has everything a body can say: atomics, subgroups, packed dot
-    products, cooperative matrices. `examples/kernels.py` has a reduction, a tiled matrix product,
-    and a histogram.
+    [Kernels in Python](../kernels.md) lists everything that a body can use: atomics, subgroups,
+    packed dot products, cooperative matrices. `examples/kernels.py` has a reduction, a tiled
+    matrix product, and a histogram.
     """)
     return
 
