@@ -34,11 +34,11 @@ class Scores:
     causal: Size | None = None
     """Query i attends to keys up to i plus this offset; to all keys if None."""
     first: Size | None = None
-    """Query i attends only to keys from i plus this offset on, if given."""
+    """If given, query i attends only to keys at or after i plus this offset."""
     softmax: Element | None = None
     """Element type of the softmax, if it differs from `element`."""
     sink: Tensor | None = None
-    """An extra score for each head. The score is only added to the sum of the softmax."""
+    """An extra score for each head. It only enlarges the denominator of the softmax."""
     guarded: bool = True
     """True if a fully masked row has the result 0, not NaN."""
 
@@ -204,8 +204,8 @@ def hidden_where(
     """
     Returns a mask to add to scores (batch x 1 x queries x keys): `hidden` if `test` holds, else 0.
 
-    `test` takes the `Scalars`, the query, the key, and the batch's element of each tensor in
-    `lengths`, as i64.
+    `test` takes the `Scalars` and i64 numbers: the indices of query and key, and the batch's
+    element of each tensor in `lengths`.
     """
 
     def body(s: Scalars, *given: Number) -> Number:

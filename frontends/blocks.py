@@ -32,12 +32,12 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""Computes an element from the planes' numbers (by name) and the loop counters (by letter)."""
+"""Computes an element from the numbers of its fields and its loop counters, both by name."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The element type of a plane, and the letters of the loops that index the plane."""
+    """An array of one field of all blocks, indexed by some of the loops over a block (`loops`)."""
 
     element: Element
     loops: str = ""
@@ -48,8 +48,8 @@ class BlockFormat:
     """
     The layout of a block format. `loops` maps a letter to a trip count, outermost loop first.
 
-    `block` is the layout of a block in a file. `cut` computes the planes that are not fields of
-    the block.
+    `block` is the layout of a block in a file. `cut` computes the planes (arrays of one field)
+    that files store in another form.
     """
 
     name: str
@@ -65,15 +65,14 @@ class BlockFormat:
         return math.prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
-        """Returns the shape of a plane's part for one block."""
+        """Returns the shape of one block's part of a plane (array of one field)."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
     def element(self, s: Scalars, numbers: Sequence[Number], first: int) -> Number:
         """
-        Computes an element in f32 from one number of each plane.
+        Computes an element in f32 from one number of each plane (array of one field).
 
-        `first` is the index, among the loops of the `linalg.generic`, of the block's outermost
-        loop.
+        `first` is the index of the block's outermost loop among the loops of the `linalg.generic`.
         """
         values = {
             name: x if plane.element == U8 else x.to(F32)
@@ -84,7 +83,7 @@ class BlockFormat:
 
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
-        Splits `rows` rows of blocks into planes of shape rows x blocks x the plane's loops.
+        Splits `rows` rows of blocks into planes (one array per field, which begins rows x blocks).
 
         Raises `ValueError` if the length of `data` is wrong.
         """
@@ -121,7 +120,7 @@ def dequantize(
     transposed: bool = False,
 ) -> Tensor:
     """
-    Computes the elements of a packed tensor: any leading dimensions, then columns.
+    Dequantizes a tensor of leading dimensions x columns, given by one array per field of a block.
 
     If `transposed`, the result of a matrix is columns x rows.
     """
@@ -147,7 +146,7 @@ def dequantize(
 
 
 class _Counters(Mapping[str, Number]):
-    """Loop counters by letter, which are written only if a formula uses them."""
+    """Loop counters by letter. Only counters that a formula reads become operations."""
 
     def __init__(self, scalars: Scalars, loops: Mapping[str, int]):
         self.scalars, self.loops = scalars, loops
@@ -236,7 +235,7 @@ def _three_k(x: Numbers, i: Numbers) -> Number:
 # Conversion of blocks' fields to planes
 
 UNIT = 16
-"""Number of adjacent bytes in a plane that a device loads together."""
+"""Number of adjacent packed bytes that a device loads together."""
 
 MOST = 32
 """Largest number of elements that a device unpacks together."""
@@ -246,7 +245,7 @@ def packed(codes: Array, bits: int, apart: int = UNIT) -> Array:
     """
     Packs elements of a few bits into bytes, in groups of `apart` bytes along the last dimension.
 
-    Element `place * apart + j` of a group is in byte `j` of the group, at bit `place * bits`.
+    Element `k * apart + j` of a group is in byte `j` of the group, from bit `k * bits` on.
     """
     count = 8 // bits
     groups = codes.reshape(*codes.shape[:-1], -1, count, apart)
@@ -275,7 +274,7 @@ def _fifth_bits(blocks: Array) -> Array:
 
 
 def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks a field whose bytes hold elements that are `length` apart."""
+    """Returns a function that repacks a field whose bytes hold elements `length` indices apart."""
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
@@ -330,7 +329,7 @@ def _exponent(blocks: Array) -> Array:
 
 
 def _unsigned_scales(blocks: Array) -> Array:
-    """Converts unsigned f8 scales; NaN becomes 0, as in ggml."""
+    """Returns the low seven bits of unsigned f8 scales; NaN becomes 0, as in ggml."""
     return np.where(blocks["d"] == 127, 0, blocks["d"] & 127)
 
 
@@ -353,7 +352,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
     Returns a format of `size` unsigned elements of 2, 4 or 8 bits, with a scale and a zero point.
 
     An element is (q - z) * d. The default zero point is the middle of the range. Raises
-    `ValueError` if the size is not a multiple of four times the elements of a byte.
+    `ValueError` if `size` is not a multiple of the number of elements in four bytes.
     """
     groups, count = _groups_of(bits, size), 8 // bits
     planes = {"q": Plane(U8, "gj"), "d": Plane(scale)}
@@ -368,7 +367,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
 
 
 def _groups_of(bits: int, size: int) -> dict[str, int]:
-    """Returns the loops of a block with packed elements. Raises `ValueError` for other sizes."""
+    """Returns the trip counts of the loops over a block. Raises `ValueError` for other sizes."""
     count = 8 // bits
     apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
     if not apart:

@@ -32,13 +32,13 @@ Number of token rows in a block. Larger blocks are faster only for thousands of 
 (benchmarks/model_steps.py).
 """
 NEAR = 64
-"""Number of tokens in a group: tokens are counted within a group, then over groups."""
+"""Group size for counting tokens: tokens are counted within groups, then the counts are added."""
 
 
 @dataclass(frozen=True)
 class Matrices:
     """
-    One matrix (rows x columns) per expert, as planes of a block format.
+    One matrix (rows x columns) per expert, as planes (one array per field) of a block format.
 
     Without a format, the plane "" holds the elements. `bias` is experts x rows.
     """
@@ -181,7 +181,7 @@ class Mixture:
             return taken.extent(s, 0).to(I32)
 
         def near(s: Scalars, group: Number, offset: Number, end: Number) -> Number:
-            """True if a token of the group before `end` chose the expert of loop 1."""
+            """True if token `offset` of the group is below `end` and chose the loop's expert."""
             token = group * NEAR + offset
             inside = token < end
             return inside & taken.read(s, [s.select(inside, token, 0), s.index(1)]).differs(0)
@@ -270,7 +270,7 @@ def _sum(
     term: Callable[..., Number],
     operands: Sequence[tuple[Tensor, Map]],
 ) -> Tensor:
-    """Sums a term in i32 over an additional innermost loop; True counts as 1."""
+    """Returns sums of `term` over an added innermost loop, as a tensor of i32; True counts as 1."""
     last = len(sizes)
     out = (b.fill(0, sizes, I32), I32, sizes, list(range(last)))
 

@@ -286,7 +286,7 @@ def fix_dimensions(
         fields = value.type.tensor_type.shape.dim
         if given is not None and len(given) != len(fields):
             raise FrontendError(
-                f"the input {value.name!r} has {len(fields)} dimensions, the shape {len(given)}",
+                f"the input has {len(fields)} dimensions, but the given shape has {len(given)}",
                 f"input {value.name!r}",
                 f"give a shape of {len(fields)} dimensions",
             )
@@ -399,7 +399,7 @@ def element_type(value: Any) -> str:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise FrontendError(
-            f"{value.name!r} is a {kind or 'value without type'}", "", "use tensors"
+            f"{value.name!r} is a {kind or 'value without type'}, not a tensor", "", "use tensors"
         )
     return type_name(value.type.tensor_type.elem_type, value.name)
 
@@ -409,7 +409,7 @@ def type_name(number: int, name: str) -> str:
     code = _onnx().TensorProto.DataType.Name(number)
     if code not in ELEMENT_TYPES:
         raise FrontendError(
-            f"{name!r} has elements of the type {code.lower()}",
+            f"{name!r} has elements of the type {code.lower()}, which is not supported",
             "",
             f"use a supported type: {', '.join(ELEMENT_TYPES.values())}",
         )

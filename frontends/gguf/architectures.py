@@ -64,18 +64,18 @@ class Architecture:
     fused: bool = False
     """True if query, key and value are one matrix, and gate and up are one matrix `ffn_up`."""
     turns_part: bool = True
-    """True if a file may rotate only the first elements of a head."""
+    """True if a file may restrict rotation to the first elements of a head."""
     unturned: int = 0
     """Every n-th block, counted from 1, has no rotary positions; this is n, or 0 for none."""
     factors: tuple[str, ...] = ()
     """Names of tensors that divide rotary frequencies: one, or two for short and long contexts."""
     window: Window | None = None
     sinks: bool = False
-    """True if each head has an extra score that is only added to the sum of the softmax."""
+    """True if each head has an extra score that only enlarges the denominator of the softmax."""
     root_of_width: bool = False
     """True if the embedding is multiplied by the square root of its width."""
     wide_scores: int = 0
-    """Smallest number of blocks for which scores are divided by sqrt(width / heads)."""
+    """Number of blocks of the model that divides scores by sqrt(width / heads); 0 for none."""
     router: Router | None = None
     keys: frozenset[str] = frozenset()
     """Metadata keys that only this architecture has."""

@@ -20,16 +20,16 @@ from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
 @dataclass
 class BatchStep(Step):
-    """Builds a function that computes one token of each text; `past` is the most past tokens."""
+    """Builds a function that computes one token of each text, after at most `past` tokens."""
 
     positions: Tensor | None = None
     """Number of past tokens of each text, as an i32 tensor."""
     pasts: Sequence[Size] = ()
     """Number of past tokens of each text, as size arguments."""
     near_positions: Tensor | None = None
-    """Like `positions`, but only past tokens that the states of windowed blocks still hold."""
+    """Number of past tokens of each text in the states of windowed blocks, as an i32 tensor."""
     nears: Sequence[Size] = ()
-    """Like `pasts`, but only past tokens that the states of windowed blocks still hold."""
+    """Number of past tokens of each text in the states of windowed blocks, as size arguments."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
 
     walked = (0, 1)

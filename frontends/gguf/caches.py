@@ -22,12 +22,12 @@ from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Elemen
 CHUNK = 512
 """Maximum number of tokens in one run, to bound the memory of temporaries."""
 TAKEN_BACK = 16
-"""Number of last tokens that can be withdrawn after a wrong proposal."""
+"""Number of last tokens that can be removed again if a draft model proposed them wrongly."""
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Numbers of rows in the states of windowed blocks (`room`) and after a slide (`keep`)."""
+    """Tokens in the states of windowed blocks: at most `room`, of which a slide retains `keep`."""
 
     room: int
     keep: int

@@ -79,23 +79,23 @@ class Weights:
 
     def arrays(self, name: str) -> Mapping[str, Array]:
         """
-        Returns the planes of a tensor by name; the single plane of a format without blocks is "".
+        Returns the arrays of a tensor's block fields (planes) by name.
 
-        Vectors are converted to f32; matrices keep their format.
+        Without blocks, the only array is "": vectors in f32, matrices in their format.
         """
         if name not in self._arrays:
             self._arrays[name] = self._made(self.file.tensors[name])
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices have one format, all or none of them a bias, and none a scale."""
+        """True if matrices have one format, no scales, and all or none of them a bias."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         if any(f"{name}.scale" in self for name in names):
             return False
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
-        """Concatenates tensors of the same format along their rows, and returns the planes."""
+        """Concatenates tensors of one format along their rows. Returns an array per block field."""
         whole = "+".join(names)
         if whole not in self._arrays:
             tensors = [self.file.tensors[name] for name in names]
@@ -236,7 +236,7 @@ class Step:
         return self._known.setdefault(name, Tensor.of(array, name))
 
     def planes(self, name: str) -> Mapping[str, Tensor]:
-        """Returns the planes of a tensor as arguments; see `Weights.arrays`."""
+        """Returns the arrays of a tensor's block fields (planes) as arguments of the function."""
         arrays = self.weights.arrays(name).items()
         return {p: self.constant(f"{name}.{p}" if p else name, array) for p, array in arrays}
 
@@ -249,7 +249,7 @@ class Step:
     def dequantized(
         self, planes: Mapping[str, Tensor], format: BlockFormat | None, element: Element
     ) -> Tensor:
-        """Converts planes to a matrix of rows x columns."""
+        """Dequantizes the arrays of block fields (planes) to a matrix of rows x columns."""
         if format is None:
             return self.b.convert(planes[""], element)
         return dequantize(self.b, format, planes, element)
@@ -347,7 +347,7 @@ class Step:
         format: BlockFormat | None,
         products: Element | None = None,
     ) -> Tensor:
-        """Multiplies x by a transposed matrix, given by its planes."""
+        """Multiplies x by a transposed matrix, given by the arrays of its block fields (planes)."""
         products = products or self.products
         weights = self.dequantized(planes, format, products)
         x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]
@@ -367,7 +367,7 @@ class Step:
         )
 
     def joined(self, block: str, names: Sequence[str], kind: str) -> dict[str, Tensor]:
-        """Returns the planes of concatenated matrices or biases; `kind` is weight or bias."""
+        """Concatenates matrices, or biases (`kind`). Returns an array per block field."""
         arrays = self.weights.joined([f"{block}{name}.{kind}" for name in names])
         called = f"{block}{'_'.join(names)}.{kind}"
         return {p: self.constant(f"{called}{p and '.'}{p}", array) for p, array in arrays.items()}
@@ -417,11 +417,11 @@ class Step:
         return self.b.reshape(x, [self.length, count, self.parameters.head])
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
-        """Returns the sizes of the loops over heads and tokens, in the order of the states."""
+        """Returns the sizes of the loops over heads and tokens, as the states order them."""
         return [heads, tokens]
 
     walked = (1, 0)
-    """Indices of the loops over tokens and over heads, in the sizes that `outer` returns."""
+    """Indices of the token loop and of the head loop in the result of `outer`."""
 
     def as_texts(self, x: Tensor) -> Tensor:
         """Adds a leading dimension of texts: texts x heads x tokens x elements."""

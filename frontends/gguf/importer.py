@@ -57,7 +57,7 @@ SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 CONTEXT = 2048
 """Default number of tokens for which states have room."""
 MANY = 8
-"""Batches of at least this many texts are multiplied like prompts (benchmarks/model_steps.py)."""
+"""Smallest batch that is multiplied with the types of prompts (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
 """Maximum number of elements of a tensor in a kernel."""
 
@@ -155,7 +155,7 @@ def context_of(p: Parameters, wanted: int | None, place: str, slots: int = 1) ->
 
 def _float(name: str) -> Element:
     if name not in (F16.name, F32.name):
-        raise FrontendError(f"numbers of the type {name!r} are not supported", "", "use f16 or f32")
+        raise FrontendError(f"products of type {name!r} are not supported", "", "use f16 or f32")
     return ELEMENTS[name]
 
 

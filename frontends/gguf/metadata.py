@@ -52,7 +52,7 @@ def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 @contextmanager
 def header(path: str | os.PathLike[str]) -> Generator[Header]:
-    """Opens a GGUF file, and yields a reader at its start. Raises `FrontendError`."""
+    """Opens a GGUF file and yields a reader. Raises `FrontendError` for unreadable files."""
     place = os.fspath(path)
     try:
         with Path(path).open("rb") as file:

@@ -175,7 +175,7 @@ class Values:
             )
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Returns a positive number. A list of equal numbers for all blocks counts as one."""
+        """Returns a positive number, or the common number of a list with one per block."""
         value = self.file.values.get(self.prefix + key, default)
         if isinstance(value, list) and value:
             if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]
@@ -225,7 +225,7 @@ class Values:
             )
         blocks, tensors = self.count("block_count"), len(self.file.tensors)
         if blocks > tensors:
-            self.refuse("block_count", f"there are {blocks} blocks, but tensors for {tensors}")
+            self.refuse("block_count", f"there are {blocks} blocks, but only {tensors} tensors")
         embedding = self.file.tensors.get("token_embd.weight")
         wide = architecture.wide_scores and blocks == architecture.wide_scores
         scale = (width / heads if wide else head) ** -0.5

@@ -1,5 +1,5 @@
 """
-Builds the `linalg` operations on tensors of which operators consist; sizes may be dynamic.
+Builds `linalg` operations on tensors that implement a model's operators; sizes may be dynamic.
 
 A size is an integer or a `SymbolicSize` in the dimensions of the function's inputs, so that equal
 sizes are recognised. Operations get the location of the current node.
@@ -50,7 +50,7 @@ LARGE = 1024
 """Constants of at least this size in bytes become arguments of the function (weights)."""
 
 Body = Callable[..., Number]
-"""Builds the body of an elementwise operation, from a `Scalars` and one number per operand."""
+"""Builds an elementwise body, from a builder of scalar operations and one number per operand."""
 
 Map = Sequence[int | AffineExpr | None]
 """The index of each dimension of an operand: a loop, an expression in loops, or None for 0."""
@@ -117,7 +117,7 @@ class TensorBuilder:
         return t.value
 
     def _of_sizes(self, t: Tensor) -> Tensor:
-        """Converts a tensor of symbolic sizes or quotients of sizes to a type other than i64."""
+        """Computes symbolic sizes, or their quotients, in a tensor's element type (not i64)."""
         portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
         sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
         sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
@@ -487,7 +487,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis. If the first is a `Front`, extends its state."""
+        """Concatenates tensors along an axis. If the first is part of a state, extends it."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])

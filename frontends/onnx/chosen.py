@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Returns the result's axis of a list's candidate elements, or None if elements are mixed."""
+"""Returns the axis of a list in an operator's result, or None if the operator mixes elements."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 """Computes the results of an operator on tensors."""
@@ -51,7 +51,7 @@ def apply(
     attributes: Attributes,
     compute: Compute,
 ) -> Sequence[Tensor | None]:
-    """Computes the results of a node whose inputs include lists."""
+    """Computes the results of a node with inputs of data-dependent length (lists, `Chosen`)."""
     lists = [t for t in inputs if isinstance(t, Chosen)]
     first, mask = lists[0], lists[0].mask
     if all(t.mask is mask for t in lists):
@@ -81,7 +81,7 @@ def _repeat_mask(b: TensorBuilder, t: Chosen) -> Tensor:
 
 
 def _count(b: TensorBuilder, t: Chosen, others: Size) -> Tensor:
-    """Returns the length of a list times `others`, as a scalar tensor."""
+    """Returns the number of chosen elements of a list, times `others`, as a scalar tensor."""
     length = b.reduce(lambda s, x, total: total + x, 0, t.mask, [0], element=I64)
     factor = Tensor(I64, (), known=np.array(others, object))
     return b.elementwise(lambda s, n, x: x * n, factor, length)
@@ -133,7 +133,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list axis after an elementwise operator. Other operands have size 1 along it."""
+    """Returns a list's axis in an elementwise result, if no other operand varies along the axis."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -179,7 +179,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list axis after an operator that works along other axes, such as Slice."""
+    """Returns a list's axis in the result of Slice, Concat or Split along other axes, else None."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -188,7 +188,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list axis after an operator on rows, such as MatMul or a normalization."""
+    """Returns a list's axis in the result of an operator on rows, such as MatMul, else None."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -204,7 +204,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the list axis after a reshape that does not mix candidates."""
+    """Returns a list's axis in the result of a reshape, or None if the reshape mixes candidates."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1
@@ -227,7 +227,7 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """Returns the list axis in an operator's results, or None if the operator is not supported."""
+    """Returns a list's axis in an operator's results, or None if the operator is not supported."""
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

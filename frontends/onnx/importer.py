@@ -59,7 +59,7 @@ def import_onnx(
     - `constants`: values of inputs; required for inputs that determine shapes
     - `context`: turn values that each run passes to the next into states with room for this many
       tokens; the functions are then `prefill` and `decode`
-    - `state`: maps such inputs to their outputs, if the names do not show it (see `sessions`)
+    - `state`: maps an input to its next value, an output, if the names do not show the pair
 
     Raises `FrontendError` for a file that is not a model, for dimensions without a size, and for
     nodes that cannot be imported.

@@ -26,7 +26,7 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """Returns a rule: the size equals the size of an axis of `operand` (an attribute or `axis`)."""
+    """Returns the rule that requires as many elements as an axis of the operand `operand` has."""
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -70,7 +70,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
 }
 """Maximum ranks by operator and operand index. None means the rank of the first operand."""
 PARTS = ("GatherElements", "ScatterElements")
-"""Operators whose indices must not exceed the data in any dimension except the axis."""
+"""Operators whose indices have at most the data's size in each dimension except the axis."""
 
 
 def check_operand_sizes(
@@ -111,4 +111,4 @@ def _check_part(
 
 
 def _wrong(entry: Operator, place: int, cause: str) -> ValueError:
-    return ValueError(f"its input {entry.inputs[place]} {cause}")
+    return ValueError(f"the input {entry.inputs[place]} {cause}")

@@ -58,14 +58,14 @@ class Portion:
 
 
 def portion_of(number: Any) -> Portion:
-    """Converts a number to a portion. Raises `TypeError` if it is not a short fraction."""
+    """Converts a number to a fraction of integers up to `MOST`. Raises `TypeError` otherwise."""
     if isinstance(number, Portion):
         return number
     if isinstance(number, SymbolicSize | int):
         return Portion(number, 1)
     exact = Fraction(float(number))
     if abs(exact.numerator) > MOST or exact.denominator > MOST:
-        raise TypeError(f"{number} is not a fraction of few bits")
+        raise TypeError(f"{number} is not a fraction of integers up to {MOST}")
     return Portion(exact.numerator, exact.denominator)
 
 
@@ -88,10 +88,10 @@ def quotient_of(x: Any, y: Any) -> Size | Portion:
     if not isinstance(y.size, int):
         whole = exact_quotient(x.size, y.size)
         if whole is None:
-            raise TypeError(f"{y.size} divides {x.size}")
+            raise TypeError(f"{x.size} cannot be divided by {y.size}")
         return _reduce(whole * y.divisor, x.divisor)
     if y.size < 1:
-        raise TypeError(f"{y.size} divides")
+        raise TypeError(f"{x.size} cannot be divided by {y.size}")
     return _reduce(x.size * y.divisor, x.divisor * y.size)
 
 

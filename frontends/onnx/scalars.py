@@ -200,7 +200,7 @@ class Scalars:
         return self.unary(math.AbsFOp if x.element.is_float else math.AbsIOp, x)
 
     def wide(self, x: Number) -> Number:
-        """Converts a number to the wider type in which its type is computed."""
+        """Converts a number of a narrow type to the type in which such numbers are computed."""
         return x.to(x.element.computed)
 
     def is_nan(self, x: Number) -> Number:

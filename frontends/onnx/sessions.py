@@ -82,7 +82,7 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
         pairs = {name: output for name in inputs if (output := _following(name, outputs))}
     if not pairs:
         raise FrontendError(
-            "no output of the model has the name of an input's next value",
+            "the names do not show which output is the next value of which input",
             f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}",
             "name the pairs: --state INPUT=OUTPUT",
         )

@@ -67,7 +67,7 @@ def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
     """
-    Returns a model without large initializers, and these initializers, some with given `arrays`.
+    Returns a model without large initializers, and these; `arrays` gives some of their values.
     """
     graph, weights = model.graph, {}
     kept: list[Any] = []
@@ -178,7 +178,7 @@ def _width(tensor: Any) -> tuple[int, Any]:
     onnx: Any = import_module("onnx")
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
     if name in ("STRING", "UNDEFINED"):
-        raise _refusal(tensor, f"is of the type {name.lower()}")
+        raise _refusal(tensor, f"has the type {name.lower()}, which is not numeric")
     narrow = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
     return narrow.get(name, 8 * dtype.itemsize), dtype

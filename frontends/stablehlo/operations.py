@@ -82,7 +82,7 @@ def barrier(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
 def custom_call(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     target = op.attributes["call_target_name"].value
     if target not in ("Sharding", "annotate_device_placement"):
-        b.refuse(f"the target {target!r} is a function outside of the module", "compute it outside")
+        b.refuse(f"the external function {target!r} is not supported", "leave the call out")
     return tensors
 
 

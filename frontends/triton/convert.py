@@ -44,7 +44,7 @@ class Parameter:
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """For a size or stride that Triton adds: the array, `shape` or `stride`, and the axis."""
+    """If the parameter is a size or stride of an array: array, `shape` or `stride`, and axis."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Converted:
 
 
 def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
-    """Returns the only kernel of a module, or the kernel `name`. Raises `FrontendError`."""
+    """Returns the kernel `name`, or the only kernel. Raises `FrontendError` if there is none."""
     functions = [op for op in module.body.block.ops if isinstance(op, FunctionOp)]
     names = [cast(StringAttr, op.attributes["sym_name"]).data for op in functions]
     if name is None and len(functions) == 1:
@@ -65,7 +65,7 @@ def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
     if name in names:
         return functions[names.index(name)]
     listed = ", ".join(names) or "none"
-    raise FrontendError("the module has no kernel, or several", f"kernels: {listed}", "name one")
+    raise FrontendError("it is not known which kernel to convert", f"kernels: {listed}", "name one")
 
 
 def parameters_of(kernel: FunctionOp) -> list[Parameter]:

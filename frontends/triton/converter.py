@@ -104,7 +104,7 @@ class Converter:
         return form.start
 
     def define(self, result: SSAValue, value: SSAValue) -> None:
-        """Records the value of a result. Later sums may contain a scalar integer as a number."""
+        """Records a result's converted value. Scalar integers may then be numbers in sums."""
         if result.type in SUMS:
             self.forms[result] = Affine.uniform(self.writer.number(value))
         elif result.type == i1:

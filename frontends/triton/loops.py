@@ -255,7 +255,7 @@ def _if(c: Converter, op: Operation) -> None:
         targets = {form.argument for form in (c.forms[first], c.forms[second])
                    if isinstance(form, Pointer)}  # fmt: skip
         if len(targets) > 1 or (targets and forms[-1] is None):
-            w.refuse("a branch between pointers of two buffers or steps is not supported")
+            w.refuse("a branch between pointers of different buffers or steps is not supported")
     for block, end in zip(arms, ends, strict=True):
         with w.inside(block):
             values = [_pass_on(c, value, form) for value, form in zip(end, forms, strict=True)]

@@ -113,7 +113,7 @@ def name_of(location: object) -> str | None:
 
 
 def read_file(path: Path) -> ModuleOp:
-    """Reads TTIR from a file. Raises `FrontendError`."""
+    """Reads TTIR from a file. Raises `FrontendError` for a missing file or malformed text."""
     try:
         return read(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:

@@ -66,7 +66,7 @@ def late(given: list[str], message: str) -> object:
         (["--dim", "batch=4", "--input", "x=none.npy"], "none.npy"),
         (["--input", "x=text.npy"], "not a numpy array"),
         late(["--input", "x=wide.npy"], "16"),
-        (["--input", "x=flat.npy"], "2 dimensions, the shape 1"),
+        (["--input", "x=flat.npy"], "2 dimensions, but the given shape has 1"),
         late(["--input", "x=double.npy"], ".astype('float32')"),
         late(["--dim", "batch=8", "--input", "x=good.npy"], "reshape it to 8x16"),
         (["--dim", "batch=4", "--target", "gpu"], "known targets are"),

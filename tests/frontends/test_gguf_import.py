@@ -173,7 +173,7 @@ CHANGES: Mapping[str, tuple[dict[str, str], str]] = {
 
 VALUES: Mapping[str, tuple[Any, str]] = {
     "split.count": (2, "the file is one of 2 parts of a model"),
-    "llama.block_count": (2**32 - 1, "4294967295 blocks, but tensors for 20"),
+    "llama.block_count": (2**32 - 1, "4294967295 blocks, but only 20 tensors"),
     "llama.context_length": ([[64]], r"context_length is \[64\]"),
     "llama.rope.freq_base": (np.inf, "freq_base is inf"),
     "llama.rope.scaling.factor": ("two", "factor is two"),

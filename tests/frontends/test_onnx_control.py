@@ -109,7 +109,7 @@ def test_a_program_stops_where_data_says() -> None:
     [
         (
             f"m = Constant<value_float = 7.0>() z = Loop<{UNTIL}>(, , x)",
-            "Loop: data decides how many iterations there are, and nothing limits them",
+            "Loop: the number of iterations depends on data and has no limit",
         ),
         (
             f"f = ReduceMax<keepdims = 0>(x) n = Cast<to = 7>(f) z = Loop<{ROUND}>(n, , x)",
@@ -124,7 +124,7 @@ def test_a_program_stops_where_data_says() -> None:
             "k = Constant<value_int = 3>() e = Constant<value_float = 1.0>() "
             "v, z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w, float s) {"
             "w = Add(v, x) s = ReduceMax<keepdims = 0>(w) d = Less(s, e) }>(k, , x)",
-            "data decides how many iterations' results are collected",
+            "the number of collected results depends on data",
         ),
         (
             "f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m) "

@@ -104,7 +104,7 @@ def test_right_sizes(name: str):
 @pytest.mark.parametrize(("name", "place", "axis"), PLACES)
 def test_other_sizes(name: str, place: int, axis: int | None):
     model = grown(name, place, axis)
-    with pytest.raises(FrontendError, match=r"its input \w+ has \d+ (element|dimension|row)"):
+    with pytest.raises(FrontendError, match=r"the input \w+ has \d+ (element|dimension|row)"):
         import_onnx(model)
     if name != "CumProd":  # onnxruntime has no such check.
         assert not accepted_by_onnxruntime(model)

@@ -198,7 +198,7 @@ def test_a_state_that_does_not_grow(onnx: ModuleType):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": 8}, "no output of the model has the name of an input's next value"),
+        ({"context": 8}, "the names do not show which output is the next value of which input"),
         ({"context": 0}, "a context of 0 tokens"),
         ({"state": {"z": "y"}}, "there is no input 'z'"),
         ({"state": {"x": "z"}}, "there is no output 'z'"),

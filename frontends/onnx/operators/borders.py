@@ -128,7 +128,7 @@ def _padded_by_data(
     count = x.rank if axes is None else axes.sizes[0]
     if len(sizes) != x.rank or not isinstance(count, int) or pads.sizes != (2 * count,):
         b.refuse(
-            f"{pads} are not two pads for each axis of {x}, with result {list(sizes)}",
+            f"the pads {pads} do not fit the operand {x} and the declared sizes {list(sizes)}",
             "give two pads for each axis",
         )
     if 0 in x.sizes:

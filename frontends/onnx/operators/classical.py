@@ -110,7 +110,7 @@ def transform_targets(
     b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
 ) -> Tensor:
     """
-    Applies `post_transform`.
+    Applies the attribute `post_transform` to predictions (rows x targets).
 
     For rows of one score, only the modes in `agreed` are accepted, because onnxruntime and ONNX's
     reference disagree about the other modes.

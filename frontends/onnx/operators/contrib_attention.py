@@ -62,9 +62,9 @@ def key_mask(
     """
     Converts one of onnxruntime's masks to numbers to add to scores.
 
-    `sizes` are batch, heads, queries, keys. A mask contains the lengths of sequences, their ends
-    and then their starts, or ones and zeros for keys, for queries x keys, or for heads x queries x
-    keys.
+    `sizes` are batch, heads, queries, keys. A mask of rank 1 contains the lengths of sequences, or
+    their ends and then their starts. A mask of higher rank contains a flag for each key, for each
+    query and key, or for each head, query and key.
     """
     if mask is None:
         return []

@@ -27,7 +27,7 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Divides by the root mean square."""
+    """Divides x by its root mean square from `axis` on, and multiplies by `scale`."""
     first = shapes.axis_of(b, axis, x.rank)
     result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
     result = b.convert(result, scale.element)
@@ -83,7 +83,7 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Sequence[Tensor]:
-    """Adds embeddings of words, positions and segments, and normalizes. Also counts the words."""
+    """Returns normalized sums of three embeddings, the number of words per text, and the sums."""
     batch, length = input_ids.sizes
     total: Tensor = shapes.gather(b, word_embedding, input_ids)
     if position_ids is None:

@@ -110,11 +110,11 @@ def loop(
             going = None
         if going is not None and (most is None or scanned):
             cause = (
-                "iterations' results are collected"
+                "the number of collected results depends on data"
                 if scanned
-                else "iterations there are, and nothing limits them"
+                else "the number of iterations depends on data and has no limit"
             )
-            b.refuse(f"data decides how many {cause}", "give a constant number of iterations")
+            b.refuse(cause, "give a constant number of iterations")
         proceed, *results = _round(b, body, number, going, values)
         new = results[: len(values)]
         if going is not None:

@@ -356,8 +356,8 @@ def whole_power(s: Scalars, x: Number, y: Number) -> Number:
     """
     Computes x^y of integers by squaring, modulo 2^N; a negative exponent gives 0 for |x| > 1.
 
-    Exponents beyond 63 are reduced to 62 or 63, which differ only for bases other than -1, 0 and
-    1.
+    An exponent beyond 63 is replaced by 62 or 63 of equal parity. The result is then exact only
+    for the bases -1, 0 and 1.
     """
     count = s.select(y > 63, (y & 1) + 62, s.maximum(y, 0)).to(x.element)
     result, square = s.number(1, x.element), x

@@ -165,7 +165,7 @@ def _select_codes(
     block_size: int,
     rows: slice,
 ) -> Matrices:
-    """Makes planes from some rows of packed weights."""
+    """Returns the matrices of some rows of packed weights."""
     if bits not in (2, 4, 8):
         b.refuse(f"weights of {bits} bits are not supported", "use 2, 4 or 8 bits")
     codes = codes_of(weights, bits)
@@ -254,8 +254,8 @@ def _network(
     if a.activation_type == "swiglu" and a.swiglu_fusion:
         if third is not None or not isinstance(count, int) or count % 2:
             b.refuse(
-                f"FC1 has {count} fused rows, or FC3 is given as well",
-                "fuse gates and values in FC1",
+                f"swiglu_fusion needs an even number of rows in FC1 (now {count}), and no FC3",
+                "fuse gates and values in FC1, and leave FC3 out",
             )
         fused = {
             1: (slice(0, None, 2), slice(1, None, 2)),

@@ -321,7 +321,7 @@ def _compute_axis(
     elif shares.antialias and isinstance(size, int) and isinstance(new, int):
         least_factor = min(max(new - 0.5, 0.5) / size, 1.0)
     elif shares.antialias:
-        b.refuse("antialias needs a factor, but it is dynamic", "give the size")
+        b.refuse("antialias needs static sizes of the image", "give its dimensions: --dim")
     reach = (1 if shares.mode == "linear" else 2) / (least_factor if shares.antialias else 1.0)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 

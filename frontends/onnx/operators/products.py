@@ -136,7 +136,7 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
     right = right.replace(".", others)
     fits = all(len(term) == t.rank for t, term in zip(tensors, spread, strict=True))
     if not fits or len(set(right)) != len(right) or not set(right) <= set("".join(spread)):
-        b.refuse(f"equation {equation!r} does not fit its operands", "correct the equation")
+        b.refuse(f"the letters of {equation!r} do not fit the operands", "correct the equation")
     return spread, right
 
 

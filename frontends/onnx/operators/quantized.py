@@ -45,8 +45,8 @@ Placed = tuple[Tensor, Map]
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
     """
-    Maps a scale or zero point to the dimensions of a tensor; one value may serve the tensor or
-    each index of `axis`.
+    Returns a scale or zero point with the map of its dimensions to those of `x`. A vector has one
+    value per index of `axis`.
     """
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
@@ -263,7 +263,7 @@ def dequantize_linear(
 def _known_blocks(
     x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
 ) -> Blocks | None:
-    """Returns the planes of a known matrix in blocks along the axis, or None for other matrices."""
+    """Returns a matrix known while importing as blocks along `axis`, or None for other matrices."""
     bits, columns = x.element.bits, x.sizes[axis]
     if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
         return None
@@ -285,7 +285,7 @@ def _known_blocks(
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(b: Nodes, x: Tensor, /) -> Sequence[Tensor]:
-    """Quantizes to uint8 by the range of the elements and 0; the scale is 1 if all are 0."""
+    """Quantizes floats to uint8. The range covers all elements and 0; the scale of zeros is 1."""
     axes = range(x.rank)
     least, greatest = minimum_over(b, x, axes, False), maximum_over(b, x, axes, False)
 

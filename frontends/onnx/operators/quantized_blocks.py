@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS
 
 @dataclass(frozen=True)
 class Blocks:
-    """Planes of a packed matrix; each row has `columns` elements in blocks."""
+    """A packed matrix, given by the arrays of its block fields; each row has `columns` elements."""
 
     format: BlockFormat
     planes: dict[str, Tensor]
@@ -83,7 +83,7 @@ def blocks_of(
     float: str = "",
 ) -> Blocks | None:
     """
-    Makes planes of codes (rows x columns), scales (rows x blocks) and zero points (rows x blocks).
+    Makes packed blocks from codes (rows x columns), scales and zero points (rows x blocks).
 
     Codes are integers, or of the narrow type `float`. Returns None if the data is not known at
     compile time or no block format fits.
@@ -127,7 +127,7 @@ def blocks_of(
 
 def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Blocks | None:
     """
-    Makes planes of a known matrix of narrow floats; the elements of a row are along `axis`.
+    Makes packed blocks of a known matrix of narrow floats; the elements of a row are along `axis`.
 
     There is one scale, one per row, or one per block of `size` elements. Returns None for other
     matrices.

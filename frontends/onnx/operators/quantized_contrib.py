@@ -387,7 +387,7 @@ def gather_block_quantized(
 
 
 def _known_table(x: Tensor, scales: Tensor, zeros: Maybe, bits: int, size: int) -> Blocks | None:
-    """Returns the planes of a known packed table, or None for other tables."""
+    """Returns a table known at compile time as packed blocks, or None for other tables."""
     if x.rank != 2 or (x.element.narrow is None and x.element != U8):
         return None
     codes, known = codes_of(x, bits), scales.numbers

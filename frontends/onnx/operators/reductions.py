@@ -25,7 +25,7 @@ def total_of(sizes: Iterable[Any]) -> Any:
 
 
 def float_of(element: Element) -> Element:
-    """Returns the float type in which functions of sums of `element` are computed."""
+    """Returns the float type in which a function of a sum (such as a square root) is computed."""
     return sum_element(element) if element.is_float else F32
 
 

@@ -152,8 +152,8 @@ class Samples:
     """
     Sample positions within the parts of regions of interest.
 
-    The number of samples along an axis may depend on the region. Several samples are at least 1/2
-    and less than 1 apart, so that the number of samples in the image is bounded.
+    If the number of samples along an axis depends on the region, samples are at least half an
+    element apart. This bounds the number of samples in the image.
     """
 
     image: Reader
@@ -255,7 +255,10 @@ def _declare(since: int, default: str) -> None:
         spatial_scale: float = 1.0,
     ) -> Tensor:
         if coordinate_transformation_mode not in shifts or mode not in ("avg", "max"):
-            b.refuse(f"mode {mode!r}, {coordinate_transformation_mode!r}", "see ONNX's definition")
+            b.refuse(
+                f"mode {mode!r} with {coordinate_transformation_mode!r} is not supported",
+                "use avg or max with half_pixel or output_half_pixel",
+            )
         shift, wanted = shifts[coordinate_transformation_mode], (output_height, output_width)
         operands = x, rois, batch_indices
         return _roi_align(b, *operands, shift, mode, wanted, sampling_ratio, spatial_scale)
@@ -281,7 +284,7 @@ def crop_and_resize(
 ) -> Tensor:
     """Crops and resizes regions, with aligned corners of region and result as in TensorFlow."""
     if mode not in ("bilinear", "nearest"):
-        b.refuse(f"mode {mode!r}", "the mode is not supported: use bilinear or nearest")
+        b.refuse(f"mode {mode!r} is not supported", "use bilinear or nearest")
     kind = "linear" if mode == "bilinear" else mode
     image, regions, batch = Reader(b, x), Reader(b, rois), Reader(b, batch_indices)
     wanted, element = integers(b, crop_size, "crop_size"), sum_element(x.element)
@@ -389,9 +392,9 @@ def deform_conv(
     per_offset, per_group = exact_quotient(channels, offset_group), exact_quotient(m, group)
     if not isinstance(per_offset, int) or per_group is None:
         b.refuse(
-            f"{channels} channels to {m} do not divide into {group} groups and {offset_group} "
-            "offset groups",
-            "use multiples",
+            f"{channels} channels do not divide into {offset_group} offset groups, or {m} outputs "
+            f"into {group} groups",
+            "use numbers of groups that divide the channels",
         )
     steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
     outputs = list(offset.sizes[2:])
