@@ -188,13 +188,13 @@ class Values:
         if value is None:
             self.refuse(key, f"{self.prefix}{key} is missing")
         if not _is_number(value) or not 0 < value < math.inf:
-            self.refuse(key, f"{self.prefix}{key} is {value}")
+            self.refuse(key, f"{self.prefix}{key} is {value}, but must be a positive number")
         return value
 
     def count(self, key: str, default: int | None = None) -> int:
         value = self.number(key, default)
         if not isinstance(value, int):
-            self.refuse(key, f"{self.prefix}{key} is {value}")
+            self.refuse(key, f"{self.prefix}{key} is {value}, but must be an integer")
         return value
 
     def optional(self, key: str, default: float = 0.0) -> float:
@@ -363,7 +363,7 @@ class Values:
         given = (self.file.values.get(self.prefix + key) for key in keys)
         factor: Any = next((factor for factor in given if factor is not None), 0)
         if not _is_number(factor) or not 0 <= factor < math.inf:
-            self.refuse(keys[0], f"{self.prefix}{keys[0]} is {factor}")
+            self.refuse(keys[0], f"{self.prefix}{keys[0]} is {factor}, but must not be negative")
         # Converters write 0 if positions are not scaled.
         return float(factor or 1.0)
 

@@ -273,7 +273,8 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
     entry = b.functions[FUNCTION].regions[0].blocks[0]
     if len(weights) > len(entry.arguments):
         count = len(entry.arguments)
-        raise FrontendError(f"{len(weights)} weights were given for {count} arguments", "@main", "")
+        cause = f"{len(weights)} weights were given for {count} arguments"
+        raise FrontendError(cause, "@main", "give at most one weight per argument")
     arguments, inputs = _arguments(b, entry, weights, first)
     results = b.run(entry, arguments)
     b.block = b.entry

@@ -118,4 +118,4 @@ def read_file(path: Path) -> ModuleOp:
         return read(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "the file is not text"
-        raise FrontendError(f"cannot read the kernel: {cause}", str(path), "give a file") from None
+        raise FrontendError(f"cannot read the kernel: {cause}", str(path), "give TTIR") from None

@@ -58,7 +58,7 @@ def pad(
 ) -> Tensor:
     """Imports Pad. Negative amounts first remove elements, then positive amounts add elements."""
     if mode not in ("constant", *BORDERS):
-        b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
+        b.refuse(f"mode {mode!r} is not supported", f"use constant, {', '.join(BORDERS)}")
     number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value
     if b.declared_result and any(t is not None and t.known is None for t in (pads, axes)):
         return _padded_by_data(b, x, pads, axes, number, mode, b.declared_result)

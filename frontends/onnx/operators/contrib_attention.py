@@ -173,11 +173,11 @@ def fused_attention(
     rotary_embedding_dim: int = 0,
 ) -> Sequence[Tensor]:
     """Imports Attention: projects to queries, keys and values, then computes attention."""
-    refuse_input(b, do_rotary, "do_rotary is not supported", "rotate with RotaryEmbedding")
+    refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
     refuse_input(
         b,
         past_present_share_buffer or past_sequence_length,
-        "a shared buffer for past and present is not supported",
+        "a shared buffer for past and present",
     )
     sizes = list(qkv_hidden_sizes or thirds(b, weights.sizes[1]))
     parts: list[Tensor] = []
@@ -230,10 +230,8 @@ def quantized_attention(
     past_present_share_buffer: int = 0,
 ) -> Sequence[Tensor]:
     """Imports QAttention, whose projection is an integer product."""
-    refuse_input(b, do_rotary, "do_rotary is not supported", "rotate with RotaryEmbedding")
-    refuse_input(
-        b, past_present_share_buffer, "a shared buffer for past and present is not supported"
-    )
+    refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
+    refuse_input(b, past_present_share_buffer, "a shared buffer for past and present")
     total = matmul_integer(b, x, weight, input_zero_point, weight_zero_point)
     assert isinstance(total, Tensor)
 
@@ -299,7 +297,7 @@ def multi_head_attention(
     refuse_input(
         b,
         past_sequence_length or cache_indirection,
-        "a shared buffer for past and present is not supported",
+        "a shared buffer for past and present",
     )
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))
@@ -329,7 +327,7 @@ def decoder_attention(
 ) -> Sequence[Tensor]:
     """Imports DecoderMaskedMultiHeadAttention: attention of one query."""
     shared = past_present_share_buffer or past_sequence_length or beam_width
-    refuse_input(b, shared or cache_indirection, "a shared buffer or beam search is not supported")
+    refuse_input(b, shared or cache_indirection, "a shared buffer or beam search")
     refuse_input(b, output_qk, "output_qk")
     q, k, v = _given_heads(b, (query, key, value), bias, attributes.num_heads)
     k, v, offset = with_past(b, k, v, (past_key, past_value))

@@ -134,7 +134,10 @@ def group_norm(
     n, channels, *pixels = image.sizes
     depth = exact_quotient(channels, groups)
     if depth is None:
-        b.refuse(f"{channels} channels do not divide into {groups} groups", "use a divisor")
+        b.refuse(
+            f"{channels} channels do not divide into {groups} groups",
+            "use a divisor of the number of channels",
+        )
     grouped = b.reshape(image, [n, groups, depth, *pixels])
     normal, _, _ = reductions.normalized(b, grouped, range(2, grouped.rank), epsilon)
     scale, shift = (b.reshape(t, [*t.sizes, *[1] * len(pixels)]) for t in (gamma, beta))

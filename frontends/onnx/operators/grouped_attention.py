@@ -104,8 +104,8 @@ def _refuse_others(
     """Raises `FrontendError` for unsupported attributes, cache scales, and query lengths."""
     for name, given in others.items():
         refuse_input(b, given not in NEUTRAL and name != "kv_cache_bit_width", name)
-    refuse_input(b, scales, "a quantized cache is not supported", "use a cache of floats")
-    refuse_input(b, lengths, "query_seqlens is not supported", "leave query_seqlens out")
+    refuse_input(b, scales, "a quantized cache", "use a cache of floats")
+    refuse_input(b, lengths, "query_seqlens", "leave query_seqlens out")
 
 
 def _normalize_heads(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:

@@ -232,7 +232,7 @@ def _factors_of_data(
 ) -> list[Factor]:
     """Returns scales that are computed at run time from a tensor of scales or of sizes."""
     if 0 in x.sizes or given.sizes != (len(along),):
-        b.refuse(f"{x} by {given}", "the number of factors differs from the number of axes")
+        b.refuse(f"the factors {given} do not fit {x}", "give a factor or a size for each axis")
     source, image = Reader(b, given), Reader(b, x)
 
     def factor(number: int, s: Scalars) -> Number:
@@ -457,7 +457,7 @@ def _taps(
         taken = np.clip(nearest, 0, size - 1).astype(np.int64)
         return taken[:, None], np.ones((len(places), 1))
     if mode not in ("linear", "cubic"):
-        b.refuse(f"mode {mode!r}", "use nearest, linear or cubic")
+        b.refuse(f"mode {mode!r} is not supported", "use nearest, linear or cubic")
     stretch = min(scale, 1.0) if filter.antialias else 1.0
     reach = (1 if mode == "linear" else 2) / stretch
     count = 2 * int(np.ceil(reach))

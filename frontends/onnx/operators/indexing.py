@@ -90,7 +90,7 @@ def scatter_elements(
     """Returns x with updates at indices, in order. Without a reduction, the last update wins."""
     axis = axis_of(b, axis, x.rank)
     if reduction not in COMBINE:
-        b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
+        b.refuse(f"reduction {reduction!r} is not supported", f"use one of {', '.join(COMBINE)}")
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
@@ -122,7 +122,7 @@ def scatter_nd(
     if not isinstance(depth, int):
         b.refuse("the number of indices is dynamic", "give it a size")
     if reduction not in COMBINE:
-        b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
+        b.refuse(f"reduction {reduction!r} is not supported", f"use one of {', '.join(COMBINE)}")
     _checked_places(b, indices, x.sizes)
     combine = COMBINE[reduction]
     count = total_of(indices.sizes[:-1])

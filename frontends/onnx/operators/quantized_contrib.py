@@ -359,7 +359,7 @@ def gather_block_quantized(
     if gathered == blocked:
         b.refuse(
             f"the node gathers along axis {gathered}, which is the axis of the blocks",
-            "gather along another",
+            "gather along another axis",
         )
     packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
     if packed is not None:

@@ -104,7 +104,7 @@ def rotary_embedding(
     refuse_input(
         b,
         is_packed_batching,
-        "is_packed_batching is not supported",
+        "is_packed_batching",
         "give a batch of sequences of the same length",
     )
     refuse_input(b, scale != 1, "scale", "scale the result")
