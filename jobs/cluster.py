@@ -421,7 +421,7 @@ def _sort(job: Job) -> _Sort:
 
 def _cause(error: BaseException | None) -> str:
     if isinstance(error, KilledWorker):
-        return f"two workers that ran it died, the last one at {error.last_worker.address}"
+        return f"two workers that ran the job died, the last one at {error.last_worker.address}"
     return f"{type(error).__name__}: {error}"
 
 

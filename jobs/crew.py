@@ -47,7 +47,7 @@ class Child(Process):
                 self.kinds.add(job.kind)
             result, sound = self.ask(job_to_bytes(job), job.seconds)
         except ProcessLate:
-            return Result("late", None, f"it took longer than {job.seconds:g} s")
+            return Result("late", None, f"the job took longer than {job.seconds:g} s")
         if not sound:
             self.kill()
         return result
@@ -65,7 +65,7 @@ class Crew:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._devices = devices
         self._idle: dict[tuple[Place, bool], list[Child]] = defaultdict(list)
-        """Idle processes by place, separately for jobs that use a whole device."""
+        """Idle processes by device (place), separately for jobs that use a whole device."""
         self._busy: set[Child] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
@@ -75,14 +75,14 @@ class Crew:
 
     @cached_property
     def places(self) -> dict[str, list[Place]]:
-        """The places by resource. GPUs of the same model share a resource."""
+        """The devices (places) by resource. GPUs of the same model share a resource."""
         places: dict[str, list[Place]] = defaultdict(list)
         for place in here() if self._devices is None else self._devices:
             places[place.resource].append(place)
         return places
 
     def at(self, resource: str) -> list[Place]:
-        """Returns the places that offer a resource. Raises `ProgramError` if there are none."""
+        """Returns the devices that offer a resource. Raises `ProgramError` if there are none."""
         if resource in (CORES, INTERPRETER):
             return [Place(resource)]
         if resource not in self.places:
@@ -98,7 +98,7 @@ class Crew:
             self._leave(job, place)
 
     def _enter(self, job: Job) -> Place:
-        """Waits for room at the least loaded place, and reserves it. Returns the place."""
+        """Waits for room on the least loaded device, and reserves it. Returns the device."""
         places = self.at(job.needs)
         if not places[0].is_gpu:
             return places[0]
@@ -121,7 +121,7 @@ class Crew:
             result = self._attempt(job, place)
         except ProcessDied as error:
             result = Result(
-                "crashed", None, f"its process died ({error.how}){CAUSES.get(error.how, '')}"
+                "crashed", None, f"the job's process died ({error.how}){CAUSES.get(error.how, '')}"
             )
         return replace(
             result,

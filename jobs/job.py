@@ -98,7 +98,7 @@ class Job:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ProgramError(f"{self.kind!r} is not a kind of job", "", ", ".join(KINDS))
+            raise ProgramError(f"{self.kind!r} is not a kind of job", "", f"use {', '.join(KINDS)}")
 
     @property
     def alone(self) -> bool:

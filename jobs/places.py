@@ -90,7 +90,7 @@ def here() -> tuple[Place, ...]:
 
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
     """
-    Returns the places without the GPUs whose indices are not `chosen`.
+    Returns the given GPUs (indices `chosen`), and all places that are not GPUs.
 
     Raises `ProgramError` for an index without a GPU.
     """

@@ -63,12 +63,12 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
 
 
 def turns(resource: str) -> str:
-    """Returns the name of the resource that a job for a whole GPU takes."""
+    """Returns the name of the worker resource that limits queued jobs for whole GPUs."""
     return f"turns {resource}"
 
 
 def demand(job: Job) -> dict[str, float]:
-    """Returns the worker resources that a job uses: a GPU turn, or a core and a device."""
+    """Returns the worker's resources that a job uses: a queue place, or a core and a device."""
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}

@@ -121,7 +121,7 @@ def _examine(info: DeviceInfo) -> bool:
 def _features(info: DeviceInfo) -> None:
     missing = [name for name in NEEDED if name not in feature_names(info)]
     if missing:
-        _say(f"WARNING  it lacks {', '.join(missing)}: kernels that use them do not run")
+        _say(f"WARNING  the device lacks {', '.join(missing)}: kernels that use them do not run")
     else:
         _say(f"ok       {', '.join(NEEDED)}")
 

@@ -134,7 +134,7 @@ def _align_lines(
 
 
 def _does(line: str) -> str:
-    """Returns a key that pairs lines: sorted letters of the operation, and a constant's value."""
+    """Returns a key for pairing lines with similar operations and equal constants."""
     operation = OPERATION.match(line)
     if operation is None:
         return _mask_values(line)

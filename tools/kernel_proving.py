@@ -93,7 +93,7 @@ class Result:
     found: list[Problem] = field(default_factory=list[Problem])
     """Findings of the interpreter in the faulty launch."""
     asked: Counter[str] = field(default_factory=Counter[str])
-    """Number of proof obligations of each question."""
+    """Number of proof obligations of each question (such as races or bounds)."""
     reached: int = 0
     """Number of memory accesses that some launch is known to execute."""
     dead: list[Reason] = field(default_factory=list[Reason])
@@ -101,7 +101,7 @@ class Result:
 
     @property
     def lines(self) -> list[str]:
-        """Returns the reasons why the kernel is not proved, as lines of text."""
+        """Returns the reasons why the kernel is not proved, or the refuting launch, as lines."""
         lines = [str(reason) for reason in self.reasons]
         if self.found:
             lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
@@ -152,7 +152,7 @@ def limit_command(arguments: argparse.Namespace) -> Limits:
 
 def ask_about(names: Sequence[str]) -> Asked:
     """
-    Returns a filter for questions with these names.
+    Returns a filter that selects the questions `names` (such as races or bounds) for a proof.
 
     The question about barriers is added to questions about the order of accesses, because a
     barrier orders accesses only if all invocations reach the barrier.
@@ -167,7 +167,7 @@ def prove_kernel(
     limits: Limits,
     asked: Asked = is_usual,
 ) -> Result:
-    """Proves or refutes the questions that `asked` selects, for a test's kernel."""
+    """Proves or refutes a test's kernel for the questions (such as races) that `asked` selects."""
     try:
         return _prove_or_refute(test, (*test.assume, *assumed), limits, asked)
     except Unsupported as error:
@@ -275,7 +275,7 @@ def _premise(text: str, kernel: Kernel) -> Any:
         return premise(text, kernel)
     except ValueError as error:
         raise Misuse(
-            str(error), f"the premise {text!r} cannot be read", "write 'len(Output) >= n'"
+            f"the premise cannot be read: {error}", repr(text), "write 'len(Output) >= n'"
         ) from error
 
 

@@ -51,7 +51,7 @@ def is_media(path: str) -> bool:
 
 
 def read_media(path: str, buffer: Buffer, arguments: argparse.Namespace) -> Array:
-    """Reads an image or a text as the array of an input. Raises `ProgramError`."""
+    """Reads an image or text as an input's array. Raises `ProgramError` if it does not fit."""
     if Path(path).suffix.lower() == TEXT:
         return _tokens(path, buffer, arguments.tokenizer)
     return _pixels(path, buffer, _picture(arguments.image, buffer))
@@ -76,16 +76,16 @@ def _picture(text: str | None, buffer: Buffer) -> Picture:
     whole = dtype_of(buffer.type).kind in "iu"
     needed = ("layout", "channels", "size", *(() if whole else ("mean", "std")))
     if missing := [name for name in needed if name not in given]:
-        raise _refuse(f"the picture {buffer.name!r} lacks {', '.join(missing)}")
+        raise _refuse(f"{', '.join(missing)} must be given for {buffer.name!r}")
     if whole and given.keys() & {"mean", "std"}:
         raise _refuse(
-            f"{buffer.name!r} is {buffer}: pixels of integers are not normalized",
+            f"{buffer.name!r} is {buffer}, but mean and std need floats",
             "leave mean and std out",
         )
     for name, known in (("layout", LAYOUTS), ("channels", tuple(CHANNELS)), ("size", SIZES)):
         if given[name] not in known:
             remedy = did_you_mean(given[name], known, f"use one of {', '.join(known)}")
-            raise _refuse(f"{name}={given[name]}", remedy)
+            raise _refuse(f"{name}={given[name]} is not supported", remedy)
     numbers = {name: _numbers(name, given[name]) for name in ("mean", "std") if name in given}
     return Picture(given["layout"], given["channels"], given["size"], **numbers)
 
@@ -122,7 +122,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     count = sizes.get("c", 1)
     if count != array.shape[2]:
         raise _refuse(
-            f"{buffer.name!r} has {count} channels, but {how.channels} has {array.shape[2]}"
+            f"{buffer.name!r} has {count} channels, but {how.channels} pixels have {array.shape[2]}"
         )
     if how.mean:
         if {len(how.mean), len(how.std)} - {1, array.shape[2]}:

@@ -64,7 +64,7 @@ def _with_similar_file(text: str, error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> tuple[str, int]:
-    """Returns message and exit status for an `OSError`; one without a file concerns the output."""
+    """Returns message and exit status. An `OSError` without a file is about the output."""
     status, remedy = of_the_system(error)
     reason = error.strerror or str(error)
     if error.filename is None:

@@ -347,7 +347,7 @@ devices = Options("""
 
 
 def limits_of(arguments: argparse.Namespace) -> Limits:
-    """Parses `--only PATH=LAYER,...` and `--except PATH=LAYER,...`. Raises `ProgramError`."""
+    """Parses `--only` and `--except` PATH=LAYER,... . Raises `ProgramError` for other forms."""
     from xdsl_spirv.passes.schedule.paths import Limits
 
     only = _patterns("--only", arguments.only)

@@ -194,7 +194,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
         raise ProgramError("--profile needs times of a run", "--profile", "give --time N, too")
     if arguments.time and arguments.device == INTERPRETER:
         raise ProgramError(
-            "the interpreter's times are not a device's times",
+            "the interpreter cannot measure a device's times",
             "--time",
             "use --device vulkan",
         )

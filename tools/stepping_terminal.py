@@ -135,7 +135,7 @@ class Terminal(cmd.Cmd):
     def do_apply(self, text: str) -> None:
         """apply NAME{option=value ...}: insert and apply a pass, or several separated by commas."""
         if not text:
-            raise ProgramError("which pass?", "", "apply NAME; Tab completes names")
+            raise ProgramError("no pass is named", "", "apply NAME; Tab completes names")
         first = self.session.position
         self.session.apply(text)
         for number in range(first + 1, self.session.position + 1):
@@ -154,7 +154,7 @@ class Terminal(cmd.Cmd):
     def do_jump(self, text: str) -> None:
         """jump NUMBER|NAME: go to the state after that pass; 0 is the source."""
         if not text:
-            raise ProgramError("jump where?", "", "jump NUMBER or jump NAME; see list")
+            raise ProgramError("no pass is named", "", "jump NUMBER or jump NAME; see list")
         self.session.jump(text)
         self._say(self._step())
 

@@ -88,7 +88,7 @@ _BY_ANY_NAME = {
 
 
 def format_of(name: str) -> Format:
-    """Returns a format by name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan. Raises `ValueError`."""
+    """Returns a format by name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan; else `ValueError`."""
     plain = name.lower().replace("_", "").removeprefix("vkformat")
     if plain not in _BY_ANY_NAME:
         raise ValueError(

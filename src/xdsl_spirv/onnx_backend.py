@@ -65,7 +65,7 @@ class PreparedModel(base.BackendRep):
 
         `inputs` are arrays in the order of the model's inputs, or a mapping by name. If a model is
         refused because inputs determine sizes, it is compiled again with these inputs as
-        constants. Raises the first error if that is refused, too.
+        constants. If the second compilation fails too, raises the first error.
         """
         given = self._by_name(inputs)
         self.refusal = None
@@ -202,9 +202,7 @@ class Backend(base.Backend):
 
 
 def decides_sizes(name: str, array: Array) -> bool:
-    """
-    True if type and rank, or name, of an input allow that it is a shape, axes, pads, or scales.
-    """
+    """True if an input may determine sizes: a list or number of integers, or a name in `SIZES`."""
     integers = array.ndim <= 1 and array.dtype.name in ("int32", "int64")
     return integers or (name in SIZES and array.ndim == 1)
 

@@ -33,7 +33,8 @@ def parse(source: str | os.PathLike[str]) -> ModuleOp:
     """
     Parses a file of MLIR, or MLIR text that has several lines.
 
-    Knows all dialects that `xdsl-opt` knows. Raises `ProgramError` and xDSL's errors.
+    Knows all dialects that `xdsl-opt` knows. Raises `ProgramError` for a file that cannot be read,
+    and xDSL's errors for malformed text.
     """
     from xdsl_spirv.runtime.modules import parse as parse_file
     from xdsl_spirv.runtime.modules import parse_text
@@ -105,7 +106,7 @@ def assemble(text: str) -> bytes:
     """
     Assembles Khronos' assembly language to a binary.
 
-    Raises `SPIRVAssemblyError` with line and column.
+    Raises `SPIRVAssemblyError` with line and column for malformed text.
     """
     from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 

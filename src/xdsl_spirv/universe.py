@@ -148,8 +148,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-For each pass, contents (upstream/passes_on_demand.py) that the pass changes. Pipelines skip the
-pass if the module has none of these contents. A pass that is not listed always runs.
+Names of types, operations and attributes (upstream/passes_on_demand.py) that a pass changes, by
+pass. Pipelines skip a pass if the module has none of its names. Unlisted passes always run.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -115,10 +115,10 @@ def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: ModuleTy
     assert {(v.number, v.kind) for v in jobs} == {(v.number, v.kind) for v in inside}
     (record, *_) = store.records()
     job = Job("graph", dict(record.data) | {"number": 7})
-    store.add(job, Result("crashed", None, "its process died (SIGABRT)"))
+    store.add(job, Result("crashed", None, "the job's process died (SIGABRT)"))
     (verdict,) = verdicts_of(5, [7], engine=here, store=store)
     assert (verdict.kind, verdict.seed, verdict.number) == ("not judged", 5, 7)
-    assert verdict.detail == "crashed: its process died (SIGABRT)"
+    assert verdict.detail == "crashed: the job's process died (SIGABRT)"
 
 
 @pytest.mark.parametrize("kind", ORDINARY)

@@ -518,4 +518,6 @@ def _choose(text: str) -> Follow:
     for follow in FOLLOWS:
         if follow == text:
             return follow
-    raise ProgramError(f"follow {text}", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS)))
+    raise ProgramError(
+        f"follow {text}: not a choice", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS))
+    )

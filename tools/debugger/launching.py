@@ -25,7 +25,7 @@ from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 
 def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
-    """Returns the described launch of a kernel, or a default launch and a note; raises `Misuse`."""
+    """Returns a kernel's launch, and a note if no file describes it; `Misuse` for wrong files."""
     if Path(path).is_dir():
         raise Misuse(f"{path} is a folder", "", "debug one kernel")
     collection = collect([path])
@@ -37,7 +37,7 @@ def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str
         test = override(assume_launch(test), arguments)
         note = (
             f"no {test.kernel.stem}.kernel.toml describes the launch of "
-            f"{test.kernel.name}: it has {test.grid} workgroups and random buffers. "
+            f"{test.kernel.name}: {test.grid} workgroups and random buffers are assumed. "
             f"`xdsl-spirv test {test.kernel} --init` writes the file"
         )
     return test, note

@@ -182,7 +182,7 @@ def _runnable(program: Path) -> list[str]:
 
 
 def compile_source(path: Path, options: Compile, entry: str | None = None) -> bytes:
-    """Compiles a source file to SPIR-V. Raises `CompileError` or `Misuse`."""
+    """Compiles a file to SPIR-V. `CompileError`: refused source; `Misuse`: compiler not found."""
     compiler, command = _find(COMPILERS[path.suffix], path.suffix)
     environment = options.target_env or DEFAULT_ENVIRONMENT
     with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as folder:

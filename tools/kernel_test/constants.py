@@ -77,7 +77,7 @@ class Constants:
             return ConstantValues(self.module, self.values).value(id)
         except UnknownConstantError as error:
             raise Misuse(
-                str(error), "", "give values for the specialization constants that it uses"
+                str(error), "", "give values for the module's specialization constants"
             ) from error
 
     def parts(self, id: int) -> list[Any]:

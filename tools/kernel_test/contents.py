@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def make(contents: Contents, scalar: str, shape: tuple[int, ...], where: str, base: Path) -> Array:
-    """Makes the array that a description's content specifies. Raises `Misuse`."""
+    """Makes the array that `contents` describes. Raises `Misuse` for an unsuitable description."""
     content, count, kind = contents.content, math.prod(shape), dtype(scalar)
     match content:
         case None:

@@ -61,7 +61,7 @@ class Texture(NamedTuple):
 
 
 def describe(label: str, type: Texture, contents: Contents) -> Image | Sampler:
-    """Makes the image or sampler that a test describes. Raises `Misuse` with an example."""
+    """Makes the described image or sampler. Raises `Misuse` if it does not fit the kernel."""
     made, size, format = contents.sampler, contents.size, contents.format or type.format
     problem = None
     try:
@@ -84,7 +84,7 @@ def describe(label: str, type: Texture, contents: Contents) -> Image | Sampler:
     if made is not None and problem is None and type.fits(made):
         return made
     remedy = "write\n" + "\n".join(type.example(True))
-    raise Misuse(f"{label} is {type}: {problem or f'it is not {made}'}", "", remedy)
+    raise Misuse(f"{label} is {type}: {problem or f'the test describes {made}'}", "", remedy)
 
 
 def view_texels(

@@ -75,13 +75,13 @@ def breaches(interface: Interface, launch: Launch, target: Target | None) -> Ite
     if not least <= launch.subgroup_size <= most:
         yield Breach(
             "LIMIT-03",
-            f"a subgroup of {launch.subgroup_size} invocations, but {name} has {least} to {most}",
+            f"the subgroup size is {launch.subgroup_size}, but {name} has {least} to {most}",
             "correct subgroup-sizes, or leave subgroup-sizes out for the target's size",
         )
     if any(n > most for n, most in zip(launch.grid, target.max_grid, strict=True)):
         yield Breach(
             "LIMIT-04",
-            f"{_times(launch.grid)} workgroups, but {name} takes {_times(target.max_grid)}",
+            f"the grid is {_times(launch.grid)}, but {name} takes {_times(target.max_grid)}",
             "launch fewer workgroups, or use another axis",
         )
     block = interface.push_constants
@@ -208,8 +208,7 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
         saturating = ", saturating" if product.saturating else ""
         yield Breach(
             "LIMIT-08",
-            f"{product}{saturating}, {product.scope} scope, is not a multiplication of "
-            f"{target.name}",
+            f"{target.name} does not multiply {product}{saturating}, {product.scope} scope",
             listed,
             at,
         )
@@ -219,8 +218,7 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
             rows, columns, kind, use, scope = matrix
             yield Breach(
                 "LIMIT-08",
-                f"{rows}x{columns} {kind} as {use}, {scope} scope, is not a matrix of "
-                f"{target.name}",
+                f"{target.name} has no {rows}x{columns} {kind} matrix as {use}, {scope} scope",
                 listed,
                 at,
             )

@@ -262,7 +262,7 @@ class Plan:
         return module
 
     def run(self, module: ModuleOp, options: Options) -> None:
-        """Launches the kernel. Raises `InterpreterError`."""
+        """Launches the kernel. Raises `InterpreterError` for a fault that ends the launch."""
         from xdsl_spirv.interpreter import dispatch
 
         assert self.test.grid is not None
@@ -412,7 +412,7 @@ def _late(seconds: float) -> InterpreterError:
 
 
 def options_of(test: KernelTest, size: int) -> Options:
-    """Returns the interpreter's options for a subgroup size. Raises `InterpreterError`."""
+    """Returns interpreter options for a subgroup size; `InterpreterError` for unknown checks."""
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
 

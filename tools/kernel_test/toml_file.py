@@ -139,7 +139,7 @@ def grid(table: Table, key: str, value: Any) -> tuple[int, int, int]:
     """Converts one to three numbers of workgroups to a grid; missing numbers are 1."""
     given = counts(table, key, value, MAX_GRID)
     if len(given) > 3:
-        raise table.error(f"{len(given)} numbers", "a grid has at most three numbers", key)
+        raise table.error(f"a grid cannot have {len(given)} numbers", "give one to three", key)
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 
@@ -195,7 +195,7 @@ def content(table: Table, key: str, value: Any) -> Given:
     known_text = value in PATTERNS if isinstance(value, str) else True
     if not known_text and not value.startswith("&") and not value.endswith(".npy"):
         known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
-        raise table.error(f"{value!r} is not a content", known, key)
+        raise table.error(f"{value!r} cannot be the content", known, key)
     if isinstance(value, dict):
         raise table.error("content cannot be a table", f"write [{table.where}.members.NAME]", key)
     return given(table, key, value)
@@ -332,7 +332,7 @@ def read_test(path: Path) -> KernelTest:
 
 
 def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
-    """Converts the data of a TOML file at `path` to a test. Raises `Misuse`."""
+    """Converts the data of a TOML file at `path` to a test. Raises `Misuse` for wrong entries."""
     table = Table(data, path)
     kernel = table.take("kernel", None, text)
     if kernel is None:

@@ -96,7 +96,7 @@ def reduce(arguments: argparse.Namespace) -> int:
 
 
 def read_case(path: Path, arguments: argparse.Namespace) -> Case:
-    """Reads the kernel or model to reduce. Raises `ProgramError`."""
+    """Reads the kernel or model to reduce. Raises `ProgramError` if a file has several tests."""
     tests = collect([str(path)])
     if path.suffix == MODEL and path.exists():
         return Case(path.name, models.load(str(path)))

@@ -17,7 +17,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 
 def load(path: str) -> bytes:
-    """Reads a model's file with all weights. Raises `ProgramError`."""
+    """Reads a model's file with all weights. Raises `ProgramError` if it cannot be read."""
     try:
         import onnx
     except ImportError as error:

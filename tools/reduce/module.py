@@ -136,7 +136,7 @@ def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) ->
 
 
 def read(binary: bytes) -> Program:
-    """Parses a SPIR-V binary. Raises `SPIRVDecodeError`."""
+    """Parses a SPIR-V binary. Raises `SPIRVDecodeError` for a malformed binary."""
     raw = decode(binary)
     before: list[Row] = []
     functions: list[Function] = []

@@ -45,8 +45,8 @@ Placed = tuple[Tensor, Map]
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
     """
-    Returns a scale or zero point with the map of its dimensions to those of `x`. A vector has one
-    value per index of `axis`.
+    Returns a scale or zero point, and its map to the dimensions of `x`. A vector has one value for
+    each index of `axis`.
     """
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []

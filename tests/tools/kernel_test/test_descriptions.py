@@ -111,7 +111,7 @@ error = "outside"
         ('kernel = "a.comp"\ngrid = 0', "0 is not an integer from 1"),
         ('kernel = "a.comp"\ngrid = true', "True is not an integer"),
         ('kernel = "a.comp"\ngrid = 1.5', "1.5 is not an integer"),
-        ('kernel = "a.comp"\ngrid = [1, 1, 1, 1]', "a grid has at most three numbers"),
+        ('kernel = "a.comp"\ngrid = [1, 1, 1, 1]', "a grid cannot have 4 numbers"),
         ('kernel = "a.comp"\ngrid = []', "the list is empty"),
         ('kernel = "a.comp"\ngrid = 99999999999', "is not an integer from 1"),
         ('kernel = "a.comp"\nsubgroup-sizes = 256', "256 is not an integer from 1 to 128"),
