@@ -95,7 +95,7 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
 
 
 def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
-    """Returns the number of instructions on one component."""
+    """Returns the number of instructions that compute a body for one component."""
     return sum(
         OF_A_FUNCTION if body_op.name.startswith("math.") else 1
         for body_op in body_ops(op.body.block)

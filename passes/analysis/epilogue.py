@@ -83,7 +83,7 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """Number of parts of the root; an element may depend on one column of each part."""
+        """Number of parts of the contraction's result. An element may read one column of each."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]
@@ -91,7 +91,7 @@ class Epilogue:
         return parts
 
     def part_of(self, placed: Placed) -> int:
-        """Returns the index of the root's part that `placed` reads."""
+        """Returns the index of the part of the contraction's result that `placed` reads."""
         part = placed.map.results[-2] if self.parts > 1 else None
         return part.value if isinstance(part, AffineConstantExpr) else 0
 
@@ -259,7 +259,7 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """Returns the result of an operation on values of the chain, or on a part of `in_parts`."""
+    """Returns the result of an operation on values of `chain`, or on one part of `in_parts`."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
@@ -328,7 +328,9 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
 
 
 def _check_read(read: Placed, root: Placed, stored: Sequence[Placed]) -> None:
-    """Raises `NotFused` if the root is read at another position than the stored element's."""
+    """
+    Raises `NotFused` if the contraction's result is not read at the stored element's position.
+    """
     if read.map == root.map:
         return
     *outer, part, last = (None, *read.map.results)

@@ -72,7 +72,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart. Each step adds `steps` to the guarded coordinates."""
+    """`size` elements, `stride` apart. Each step adds `steps` to coordinates with bounds checks."""
 
     size: Size
     stride: Size
@@ -89,9 +89,7 @@ def walk_size(walk: Walk) -> Size:
 
 @dataclass(frozen=True)
 class Guard:
-    """
-    A coordinate that must lie in 0 .. `size` - 1. `start` is its value at the start of all walks.
-    """
+    """A coordinate that must lie in 0 .. `size` - 1. `start` is its value where all loops are 0."""
 
     start: int
     size: Size
@@ -114,7 +112,7 @@ class Layout:
         Returns the largest number of contiguous, aligned elements along a group of loops.
 
         Vectors of any divisor of this number start at a multiple of their length and do not cross
-        a guard. 1 if the elements are not contiguous.
+        the border of a padding. 1 if the elements are not contiguous.
         """
         if not self.is_contiguous(walk):
             return 1
@@ -156,7 +154,7 @@ class RowMajor:
     def read(
         map: AffineMap, loops: int, shape: Sequence[Size], low: Sequence[int] | None = None
     ) -> RowMajor:
-        """Returns a tensor that is indexed by `map` minus `low`; raises `NotLinear`."""
+        """Returns a tensor of `shape` that `map` minus `low` indexes; raises `NotLinear`."""
         indices = [linear(expression, loops) for expression in map.results]
         pairs = zip(indices, low or [0] * len(indices), strict=True)
         moved = tuple(Linear(index.start - before, index.factors) for index, before in pairs)
@@ -179,7 +177,7 @@ class RowMajor:
 
     def leaves(self, dimension: int, sizes: Sequence[Size]) -> bool:
         """
-        True if an index of loops of these sizes provably leaves its dimension.
+        True if the index of a dimension provably leaves the dimension, for loops of `sizes`.
 
         A dynamic dimension counts as large enough unless padding proves otherwise.
         """

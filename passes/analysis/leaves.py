@@ -56,7 +56,7 @@ class Leaf:
         return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
 
     def is_guarded(self, loop: int) -> bool:
-        """True if a guard depends on the loop's index."""
+        """True if a bounds check depends on the loop's index."""
         return any(index.factors[loop] for index, _ in self.guards)
 
     def piece(

@@ -38,7 +38,7 @@ from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_p
 from xdsl_spirv.passes.analysis.sizes import extents
 
 MOST = 32
-"""Largest number of elements in a unit."""
+"""Largest number of elements in a unit, which are dequantized together."""
 
 VECTOR = 4
 """Number of elements along the innermost loop that are computed together."""
@@ -139,7 +139,7 @@ class Units:
 
     @property
     def size(self) -> int:
-        """Number of elements in a unit."""
+        """Number of elements in a unit, which are dequantized together."""
         return prod(self.sizes)
 
     def part(self, split: int) -> Self:
@@ -148,12 +148,12 @@ class Units:
 
     @property
     def units(self) -> int:
-        """Number of units along K."""
+        """Number of units (elements that are dequantized together) along K."""
         return prod(self.outer)
 
     @cached_property
     def bits(self) -> int:
-        """Bits of all planes per unit; data that several units share is divided among the units."""
+        """Bits of all planes for one unit; data that units share is divided among the units."""
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
@@ -325,7 +325,7 @@ def _planes(
     unit: tuple[int, ...],
     first: int,
 ) -> tuple[Plane, ...] | None:
-    """Returns the planes; None if a unit's elements are not contiguous."""
+    """Returns the planes; None if the elements that are dequantized together are not contiguous."""
     batch, own, k = groups
     split = first == len(k)
     inside = [k[-1]] if split else list(k[first:])

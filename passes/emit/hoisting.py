@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """Indices `first` to `last` of the delinearization of `number` by `sizes`."""
+    """Consecutive indices (`first` to `last`) that delinearize `number` by `sizes`."""
 
     number: Index
     sizes: tuple[Size, ...]

@@ -185,7 +185,7 @@ class SpirvEmitter(Emitter):
         body: Callable[[], Sequence[SSAValue] | None],
         otherwise: Sequence[SSAValue] = (),
     ) -> Sequence[SSAValue]:
-        """Returns the values of `body` if the condition holds, else `otherwise`."""
+        """Emits a branch; returns the values of `body` if the condition holds, else `otherwise`."""
         if isinstance(condition, bool):
             return body() or () if condition else otherwise
         return self.choose(condition, [v.type for v in otherwise], (body, None), otherwise)

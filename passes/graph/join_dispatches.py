@@ -1,9 +1,9 @@
 """
 Joins independent dispatches into one if launching them costs more than running them.
 
-    %q = schedule.dispatch(%x) { turned }             %q, %k1 = schedule.dispatch(%x, %k) {
-    %k1 = schedule.dispatch(%x, %k) { inserted }  ->    turned
-                                                        inserted }
+    %q = schedule.dispatch(%x) { transpose }          %q, %k1 = schedule.dispatch(%x, %k) {
+    %k1 = schedule.dispatch(%x, %k) { insert }    ->    transpose
+                                                        insert }
 
 The joined kernel runs the loops one after another without a barrier. Its results may differ in
 shape. Reductions are joined only if they are small and reduce rows of one length, because

@@ -170,7 +170,7 @@ class Elements(Nodes):
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
-        """Defines the first index of each workgroup's tile."""
+        """Records the first index of each workgroup's tile."""
         shape = tile.view_of(op.view).shape
         for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
             name = self.rename(f"p{number}")
@@ -178,12 +178,12 @@ class Elements(Nodes):
             self.values[result] = self.linear({("first", name): 1}, result.type)
 
     def size(self, op: tile.SizeOp) -> None:
-        """Defines a view's size as a constant."""
+        """Records a view's size as a constant."""
         extent = tile.view_of(op.view).shape[op.axis.value.data]
         self.values[op.result] = self.linear({ONE: extent}, op.result.type)
 
     def load(self, op: tile.LoadOp) -> None:
-        """Defines a tile of an argument's elements."""
+        """Records a loaded tile: elements of an argument."""
         argument = self._argument(op.view)
         if any(result.argument == argument.index for result in self.results):
             raise NotRaised("the program loads a view after it stored to the view")
@@ -213,12 +213,12 @@ class Elements(Nodes):
         self.results.append(Result(argument.index, tuple(axes), value.node, op))
 
     def full(self, op: tile.FullOp) -> None:
-        """Defines a tile whose elements are all equal."""
+        """Records a tile whose elements are all equal."""
         axes = tuple(self.fresh(size) for size in tile.tile_of(op.result).shape)
         self.values[op.result] = Tile(axes, self.values[op.value])
 
     def numbers(self, op: tile.RangeOp) -> None:
-        """Defines a tile of 0, 1, ... as an index minus the tile's first index."""
+        """Records a tile of 0, 1, ... as an index minus the tile's first index."""
         type = tile.tile_of(op.result)
         axis = self.fresh(*type.shape)
         terms: Terms = {} if axis is None else {("index", axis): 1, ("first", axis): -1}
@@ -227,7 +227,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile((axis,), self.linear(terms, type.element))
 
     def map(self, op: tile.MapOp) -> None:
-        """Defines the result of an elementwise operation."""
+        """Records the formula of an elementwise operation's result."""
         tiles = [cast(Tile, self.values[value]) for value in op.tiles]
         axes = tiles[0].axes if tiles else ()
         for other in tiles[1:]:
@@ -250,7 +250,7 @@ class Elements(Nodes):
         raise NotRaised("a function of elements has no results")
 
     def multiply(self, op: tile.MultiplyAddOp) -> None:
-        """Defines a product as a sum over its inner dimension, or as one step of a loop's sum."""
+        """Records a product as a sum over its inner dimension, or as one step of a loop's sum."""
         a, b, c = (cast(Tile, self.values[value]) for value in (op.a, op.b, op.c))
         axes = self.same(a.axes[0], c.axes[0]), self.same(b.axes[1], c.axes[1])
         over = self.same(a.axes[1], b.axes[0])
@@ -273,7 +273,7 @@ class Elements(Nodes):
         return self.make(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
-        """Defines the result of a reduction whose body is one operation."""
+        """Records the formula of a reduction whose body is one operation."""
         block = op.body.block
         first = block.ops.first
         simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1
@@ -290,7 +290,7 @@ class Elements(Nodes):
         self.values[op.outputs[0]] = Tile(axes, node) if axes else node
 
     def move(self, op: tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp) -> None:
-        """Defines the result of a broadcast, a reshape or a transposition."""
+        """Records the formula of a broadcast, a reshape or a transposition."""
         value = cast(Tile, self.values[op.tile])
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
         axes: tuple[str | None, ...] = value.axes[::-1]
@@ -306,7 +306,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile(axes, value.node)
 
     def loop(self, op: scf.ForOp) -> None:
-        """Defines the results of a loop as a sum over its steps, or as an attention."""
+        """Records the results of a loop as sums over its steps, or as an attention."""
         lower, upper, step = (cast(Node, self.values[v]) for v in (op.lb, op.ub, op.step))
         extent, limit = extent_of(upper)
         if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:

@@ -338,7 +338,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     # Scores
 
     def _cells(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """Splits scores into cells by strip and fragment, after scaling and masking."""
+        """Splits scores into components, by strip (row of fragments), after scaling and masking."""
         if self.raw:
             cells = [[self.rows.cells(fragment) for fragment in row] for row in scores]
         else:
@@ -355,7 +355,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _scale(self, scores: list[list[Fragment]], tile: Index) -> Cells:
-        """Splits scores into cells after scaling, capping and adding the mask operand."""
+        """Splits scores into components after scaling, capping and adding the mask operand."""
         b, rows, cap = self.b, self.rows, self.plan.op.cap
         scale = self.splat(self.plan.op.scale.value.data)
         first = b.times(tile, self.keys)
@@ -446,7 +446,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return state.like(self.b.choose(over, types, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """True if the comparison with `limit` holds for a cell of any invocation."""
+        """True if the comparison with `limit` holds for a number of any invocation."""
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))

@@ -121,7 +121,7 @@ class LanesCode(Numbers[LanesPlan]):
         return state
 
     def _own_row(self, slot: int) -> Index:
-        """Returns the row of the lane's score in a slot; 0 if the row does not exist."""
+        """Returns the row of the lane's score with index `slot`; 0 if the row does not exist."""
         b, scores = self.b, self.scores
         width, (start, _) = min(scores.width, scores.pitch), scores.first(slot)
         row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))

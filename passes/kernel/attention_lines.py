@@ -55,10 +55,10 @@ class Lines(ABC):
     """Reads queries (`name` "q"), keys ("k") or values ("v") of one matrix of the batch."""
 
     blocks = 1
-    """Number of blocks of a line; keys and values are multiplied block by block."""
+    """Number of blocks of a line (row of fragments), which are multiplied one after the other."""
 
     block_fragments = 0
-    """Number of fragments in a block, if a line has several blocks."""
+    """Number of fragments in a block, if a line (row of fragments) has several blocks."""
 
     buffer: Index = 0
     """Index of the Workgroup buffer that holds the current tile."""
@@ -76,13 +76,13 @@ class Lines(ABC):
     @abstractmethod
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         """
-        Yields the words of `count` lines, starting with line `first`. `guarded` is True if lines
-        may lie outside of the operand.
+        Yields the words of `count` lines (rows of fragments), starting with line `first`.
+        `guarded` is True if lines may lie outside of the operand.
         """
 
     @abstractmethod
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """Yields the fragments of a line, built from the line's words."""
+        """Yields the fragments of a line (row of fragments), built from the line's words."""
 
     def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
         """Reads the words of a tile of keys or values."""
@@ -94,7 +94,7 @@ class Lines(ABC):
         raise NotImplementedError
 
     def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
-        """Yields the fragments of one block of a line, from the words of its tile."""
+        """Yields one block of a line (row of fragments), built from the words of its tile."""
         return self.fragments(tile[line])
 
 
@@ -120,7 +120,7 @@ class PackedLines(Lines):
         if name == "v":
             self.line, self.apart, self.count = step, lanes, plan.columns
         self.pitch = stride // plan.key_fragments if together else self.line
-        """Stride between lines. Addresses count in one invocation's words of a fragment."""
+        """Stride between lines (rows of fragments), in one invocation's words of a fragment."""
 
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
@@ -182,7 +182,7 @@ class VectorLines(Lines):
         self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
         self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
         self.line = plan.line(name) // self.deal.apart
-        """Number of operand rows in a line."""
+        """Number of operand rows in a line (row of fragments)."""
         vector, head = self.deal.vector, plan.head_walk(name)
         self.rows = 3 - head
         self.layout = plan.layout(name).in_vectors(head, vector)
@@ -199,7 +199,7 @@ class VectorLines(Lines):
         return offset_along(self.b, self.layout, self.rows, row)
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """Yields the fragments of a line, built from the vectors of its rows."""
+        """Yields the fragments of a line (row of fragments), built from the operand's vectors."""
         blocks = self.deal.blocks
         parts = [components_of(self.b, word) for word in words]
         for number in range(self.deal.count):
@@ -260,7 +260,7 @@ class StagedLines(VectorLines):
     """
     Copies tiles of keys or values into Workgroup memory, and reads rows as vectors from the copy.
 
-    With long heads, a subgroup has registers for only one strip of rows, so that without staging
+    With long heads, a subgroup has registers for only one row of fragments, so that without staging
     each subgroup reads all keys and values from global memory. Staging makes the workgroup read
     each tile once. Values are stored with pairs of rows interleaved, because fragments need two
     rows in one word.
@@ -335,7 +335,7 @@ class StagedLines(VectorLines):
         return pack_elements(b, [x for pair in zip(*rows, strict=True) for x in pair], element)
 
     def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
-        """Yields the fragments of one block of a line, read from Workgroup memory."""
+        """Yields one block of a line (row of fragments), read from Workgroup memory."""
         b = self.b
         pieces: list[list[SSAValue]] = []
         own = self._place(self.reads, block, self.deal.block_vectors, self.buffer)

@@ -30,7 +30,7 @@ from xdsl_spirv.targets import Fragment as PlacedFragment
 
 class AttentionResult:
     """
-    Stores a subgroup's strips of the result. `at` is the batch index and the subgroup's first row.
+    Stores a subgroup's part of the result. `at` is the batch index and the subgroup's first row.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class AttentionResult:
         self.m, self.n, _ = plan.schedule.instruction.sizes
 
     def store(self, strip: int, columns: list[list[Cell]]) -> None:
-        """Stores one strip; `columns` has the cells of each of the strip's fragments."""
+        """Stores one strip (row of fragments); `columns` has the components of each fragment."""
         if self.plan.stores_fragments:
             self._store_fragments(strip, columns)
         elif self.plan.schedule.in_registers:

@@ -36,16 +36,14 @@ from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 Cell = SSAValue
-"""
-The unit of arithmetic on a fragment: one component, or the whole fragment (see `ConvertedRows`).
-"""
+"""A value on which attention code computes: a fragment's component, or a whole fragment."""
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Position of a cell in its fragment: (`lane_row` + `row`, `lane_column` + `column`)."""
+    """Position of a component in its fragment: (`lane_row` + `row`, `lane_column` + `column`)."""
 
     lane_row: Index
     lane_column: Index
@@ -62,10 +60,10 @@ class LaneRows:
     """True if row operations contain subgroup barriers."""
 
     places: Sequence[Place]
-    """Position of each cell."""
+    """Position of each component."""
 
     groups: Sequence[Sequence[int]]
-    """Cell indices of each row. The cells of a row share a maximum and a sum."""
+    """For each row: indices of its components, which share a maximum and a sum."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, lane: SSAValue, subgroup: Index):
         self.b, self.plan, self.lane = b, plan, lane
@@ -83,34 +81,34 @@ class LaneRows:
         self.row_lanes = [1 << bit for bit, _ in fragment.lane.bits_along(1)]
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Expands one value per row to one value per cell."""
+        """Expands one value for each row to one value for each component."""
         owners = {cell: row for row, cells in enumerate(self.groups) for cell in cells}
         return [values[owners[cell]] for cell in range(len(owners))]
 
     def number(self, value: float) -> Cell:
-        """Returns a constant as a cell."""
+        """Returns a constant as a cell: a scalar, or a fragment for whole fragments."""
         return self.b.number(value, f32)
 
     def cells(self, fragment: SSAValue) -> list[Cell]:
-        """Splits a fragment into cells."""
+        """Splits a fragment into cells: its components, or only the fragment."""
         return take_apart(self.b, fragment, self.plan.components)
 
     def replace_cells(self, cells: Sequence[Cell], fragment: SSAValue) -> SSAValue:
-        """Returns the fragment with all cells replaced."""
+        """Returns the fragment with all components replaced."""
         return put_together(self.b, cells, fragment)
 
     def votes(self, cell: Cell) -> list[SSAValue]:
-        """Lists the numbers of a cell that the invocation holds."""
+        """Lists the numbers that the invocation holds of a cell (component or fragment)."""
         return [cell]
 
     def each(self, body: Callable[..., SSAValue], *cells: Cell) -> Cell:
-        """Applies a scalar function elementwise to cells and returns the resulting cell."""
+        """Applies a scalar function elementwise to components, or to whole fragments."""
         return body(*cells)
 
     def each_place(
         self, body: Callable[[Place, SSAValue], SSAValue], cells: Sequence[Cell]
     ) -> list[Cell]:
-        """Applies body(place, element) to all cells of a fragment."""
+        """Applies body(place, element) to all components of a fragment."""
         return [body(place, cell) for place, cell in zip(self.places, cells, strict=True)]
 
     def over_rows(self, values: Sequence[Cell], combine: Combine) -> Iterable[Cell]:
@@ -121,7 +119,7 @@ class LaneRows:
             yield value
 
     def narrow(self, cells: Sequence[Cell], element: Attribute) -> SSAValue:
-        """Builds an accumulator of type `element` from f32 cells."""
+        """Builds an accumulator of type `element` from f32 components."""
         none = zeros(self.b, matrix_type("Acc", self.m, self.n, element))
         return self.replace_cells(round_numbers(self.b, cells, element), none)
 
@@ -134,7 +132,8 @@ class LaneRows:
 
     def operands(self, strips: Iterable[list[list[Cell]]]) -> list[list[SSAValue]]:
         """
-        Converts the cells of powers to left operands (A matrices) of the second product, by strip.
+        Converts the powers of each strip (row of fragments) to left operands of the second
+        product.
         """
         none = zeros(self.b, self.left)
         return [

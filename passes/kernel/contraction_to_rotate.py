@@ -38,7 +38,7 @@ Loops = dict[int, Index]
 
 
 class WindowKernel:
-    """Writes the code of a subgroup, which computes one segment of a result row."""
+    """Writes the code of a subgroup, which computes one element of a row in each invocation."""
 
     def __init__(self, builder: KernelEmitter, plan: WindowPlan):
         self.builder, self.plan = builder, plan

@@ -100,7 +100,7 @@ class RowDigits:
         return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
-        """Returns a word of four elements' digits at position `digit`; 0 for an unused slot."""
+        """Returns a word with digit `digit` of four elements; 0 for an unused byte."""
         key = digit, slots
         if key not in self._known:
             with self.b.at(self.depth):
@@ -124,7 +124,7 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        Builds a digit word without unused slots.
+        Builds a word of digits without unused bytes.
 
         The words of all digits are a byte transpose of four integers, whose first half they share.
         """
@@ -168,7 +168,7 @@ class RowDigits:
         return reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
 
     def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
-        """Sums the products of elements and signed bytes. `words` has the bytes and their slots."""
+        """Sums the products of elements and signed bytes, which `words` contains."""
         b = self.b
         result: SSAValue | None = None
         for digit in reversed(range(self.digits)):
@@ -188,7 +188,7 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Packs a column's elements as words of four signed bytes, each word with its slots.
+    Packs a column's elements as words of four signed bytes, with the element index of each byte.
 
     Also returns the offset that was subtracted from each element: 0 or 128. Returns None if an
     element is not a byte of a word.

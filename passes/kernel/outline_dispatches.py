@@ -98,7 +98,7 @@ class OutlineDispatchesPass(ModulePass):
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
-            refuse(self.name, root, "only a contraction of tensors can be outlined")
+            refuse(self.name, root, "the operation is not a contraction of tensors")
         try:
             form_contraction(contraction_of(root), alone=True)
         except NotAContraction as error:

@@ -18,7 +18,7 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS
 @dataclass(frozen=True)
 class Address:
     """
-    An offset in memory, `base` + `constant`, and the guarded coordinates of the element.
+    An offset in memory, `base` + `constant`, and the coordinates of the element to check.
 
     The constant is separate, so that neighbouring accesses share `base` and use the constant as an
     immediate.
@@ -40,7 +40,7 @@ class Address:
 
     def inside(self, b: KernelEmitter, layout: Layout) -> Condition:
         """
-        True if every guarded coordinate lies inside of its dimension.
+        True if every coordinate with a bounds check lies inside of its dimension.
 
         Coordinates are compared as unsigned numbers, so a negative coordinate lies outside.
         """

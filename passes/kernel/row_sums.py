@@ -46,7 +46,7 @@ class RowSums:
             self.memory = b.allocate(f32, [count], "row_sums")
 
     def parts(self, rows: list[Point]) -> list[SSAValue]:
-        """Returns the invocation's partial sums, ordered by sum, then by row."""
+        """Returns the invocation's partial sums: for each value to sum, one for each row."""
         return [self._part(placed, point) for placed in self.placed for point in rows]
 
     def parts_of_units(

@@ -27,7 +27,7 @@ from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 
 Offset = dict[int, int]
-"""Offset of an element in its unit, by loop."""
+"""Offset of an element in one load, by loop."""
 
 
 def _sum_of(x: Offset, y: Offset) -> Offset:

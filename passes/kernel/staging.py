@@ -57,13 +57,13 @@ class Move:
 
 class TileInMemory(ABC):
     """
-    An operand's tile in Workgroup memory, copied piecewise by the workgroup's invocations.
+    An operand's tile in Workgroup memory, copied in parts by the workgroup's invocations.
 
-    Subclasses define the pieces.
+    Subclasses define the parts.
     """
 
     values_of_move = 1
-    """Number of SSA values that a piece has between its load and its store."""
+    """Number of SSA values that one copy has between its load and its store."""
 
     within_k = False
     """True if the loaded tiles are known to lie inside of K, so that no bounds check is needed."""
@@ -84,13 +84,13 @@ class TileInMemory(ABC):
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
-        """Assigns the tile's pieces to invocations. `moves` stays empty if a loop copies them."""
+        """Assigns the copies that fill the tile to invocations. `moves` stays empty for a loop."""
         self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
-        """True if some invocations have no piece `number`."""
+        """True if some invocations have no copy `number`."""
         invocations = self.part.invocations
         if isinstance(number, int):
             return (number + 1) * invocations > self.tile.pieces
@@ -107,13 +107,13 @@ class TileInMemory(ABC):
 
     def load_all(self, k: Index) -> list[SSAValue]:
         """
-        Loads the invocation's pieces of the tile at element k; [] if `store_all` copies by a loop.
+        Loads the invocation's parts of the tile at element k; [] if `store_all` copies by a loop.
         """
         origin = self._k_origin(k)
         return [value for move in self.moves for value in self._load(move, origin)]
 
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        """Stores loaded pieces in Workgroup memory, or copies all pieces by a loop."""
+        """Stores loaded parts in Workgroup memory, or copies all parts by a loop."""
         for number, move in enumerate(self.moves):
             first = number * self.values_of_move
             self._store(move, values[first : first + self.values_of_move], k)
@@ -133,7 +133,7 @@ class TileInMemory(ABC):
 
     @abstractmethod
     def _move(self, number: Index) -> Any:
-        """Returns the invocation's piece `number`. Invocations take pieces in turn."""
+        """Returns the invocation's copy `number`. Invocations take copies in turn."""
 
     @abstractmethod
     def _load(self, move: Any, begin: Index) -> list[SSAValue]: ...

@@ -15,13 +15,13 @@ Home = Layout | Matrices | None
 
 
 def layout_of(home: Home) -> Layout | None:
-    """Returns the layout of a tile's home; None for matrices with unknown component positions."""
+    """Returns the layout in which a tile is held; None if component positions are unknown."""
     return home.layout if isinstance(home, Matrices) else home
 
 
 class Homes:
     """
-    Chooses a home for each tile, before code is written.
+    Chooses a home (matrices or a layout that hold the elements) for each tile.
 
     The plan of a product gives its home. A reduction has the home of its operand without the
     reduced axis. An elementwise map has the first home among its operands. Other tiles have no
@@ -40,7 +40,7 @@ class Homes:
         return self._plans[op]
 
     def find(self, value: SSAValue) -> Home:
-        """Returns the home of a tile; None if the tile has none."""
+        """Returns the matrices or the layout that hold a tile; None if neither is chosen."""
         if value not in self._known:
             self._known[value] = self._find(value, {})
         return self._known[value]

@@ -371,7 +371,7 @@ class ProgramCode:
     # Loops and branches
 
     def home(self, value: SSAValue) -> Home:
-        """Returns the home that holds a tile between iterations."""
+        """Returns the matrices or the layout that hold a tile between iterations."""
         return self.homes.find(value) or self.b.schedule.spread(tile.tile_of(value).shape)
 
     def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:

@@ -64,7 +64,7 @@ class TileValue(ABC):
 
     @property
     def layout(self) -> Layout:
-        """The home, or by default a layout that distributes elements over all invocations."""
+        """The cheapest layout, or by default one that distributes elements over all invocations."""
         return self.home or self.b.schedule.spread(self.type.shape)
 
     def spots(self) -> list[Spot]:

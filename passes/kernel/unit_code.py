@@ -58,7 +58,7 @@ class ElementCode(ABC):
 
 class UnitCode(ElementCode):
     """
-    Computes the elements of unit `unit` along K. `planes` are the loaded values of each plane.
+    Computes the elements of unit `unit` (neighbouring weights) along K, from loaded `planes`.
 
     A plane of bytes is loaded as words if a unit has whole words, else as single bytes.
     """

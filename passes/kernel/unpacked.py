@@ -72,7 +72,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads part `part` of the unit at the address `place`, which counts in units."""
+        """Loads part `part` of a unit, which is dequantized together. `place` counts in units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
@@ -116,7 +116,7 @@ class UnitSource:
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
-        """Loads all planes of unit `unit` along K, at position `outer` along M or N."""
+        """Loads all planes for the unit with index `unit` along K and `outer` along M or N."""
         b = self.builder
         values: list[SSAValue] = []
         for source in self.planes:
@@ -128,7 +128,7 @@ class UnitSource:
         return values
 
     def code(self, loaded: Sequence[SSAValue], unit: Index) -> ElementCode:
-        """Returns the code that computes a unit's elements from loaded planes."""
+        """Returns the code that computes the elements of one unit from loaded planes."""
         b = self.builder
         rest = list(loaded)
         planes: list[list[SSAValue]] = []
@@ -143,7 +143,7 @@ class UnitSource:
 
 @dataclass(frozen=True)
 class Move:
-    """A unit that an invocation copies: its row in the tile, and its index in the row."""
+    """Elements that an invocation dequantizes together: row in the tile, and index in the row."""
 
     row: Index
     column: Index
@@ -152,7 +152,7 @@ class Move:
 
 
 class UnpackedOperand(TileInMemory):
-    """Copies units of packed numbers into Workgroup memory, dequantized before the store."""
+    """Copies packed numbers into Workgroup memory, and dequantizes them before the store."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class UnpackedOperand(TileInMemory):
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """Returns the index along K of a move's unit, and the condition that the unit exists."""
+        """Returns the index along K of the unit that a move copies, and if the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         if self.within_k or not self.tile.guarded[1]:
@@ -190,7 +190,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the planes of a move's unit, or of unit 0 if the unit does not exist."""
+        """Loads the planes of the unit that a move copies; unit 0 if the unit does not exist."""
         b = self.builder
         unit, inside = self._unit(move, begin)
         if inside is not True:

@@ -102,7 +102,7 @@ class Lanes:
         ]
 
     def at(self, depth: int) -> Lanes:
-        """Returns a copy whose row index is defined in the scopes up to `depth`."""
+        """Returns a copy for a row whose index is defined in the scopes up to `depth`."""
         return replace(self, depth=depth)
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:

@@ -38,7 +38,7 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N
 @dataclass(frozen=True)
 class Scores:
     """
-    Assigns the scores of a step to slots of the lanes in a group.
+    Distributes the scores of one step over the lanes of a group. A slot is one of a lane's scores.
 
     Score i belongs to row `i % pitch` and key `i // pitch`. It is in slot `i // width` of lane `i
     % width`. The lanes from index `width` on hold copies.
@@ -60,7 +60,7 @@ class Scores:
 
     @property
     def row_slots(self) -> int:
-        """Number of slots of a lane that belong to different rows."""
+        """Number of a lane's slots (scores) that belong to different rows."""
         return max(1, self.pitch // self.width)
 
     @property
@@ -69,11 +69,11 @@ class Scores:
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:
-        """Returns slot and lane of a score."""
+        """Returns the slot (index among a lane's scores) and the lane of a score."""
         return divmod(key * self.pitch + row, self.width)
 
     def first(self, slot: int) -> tuple[int, int]:
-        """Returns row and key of lane 0's score in a slot."""
+        """Returns row and key of the score that lane 0 holds at index `slot`."""
         key, row = divmod(slot * self.width, self.pitch)
         return row, key
 
@@ -296,7 +296,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
             )
         yield from self.launch_problems()
         if op.parts is not None and self.across_rows:
-            yield "parts of the keys need across = keys"
+            yield "a schedule that splits the keys into parts needs across = keys"
 
 
 def least_lanes(op: AttentionOp, target: Target) -> LanesPlan:

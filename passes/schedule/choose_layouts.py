@@ -163,7 +163,7 @@ def choose(block: Block, estimates: Estimates) -> None:
             continue
         reads = f"reads dimensions {_format_order(image)}" if image else "reads the model's order"
         writes = f"writes {_format_order(result)}" if result else "writes the model's order"
-        reason = f"estimated to be faster if it {reads} and {writes}"
+        reason = f"by estimate, the operation is faster if it {reads} and {writes}"
         note_before_schedules(op, LAYOUT, reason, taken=True)
         if not estimates.contraction(op, image, result).packs:
             weights[op] = _weight_order(op, image, result)
@@ -368,7 +368,7 @@ class Estimates:
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """Returns the estimated seconds of an operation. Only copies count, except for products."""
+        """Estimates the seconds of a product, or of the copies that another operation needs."""
         op = part.op
         if op is None:
             return sum(map(self.estimate_reordering, orders))

@@ -261,9 +261,7 @@ class FoldNormsPass(FoldPass):
 
 
 def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
-    """
-    Yields multiplications, last first: operation, operand index of the factor, True if per row.
-    """
+    """Yields (multiplication, operand index of the factor, True if one per row), the last first."""
     while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
         yield op, *factor
         value = op.inputs[1 - factor[0]]

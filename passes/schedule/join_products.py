@@ -62,7 +62,7 @@ class _Chain:
         return _shape(self.ops[0].results[0])[-1]
 
     def is_like(self, other: _Chain) -> bool:
-        """True if two chains differ only in weights and number of columns."""
+        """True if two products with elementwise operations differ only in weights and columns."""
         return len(self.ops) == len(other.ops) and all(map(_are_alike, self.ops, other.ops))
 
 
@@ -112,9 +112,7 @@ def _join_operands(dispatch: DispatchOp) -> None:
 
 
 def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
-    """
-    Returns the chain that computes a dispatch's operand; None if other operations read the chain.
-    """
+    """Returns the chain (`_Chain`) that computes a dispatch's operand; None if others read it."""
     value = dispatch.inputs[argument.index]
     ops: list[GenericOp] = []
     while isinstance(value, OpResult) and value.has_one_use():

@@ -50,7 +50,7 @@ TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s
 """Element types that operands may have."""
 
 MOST_ELEMENTS = 64
-"""Largest number of elements in a unit."""
+"""Largest number of elements in a unit (one load of the streamed operand)."""
 
 MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
 """Largest number of sums of an invocation, and largest number of unrolled products in a step."""
@@ -58,7 +58,7 @@ MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
 WORD = 32
 
 QUAD = 4
-"""Number of elements in a quad: one 8-bit digit of each of them fills a word (see `RowsDigits`)."""
+"""Number of elements in a quad: their 8-bit digits (see `RowsDigits`) fill a word."""
 
 
 @dataclass(frozen=True)

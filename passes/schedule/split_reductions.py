@@ -99,7 +99,7 @@ class SplitReductionsPass(LimitedPass):
                 Rewriter.replace_op(cut.op, [], [total])
 
     def _key(self, cut: _Cut) -> tuple[object, ...]:
-        """Returns the cache key for the number of parts; with limits, per operation."""
+        """Returns the cache key for a contraction's number of parts."""
         values = [*cut.op.inputs, *(cut.source.inputs if cut.source is not None else ())]
         own = cut.op if self.only or self.barred else str(cut.contraction)
         maps = cut.op.indexing_maps

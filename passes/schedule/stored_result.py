@@ -47,7 +47,7 @@ def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
 
 @dataclass(frozen=True)
 class StoredResult:
-    """A contraction's result under a schedule on a target."""
+    """Describes how a contraction's result is stored, for a schedule and a target."""
 
     contraction: Contraction
     schedule: ContractionAttr

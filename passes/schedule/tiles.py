@@ -90,7 +90,7 @@ class StagedTile(OperandTile):
     packing: PackingAttr | None = None
     """Packing of the operand in panels or fragments; None if it is not packed."""
     unpacking: Unpacking | None = None
-    """Computation of the elements from packed planes, if any."""
+    """Dequantization of the elements, if the operand is packed weights."""
     reads_ahead: bool = False
     """True if fragments are loaded one tile ahead."""
     order: KOrder | None = None
@@ -205,7 +205,7 @@ class UnitTile(OperandTile):
     ahead: int = 0
     """If not 0, planes are read a K tile before they are multiplied."""
     in_panels: bool = False
-    """True if planes are packed into panels first; a panel has one group of `order`."""
+    """True if planes are packed into panels before the kernel reads them."""
 
     workgroup_bytes = 0
     k_axis = 1

@@ -102,13 +102,13 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if the element `distance` after another one may lie in the next segment."""
+        """True if the element `distance` after another one may belong to another subgroup."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 
     @property
     def selects(self) -> bool:
-        """True if a result may need input elements beyond its segment."""
+        """True if a result may need input elements after its subgroup's last one."""
         _, row, _ = self.operands
         first = row.indices[-1].start + self.target.subgroup_size
         inside = self.segments > 1 or surely_below(first, row.shape[-1])
@@ -122,7 +122,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
 
     @property
     def outer(self) -> list[tuple[int, int]]:
-        """Loops of the tasks with their numbers of steps, outermost first."""
+        """Parallel loops except the sliding one, with their numbers of steps, outermost first."""
         _, _, _, k = self.contraction.groups
         tasks: list[tuple[int, int]] = []
         for loop in range(k.start):
@@ -138,7 +138,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
 
     @property
     def tasks(self) -> int:
-        """Number of segments of all rows; each subgroup computes one."""
+        """Number of segments (parts of a row) in all rows; each subgroup computes one."""
         return self.segments * prod(steps for _, steps in self.outer)
 
     @property

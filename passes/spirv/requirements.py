@@ -176,7 +176,8 @@ class Requirement:
 
     def type(self, type_: Attribute, *, computed: bool) -> None:
         """
-        Adds a type's needs. `computed` is False if values are only loaded, stored and converted.
+        Adds a type's requirements. `computed` is False for values that are only moved or
+        converted.
         """
         if (type_, computed) in self._types:
             return
@@ -200,14 +201,14 @@ class Requirement:
             self._aggregate(type_, computed=computed)
 
     def _declared(self, type_: spv.DeclaredType) -> None:
-        """Adds the needs of the type's instruction and of the parts of its declaration."""
+        """Adds the requirements of the type's instruction and of the parts of its declaration."""
         self.add(Need.of(grammar().instruction(type_.INSTRUCTION)), str(type_))
         for part in type_.declaration:
             if isinstance(part, spv.EnumerationAttr | TypeAttribute):
                 self.attribute(part)
 
     def _aggregate(self, type_: Attribute, *, computed: bool) -> None:
-        """Adds the needs of types and enumerants inside an aggregate, function type or image."""
+        """Adds the requirements of the types inside an aggregate, function type or image."""
         if isinstance(type_, spv.EnumerationAttr):
             self.enumerant(type_)
         elif isinstance(type_, ArrayAttr):
@@ -253,7 +254,7 @@ class Requirement:
         self.attribute(type_.scope)
 
     def pointer(self, type_: spv.PointerType) -> None:
-        """Adds the needs of the storage class, of 8- and 16-bit data in it, and of the pointee."""
+        """Adds the requirements of the storage class, of small data in it, and of the pointee."""
         self.enumerant(type_.storage_class)
         storage = type_.storage_class.data
         explicit = storage is spv.StorageClass.Workgroup and has_layout(type_.pointee)
@@ -366,7 +367,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
 
 
 def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
-    """Adds the needs of the data behind an untyped pointer, as for a typed pointer."""
+    """Adds the requirements of the data behind an untyped pointer, as for a typed pointer."""
     pointer = op.properties.get("type") or next(
         (v.type for v in (*op.operands, *op.results) if isinstance(v.type, spv.UntypedPointerType)),
         None,
@@ -378,9 +379,7 @@ def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement
 
 
 def _decoration(field: str, attribute: Attribute, requirement: Requirement) -> None:
-    """
-    Adds the needs of a decoration attribute such as `binding`, and of a built-in that it names.
-    """
+    """Adds the requirements of a decoration attribute such as `binding`, and of its built-in."""
     decoration = decoration_of(field)
     if decoration is None:
         return
@@ -414,7 +413,7 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _variable_pointers(op: Operation, requirement: Requirement) -> None:
-    """Adds the needs of variable pointers: computed pointers into buffers or Workgroup memory."""
+    """Adds the requirements of computed pointers into buffers or Workgroup memory."""
     if op.name == "spirv.func":
         return
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
@@ -439,7 +438,7 @@ def _matrix_use(op: Operation, requirement: Requirement) -> None:
 
 
 def _specialization_constant(op: Operation, requirement: Requirement) -> None:
-    """Adds the needs of the type of a specialization constant's default value."""
+    """Adds the requirements of the type of a specialization constant's default value."""
     default = op.properties.get("default_value")
     if isinstance(default, TypedAttribute):
         requirement.type(default.get_type(), computed=True)

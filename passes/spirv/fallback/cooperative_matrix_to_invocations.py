@@ -210,7 +210,7 @@ class Lowering:
 
     def prepare(self) -> bool:
         """
-        Checks all operations and batches the MulAdds. Returns False for a module without matrices.
+        Checks all operations and groups the MulAdds. Returns False for a module without matrices.
         """
         for op in self.module.walk():
             self._place = op

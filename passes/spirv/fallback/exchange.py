@@ -51,7 +51,7 @@ class Batch:
         return self.members[-1]
 
     def more(self, factors: Iterable[tuple[object, int]]) -> int:
-        """Returns the number of elements of the batch with these additional values."""
+        """Returns the size of the batch with these additional values, in elements."""
         return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
 
     def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
@@ -64,7 +64,7 @@ class Batch:
 
 
 class Exchange:
-    """Plans a module's batches, and declares and accesses the Workgroup memory of the batches."""
+    """Groups MulAdds into batches, and declares and accesses the batches' Workgroup memory."""
 
     def __init__(self, pass_name: str, module: spv.ModuleOp, budget: int):
         self.pass_name = pass_name

@@ -160,13 +160,13 @@ class MatrixMemory:
         return code.as_index(self.op.stride, sign=True)
 
     def spot(self, code: SpirvEmitter, line: Index, number: Index) -> Spot:
-        """Returns the scalar with index `number` in a line."""
+        """Returns the scalar with index `number` in a line (row or column)."""
         component = code.remainder(number, self.vector) if self.vector > 1 else None
         offset = code.times(line, self.stride(code))
         return Spot(code.plus(offset, code.divided(number, self.vector)), component)
 
     def line_and_number(self, place: Place) -> tuple[Index, Index]:
-        """Returns the line of a component, and the component's index in that line."""
+        """Returns the line (row or column) of a component, and its index in the line."""
         return (place.row, place.column) if self.by_rows else (place.column, place.row)
 
     # Components.
@@ -218,7 +218,7 @@ class MatrixMemory:
         return code.same_bits(total, self.form.element)
 
     def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """Returns the index, in the line, of the scalar that holds component `within`."""
+        """Returns the index in a line (row or column) of the scalar with component `within`."""
         return code.divided(within, self.per_number)
 
     def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
@@ -226,7 +226,7 @@ class MatrixMemory:
         return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
-        """Returns the index, in the line, of scalar `part` of component `within`."""
+        """Returns the index in a line (row or column) of scalar `part` of component `within`."""
         parts = self.component_width // self.number_width
         return code.plus(code.times(within, parts), part)
 
@@ -247,7 +247,7 @@ class MatrixMemory:
 
 
 def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
-    """Refuses a store if the components of a line do not fill whole scalars."""
+    """Refuses a store if the components of a row or column do not fill whole scalars."""
     if memory.shared_words and memory.length % memory.per_number:
         refuse(
             pass_name,
