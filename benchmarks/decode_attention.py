@@ -6,8 +6,8 @@ Times attention of one query over many cached keys on a Vulkan device, and a cop
 
 Keys and values are f16. Their length is dynamic: the kernels are compiled once for all lengths. To
 read keys and values from memory and not from a cache, a sum over a large buffer follows each
-attention. (A copy in place of the sum leaves the cache during the attention, which cost 3 to 5 us
-on an H200.)
+attention. (A copy in place of the sum would leave modified cache lines. Writing them back during
+the attention cost 3 to 5 us on an H200.)
 
 `us` is the GPU time of the attention's kernels, including the merge. `share` is the bytes of keys
 and values per second relative to the highest bandwidth of our copy kernel, PyTorch's copy (bytes

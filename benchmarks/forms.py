@@ -138,7 +138,7 @@ def instructions(binary: bytes) -> int:
 
 
 def hand_work(name: str) -> Any:
-    """Returns a handwritten kernel as a work with its binary."""
+    """Returns the launch of a handwritten kernel, in the form that a device executes."""
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
     from xdsl_spirv.runtime.modules import context, parse_text
     from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer

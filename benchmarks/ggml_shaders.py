@@ -45,7 +45,7 @@ from xdsl_spirv.serialization.decode.decoder import decode
 RESULT = Path(__file__).resolve().parent / "results" / "ggml.json"
 FAMILIES = (elementwise, quants, over_rows, windows, sequences, attention, products)
 APART = ("DATA_A_", "OP=", "COOPMAT", "MUL_MAT_ID=", "QBLOCK_X4", "SET_ROWS", "MMQ")
-"""Defines that distinguish kinds."""
+"""Preprocessor defines that distinguish modules of different kinds."""
 
 PRODUCTS = {
     "f32": ("matmul_f32_f32_fp32", "scalar", "f32", "f32", 3e-6),
@@ -162,7 +162,7 @@ def racing(modules: Modules, name: str) -> bytes:
     text = module.path.read_text()
     marks = [m for m in BARRIER.finditer(text) if "pos_a +=" in text[m.end() : m.end() + 60]]
     if len(marks) != 1:
-        raise SystemExit(f"{module.source} has {len(marks)} barriers before its product")
+        raise SystemExit(f"{module.source} has {len(marks)} barriers before its product, not 1")
     changed = modules.checkout.scratch / f"racing-{module.source}"
     changed.write_text(text[: marks[0].start()] + text[marks[0].end() :])
     return modules.checkout.compile(module, source=changed)

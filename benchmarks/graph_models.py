@@ -52,7 +52,7 @@ TIMEOUT = 600
 
 
 def convert_to_vgf(proto: Any, folder: Path) -> Path:
-    """Returns torch-mlir's and Arm's VGF file. Raises `RuntimeError` with a tool's output."""
+    """Returns the path of Arm's VGF file of a model. Raises `RuntimeError` if a tool fails."""
     package("onnx").save(proto, folder / "model.onnx")
     optimize = package_file("torch_mlir", "_mlir_libs/torch-mlir-opt")
     convert = package_file("model_converter", "binaries/bin/model-converter")
@@ -66,7 +66,9 @@ def convert_to_vgf(proto: Any, folder: Path) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line]
-            raise RuntimeError(f"{Path(command[0]).name}: {(lines or ['crashed'])[0][:300]}")
+            raise RuntimeError(
+                f"{Path(command[0]).name} failed: {(lines or ['it crashed'])[0][:300]}"
+            )
     return folder / "model.vgf"
 
 

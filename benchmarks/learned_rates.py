@@ -6,9 +6,9 @@ Fits factors of the cost model to measured schedules, and tests them on other fa
 The factors (`corrections` of a target file) are fitted to the logarithms of measured times within
 each contraction. Fast schedules weigh more, and a penalty keeps the factors near one. Figures are
 printed for estimates without factors, with factors fitted to all families, and with factors fitted
-to the other families (held out): the mean loss (time of the schedule with the least estimate,
-relative to the fastest), the median error of estimates and the rank correlation within a
-contraction. `--choose` adds factors one by one while the loss of held-out families decreases.
+to the other families (held out). They are the mean loss, the median error, and the rank correlation
+within a contraction. The loss is the time of the schedule with the least estimate, relative to the
+fastest. `--choose` adds factors one by one while the loss of held-out families decreases.
 """
 
 from __future__ import annotations

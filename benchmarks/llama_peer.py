@@ -1,10 +1,10 @@
 """
 Times a llama with random f16 weights in PyTorch under CUDA graphs, for language_model.py.
 
-A decode step after some past and a prefill from an empty cache each run as a CUDA graph, once of
-PyTorch's own kernels and once of blocks compiled by `torch.compile`. The faster one counts. Query,
-key and value are one product, gate and up another. Attention is `scaled_dot_product_attention`
-with grouped queries over exactly the keys present.
+A decode step after some past and a prefill from an empty cache run as CUDA graphs, both with
+PyTorch's own kernels and with blocks compiled by `torch.compile`. The faster time counts. Query,
+key and value are computed by one product, gate and up by a second one. Attention is
+`scaled_dot_product_attention` with grouped queries over exactly the keys present.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ EPSILON = 1e-5
 BASE = 500000.0
 
 Blocks = Callable[[Any, int, float], Any]
-"""Returns the distinct blocks of a tensor from format, block count and deviation."""
+"""Type of a function from format, block count and deviation to a tensor's distinct blocks."""
 
 
 class Reference:
@@ -44,7 +44,7 @@ class Reference:
         return numbers[torch.from_numpy(places).cuda()].cpu().numpy() if CUDA else numbers[places]
 
     def _product(self, x: Any, rows: int) -> Any:
-        """Returns `x` times the transpose of a matrix with so many rows."""
+        """Returns `x` times the transpose of a matrix of the model with `rows` rows."""
         numbers, columns = self._numbers(rows, x.shape[1]), x.shape[1]
         if not CUDA:
             return x @ np.resize(numbers, (rows, columns)).T

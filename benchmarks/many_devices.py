@@ -180,7 +180,7 @@ def measured(
 
 
 def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resource: str) -> None:
-    """Hangs kernels at once, kills a worker after 1/4 and the scheduler after 1/2 of the jobs."""
+    """Hangs a kernel on each device at once, then kills a worker, and later the scheduler."""
 
     def hang() -> None:
         for n in range(2):

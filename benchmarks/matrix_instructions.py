@@ -223,7 +223,7 @@ def random_cases(count: int, largest: int) -> Iterator[AttentionWorkload | Fused
 
 
 def check_random(device: Any, target: str, count: int, largest: int) -> Iterator[dict[str, Any]]:
-    """Checks random cases, and records whether a kernel uses the instructions."""
+    """Checks random cases, and records whether a kernel uses the timed matrix instructions."""
     for number, case in enumerate(random_cases(count, largest)):
         record: dict[str, Any] = {"case": f"random {number}", "workload": str(case)}
         try:

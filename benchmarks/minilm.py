@@ -30,7 +30,7 @@ SENTENCES = (
     "My grandmother bakes the best apple pie in town.",
     "It will rain tomorrow in the mountains.",
 )
-"""The first two sentences have similar meanings."""
+"""Test sentences. The first two have similar meanings."""
 
 
 def folder() -> Path | None:
@@ -115,7 +115,7 @@ class _Graph:
         return self.norm(total, "embeddings.LayerNorm")
 
     def mask(self) -> str:
-        """Returns the name of a mask: 0 for unmasked tokens, else MASKED; batch, 1, 1, tokens."""
+        """Returns the name of a mask (batch, 1, 1, tokens): MASKED for masked tokens, else 0."""
         counted = self.node("Cast", ["attention_mask"], "mask/counted", to=onnx.TensorProto.FLOAT)
         one = self.constant("one", np.float32(1))
         others = self.node("Sub", [one, counted], "mask/others")

@@ -23,7 +23,7 @@ from typing import Any
 from model_zoo import Inputs, Model
 
 OPSET = 17
-"""Scales by channel require opset 13."""
+"""Opset of all variants, because scales by channel require at least 13."""
 
 VARIANTS = ("f32", "f16", "tensor", "signed", "channel", "dynamic", "qoperator")
 

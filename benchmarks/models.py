@@ -71,11 +71,11 @@ PATHS = (
     ("dot", r"\.(S|U|SU)Dot(AccSat)? "),
     ("rotate", r"GroupNonUniformRotate"),
 )
-"""Regular expressions on a kernel's code that identify its path. The first match counts."""
+"""Kinds of instructions, and regular expressions that find them. The first match counts."""
 
 
 def paths_of(program: Program) -> dict[str, int]:
-    """Returns the number of dispatches by path. Contractions on plain scalars are `fma`."""
+    """Returns the number of dispatches by kind of instructions. Scalar contractions are `fma`."""
     kinds: dict[str, str] = {}
     for code in program.code.values():
         for part in code.text.split("spirv.func @")[1:]:

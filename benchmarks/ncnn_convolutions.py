@@ -144,7 +144,7 @@ def time_ncnn(case: str, count: int) -> tuple[Any, float]:
         extractor.input("x", image)
         status, found = extractor.extract(result)
         if status:
-            raise RuntimeError(f"ncnn ends with {status}")
+            raise RuntimeError(f"ncnn failed with the status {status}")
         return read(found)  # The extractor owns the result's memory.
 
     found = call(lambda mat: np.array(mat).copy())

@@ -83,7 +83,7 @@ FEW = [
 
 @dataclass(frozen=True)
 class Case:
-    """A product of sizes rows x n x k by `count` matrices in `format`, or in f16 if it is empty."""
+    """A product of sizes rows x n x k by `count` matrices in `format` (f16 if empty)."""
 
     rows: int
     n: int

@@ -42,7 +42,7 @@ CASE = StateAttention(8, 4, 128, 4096, None, filled=FILLED)
 SMALL = StateAttention(2, 2, 16, 256, None, filled=FILLED)
 
 SIZES = [(512, 0), (2048, 0), (64, 1024), (128, 0), (512, 1024)]
-"""Numbers of rows, and of cached keys before them."""
+"""Measured sizes: (number of rows, number of cached keys before the rows)."""
 
 SMALL_SIZES = [(40, 0), (9, 30)]
 
@@ -99,7 +99,7 @@ class Data:
 
 
 def timed(device: Any, program: Any, data: Data) -> float:
-    """Returns the microseconds of the attention and its packing. Refuses wrong results."""
+    """Returns the microseconds of the attention and its packing. Raises `ValueError` for errors."""
     result, *_ = device.execute(program, data.inputs).values()
     error = float(np.abs(result - data.expected).max())
     if not error < TOLERANCE:

@@ -43,7 +43,7 @@ RUNS = 9
 
 
 def schedules(product: Product, target: str) -> list[str]:
-    """Returns sampled schedules of a product. Returns none if the product is no contraction."""
+    """Returns sampled schedules of a product, empty if the product is no contraction."""
     one, device = contraction(product), load(target)
     if one is None:
         return []

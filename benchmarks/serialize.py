@@ -237,7 +237,7 @@ def measure(instructions: int, repeat: int) -> dict[str, Any]:
 
 
 def _less(whole: Callable[[], float], least: Callable[[], float], repeat: int) -> dict[str, float]:
-    """Returns the seconds of `whole` without `least`, the start of the process."""
+    """Returns the seconds of `whole` minus a process's start, which `least` measures."""
     start = best(least, repeat)["best"]
     return {key: seconds - start for key, seconds in best(whole, repeat).items()}
 

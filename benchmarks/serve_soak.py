@@ -131,7 +131,7 @@ class Soak:
             text, end = reply.choices[0].text, reply.choices[0].finish_reason
             count = reply.usage.completion_tokens
         if end not in ("length", "stop") or (end == "length" and count != asked["max_tokens"]):
-            raise ValueError(f"{asked}: the answer has {count} tokens and ends by {end}")
+            raise ValueError(f"{asked}: the answer is incomplete: {count} tokens, end {end}")
         return text
 
     async def leave(self, number: int) -> None:

@@ -51,7 +51,7 @@ class Case:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """Compares results with the source in binary64, within the bound of docs/numerics.md."""
+        """Returns "" if the results are within the bound of docs/numerics.md, else the error."""
         wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         return "; ".join(wrong)
 

@@ -61,7 +61,7 @@ class Dynamic:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """Compares results with the source in binary64, within the bound of docs/numerics.md."""
+        """Returns "" if the results are within the bound of docs/numerics.md, else the error."""
         wrong = [str(outcome) for outcome in check(program, inputs, results) if not outcome.passed]
         shapes = {name: "x".join(map(str, array.shape)) for name, array in inputs.items()}
         return f"{shapes}: {'; '.join(wrong)}" if wrong else ""

@@ -53,7 +53,7 @@ from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
 COUNT, TURNS, WARM_UP = 8, 3, 0.15
 READERS = 256
-"""Number of prefetching workgroups, equal to the invocations of each. A load reads 16 bytes."""
+"""Number of prefetching workgroups, and of invocations in each. A load reads 16 bytes."""
 
 Chain = list[tuple[str, int, bool]]
 """Launches: kind, index of the step, and True if the launch waits for earlier ones."""
@@ -78,7 +78,7 @@ def read_ahead(
 
 @contextmanager
 def chosen(product: str, schedule: RowsAttr) -> Generator[None]:
-    """Sets the schedule of one-row products with sizes NxK in its context."""
+    """Context in which products of one row with sizes NxK have the given schedule."""
     candidates = rows_candidates.candidates
 
     def first(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
@@ -95,7 +95,7 @@ def chosen(product: str, schedule: RowsAttr) -> Generator[None]:
 
 @contextmanager
 def apart() -> Generator[None]:
-    """Disables the pass `fold-readers` in its context."""
+    """Context in which the pass `fold-readers` is disabled."""
     apply = FoldReadersPass.apply
     FoldReadersPass.apply = lambda *_: None  # pyright: ignore
     try:

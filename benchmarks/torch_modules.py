@@ -1,5 +1,5 @@
 """
-Compiles modules of torchvision and transformers by `torch.compile` and compares eager results.
+Compiles modules of torchvision and transformers by `torch.compile`, and checks their results.
 
     python benchmarks/torch_modules.py [NAME ...]    random weights, compiled for lavapipe
     python benchmarks/torch_modules.py --inductor    inductor's time to compile, too

@@ -52,7 +52,7 @@ def matmul(
 
 @triton.jit
 def attention(q, k, v, o, n, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
-    """Computes f16 attention with a row of programs by head. Sizes are multiples of tiles."""
+    """Computes f16 attention. Each head has a row of programs. Sizes are multiples of tiles."""
     head = tl.program_id(1) * n * D
     rm, rd = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
     place = head + rm[:, None] * D + rd[None, :]

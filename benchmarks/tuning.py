@@ -91,7 +91,9 @@ def sources(
     for listing, result in sorted(results, key=lambda pair: pair[0].note):
         product = chosen[listing.note]
         if not result.ok:
-            raise ProgramError(f"{result.status}: {result.cause}", str(product))
+            raise ProgramError(
+                f"listing the contractions failed: {result.status}, {result.cause}", str(product)
+            )
         data = listing.data
         for key in result.value:
             source = Source(data["text"], target, key, tuple(data["weights"]))

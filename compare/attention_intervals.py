@@ -38,7 +38,7 @@ SCORE_ROUNDINGS = 6
 """Number of roundings of a score: queries, keys, product, scale, mask, difference."""
 
 TANH_ROUNDINGS = 16
-"""Error of a hyperbolic tangent times a cap, in units in the last place of 1."""
+"""Error of a hyperbolic tangent in units of `u`, before the multiplication by the cap."""
 
 TILE = 8
 """Minimum number of keys that a kernel processes between two updates of a row's maximum."""

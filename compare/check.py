@@ -48,7 +48,9 @@ def check(
     `ProgramError` if the program contains no source, or a source without a known error bound.
     """
     if program.source is None:
-        raise ProgramError("the program contains no source to compare with", "program.json")
+        raise ProgramError(
+            "the program contains no source that defines the expected results", "program.json"
+        )
     manifest = program.manifest
     module = parse_text(program.source, manifest.source or "source", context())
     values = bind_inputs(program, inputs) | program.weights
@@ -65,7 +67,7 @@ def check_module(
     results: Mapping[str, Array],
 ) -> list[Comparison]:
     """
-    Compares `results` with the results of @`function`, whose names are `names`.
+    Compares `results` with the results of @`function`, which are called `names`.
 
     Raises the errors of `check`.
     """
@@ -79,11 +81,11 @@ def check_module(
         depths = [limit.k for limit in multiplied if isinstance(limit.k, int)]
         if len(depths) != len(multiplied):
             raise ProgramError(
-                "the number of products in a contraction's sum is known only at run time", ""
+                "the bound of a contraction with a dynamic number of products is unknown", ""
             )
         if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
             # Magnitudes are taken from arguments only, so constants would keep their signs.
-            raise ProgramError("a contraction multiplies a constant", "")
+            raise ProgramError("the bound of a contraction with a constant is unknown", "")
     except ProgramError:
         # Intervals are wider than bounds, but support other operations than contractions.
         allowed = tolerances(module, function, arguments, expected, outputs)

@@ -63,7 +63,7 @@ def softmax(x=k.buffer(k.f32, None, 100, read_only=True), y=k.buffer(k.f32, None
 
 @k.kernel(workgroup=64)
 def histogram(x=k.buffer(k.u8, read_only=True), counts=k.buffer(k.u32, 256), n=k.push(k.u32)):
-    """Counts in Workgroup memory, and adds each workgroup's counts to the buffer."""
+    """Counts bytes by value in Workgroup memory, and adds each workgroup's counts to the buffer."""
     local = k.shared(k.u32, 256)
     for place in k.range(k.local_id(), 256, 64):
         local[place] = 0

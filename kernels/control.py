@@ -49,10 +49,7 @@ def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> I
 
 
 def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
-    """
-    Builds the blocks of a loop: entry -> header(i): i < upper ? body : merge; body -> back: i +
-    step -> header.
-    """
+    """Yields the index of a loop, whose body is what the caller traces meanwhile."""
     tracer = current()
     entry, body, back, merge = Block(), Block(), Block(), Block()
     header = Block(arg_types=[lower.type.attribute])

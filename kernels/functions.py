@@ -158,7 +158,9 @@ def select(condition: Number, a: Number, b: Number) -> Value:
 def bitcast(value: Value, type: Type) -> Value:
     """Reinterprets the bits of a value as another type of equal size."""
     if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
-        raise KernelError(f"{value.type} and {type} have different numbers of bits", "", "")
+        raise KernelError(
+            f"a {value.type} cannot be read as a {type} with another number of bits", "", ""
+        )
     if value.type.attribute == type.attribute:
         return Value(value.ssa, type)
     return Value(current().add(spv.BitcastOp(value.ssa, type.attribute)), type)
@@ -252,7 +254,7 @@ def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
     if operand.type.lanes != 1 or operand.type.width < 32 or operand.type.is_boolean:
         raise KernelError(f"atomic operations do not support {operand.type}", memory.name, "")
     if memory.read_only:
-        raise KernelError(f"{memory.name} is only read", memory.name, "remove read_only")
+        raise KernelError(f"{memory.name} is read_only", memory.name, "remove read_only")
     scope = (
         spv.Scope.Workgroup if memory.storage == spv.StorageClass.Workgroup else spv.Scope.Device
     )

@@ -206,7 +206,9 @@ def _array(value: Any, element: Type) -> Any:
     try:
         return np.array(value, element.dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise KernelError(f"no buffer of {element}: {error}", "", "give an array") from error
+        raise KernelError(
+            f"the argument is not an array of {element}: {error}", "", "give an array"
+        ) from error
 
 
 def _push_value(value: Any, type: Type) -> Any:

@@ -70,7 +70,7 @@ class Launched:
     device: str
     report: Report | None = None
     way: str = ""
-    """The way of compiling a tile program: raised to tensors, or tile by tile."""
+    """The way of compiling a tile program: as a function on tensors, or tile by tile."""
 
     def __getitem__(self, name: str | int) -> Array:
         return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]

@@ -87,7 +87,7 @@ def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory
     Declares a parameter that is a storage buffer: `x=buffer(f32)`.
 
     Sizes are constants. The first size may be None, which is the size of the bound array. Without
-    sizes, the buffer has one dimension of this kind.
+    sizes, the buffer has one dimension of the bound array's size.
     """
     if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise KernelError(f"{element!r} is not a type for a buffer's elements", "", "write k.f32")

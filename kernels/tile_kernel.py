@@ -32,7 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class ViewType:
-    """The declaration of a view parameter, made by `view(...)`. The launch gives sizes of None."""
+    """The declaration of a view parameter, made by `view(...)`. A launch sets sizes of None."""
 
     element: Type
     shape: tuple[int | None, ...]
@@ -97,11 +97,13 @@ class View:
 
 
 def view(element: Type, *shape: int | None) -> Any:
-    """Declares a buffer as a parameter: `a=view(f16, None, 64)`. The launch gives sizes of None."""
+    """Declares a buffer as a parameter: `a=view(f16, None, 64)`. A launch sets sizes of None."""
     if not shape or any(n is not None and (type(n) is not int or n < 1) for n in shape):
-        raise KernelError(f"a view of {shape}", "", "give a size or None for each axis")
+        raise KernelError(
+            f"a view cannot have the shape {shape}", "", "give a size or None for each axis"
+        )
     if element.lanes != 1 or element.is_boolean:
-        raise KernelError(f"a view of {element}", "", "give a type of numbers")
+        raise KernelError(f"a view cannot have elements of {element}", "", "give a type of numbers")
     return cast(View, ViewType(element, tuple(shape)))
 
 

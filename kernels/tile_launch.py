@@ -1,6 +1,6 @@
 """
-Compiles and launches tile programs. Products and attentions are raised to tensors and compiled
-like models (`raise-tiles`), other programs are lowered tile by tile (`lower-tiles`).
+Compiles and launches tile programs. Products and attentions become functions on tensors, which are
+compiled like models (`raise-tiles`). Other programs are lowered tile by tile (`lower-tiles`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LoweredProgram:
     """The argument and axis of each size (or number) that the launch passes."""
     target: Target
     way: str = "tile by tile"
-    """The way of compilation, with the reason why the program was not raised to tensors."""
+    """The way of compilation, and the reason why the program is not a function on tensors."""
 
     def run(
         self,
@@ -109,9 +109,7 @@ class LoweredProgram:
 
 @dataclass(frozen=True)
 class RaisedProgram:
-    """
-    A program that is compiled as a function on tensors. Scalar arguments must be positive or 0.
-    """
+    """A program that is compiled as a function on tensors. Scalar arguments must be nonnegative."""
 
     traced: Traced
     target: str

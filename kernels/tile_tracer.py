@@ -27,12 +27,12 @@ class TileTracer:
         self.fault: str | None = None
 
     def insert(self, op: Operation) -> None:
-        """Writes an operation."""
+        """Appends an operation to the program."""
         op.location = self.lines.here()
         self.block.add_op(op)
 
     def add(self, op: Operation) -> SSAValue:
-        """Writes an operation and returns its result."""
+        """Appends an operation to the program. Returns the operation's result."""
         self.insert(op)
         name = self.lines.assigned()
         if name and op.results[0].name_hint is None:
@@ -58,7 +58,7 @@ class TileTracer:
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Writes operations to `block` inside the `with`."""
+        """Appends operations to `block` inside the `with`."""
         before, self.block = self.block, block
         try:
             yield

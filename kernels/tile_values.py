@@ -1,4 +1,4 @@
-"""Tiles and numbers of a workgroup, with Python operators that write operations."""
+"""Tiles and numbers of a workgroup. Python's operators on them append operations to the program."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValu
     """
     Returns a tile with `function(add, *elements)` of the elements of tiles of one shape.
 
-    `add` writes an operation and returns its result.
+    `add` appends an operation and returns its result.
     """
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
@@ -265,7 +265,7 @@ def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValu
 
 
 def binary(symbol: str, left: Any, right: Any) -> Any:
-    """Writes a binary operator on tiles and numbers."""
+    """Appends a binary operator on tiles and numbers to the program. Returns the result."""
     known = next(v for v in (left, right) if isinstance(v, Operand))
     tiles = [v for v in (left, right) if isinstance(v, Tile)]
     type = tiles[0].type if tiles else known.type
@@ -336,7 +336,7 @@ def _convert(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
 
 
 def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
-    """Writes a function of floats on a tile or number."""
+    """Appends a unary float operation on a tile or number to the program. Returns the result."""
     if not isinstance(value, Operand) or not value.type.is_float:
         raise KernelError(f"{value!r} is not a float", "", "convert with .to(f32)")
     if isinstance(value, Tile):
@@ -374,7 +374,7 @@ def number(ssa: SSAValue, type: Type) -> Number:
 
 
 def constant(value: Any, type: Type) -> Number:
-    """Writes a Python number as a constant. Raises `KernelError` for other objects."""
+    """Appends a Python number as a constant. Raises `KernelError` for other objects."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KernelError(f"{value!r} is not a number", "", "give a number or a tile")
     attribute = attribute_of(value, type)

@@ -167,7 +167,9 @@ def full(value: Any, type: Type, *shape: int) -> Tile:
     tracer = current()
     number = value if isinstance(value, Number) else constant(value, type)
     if number.type != type:
-        raise KernelError(f"{number!r} fills a tile of {type}", "", f"convert it: .to({type})")
+        raise KernelError(
+            f"{number!r} cannot fill a tile of {type}", "", f"convert it: .to({type})"
+        )
     ssa = number.ssa if number.ssa.type == type.attribute else None
     if ssa is None and not isinstance(value, Number):
         ssa = tracer.add(arith.ConstantOp(attribute_of(value, type)))
@@ -244,9 +246,7 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
 
 
 def places(like: Tile) -> tuple[Tile, ...]:
-    """
-    Returns the indices 0, 1, ... along each axis of a tile, broadcastable to the tile's shape.
-    """
+    """Returns the indices 0, 1, ... along each axis of a tile, broadcastable to the tile."""
     tracer, rank = current(), len(like.shape)
     result: list[Tile] = []
     for axis, size in enumerate(like.shape):

@@ -63,12 +63,12 @@ class Tracer:
         self.code = Code(self.function, self.module)
 
     def add(self, op: Operation) -> SSAValue:
-        """Writes an operation and returns its result."""
+        """Appends an operation to the kernel. Returns the operation's result."""
         self.branch = None
         return self.code.add(op)
 
     def insert(self, op: Operation) -> None:
-        """Writes an operation."""
+        """Appends an operation to the kernel."""
         self.branch = None
         self.code.insert(op)
 
@@ -81,7 +81,7 @@ class Tracer:
         return self.code.built_in(built_in, component)
 
     def first(self, make: Callable[[], Operation]) -> SSAValue:
-        """Writes an operation at the start of the function."""
+        """Inserts an operation at the start of the function. Returns the operation's result."""
         return self.code.at_top(make())
 
 

@@ -317,7 +317,7 @@ def of_one_type(*values: Number) -> tuple[Value, ...]:
 
 
 def binary(symbol: str, left: Number, right: Number) -> Value:
-    """Writes a binary operator and returns its result."""
+    """Appends a binary operator's instruction to the kernel. Returns the result."""
     a, b = of_one_type(left, right)
     type = a.type
     column = 3 if type.is_boolean else 2 if type.is_float else 0 if type.is_signed else 1

@@ -104,7 +104,7 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """Returns an answer to a prompt's tokens; `begins` is True if a text begins with them."""
+        """Returns an answer to a prompt. `begins` is False if the prompt continues a raw one."""
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property

@@ -1,7 +1,7 @@
 """
 Answers the requests of several callers concurrently.
 
-A slot holds the states of one text, so as many requests are answered at once as there are slots.
+A slot holds the states of one text. The number of slots limits the concurrently answered requests.
 Other requests wait in order, and are refused if too many wait. One thread runs the models: in each
 round it reads a part of one prompt, then computes one token of each answer in one run. A failed or
 cancelled request does not affect other requests.
@@ -64,9 +64,7 @@ class Stops:
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """
-        Appends a piece. Returns the text before a possible stop, and True if there was a stop.
-        """
+        """Appends a piece. Returns the text before a possible stop, and True if a stop came."""
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:

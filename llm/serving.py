@@ -76,7 +76,7 @@ class Server:
         async def handle(request: Any) -> Any:
             try:
                 if not open and not self._is_known(request):
-                    raise BadRequestError("the token is missing or wrong", status=401)
+                    raise BadRequestError("the bearer token is missing or wrong", status=401)
                 response = await reply(request)
             except BadRequestError as error:
                 response = self._refusal(str(error), error.status, error.field)
@@ -223,9 +223,7 @@ async def _body_of(request: Any) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
         # Browsers do not send JSON to other sites without permission (CORS).
-        raise BadRequestError(
-            f"the body is {kind or 'of no type'}, not application/json", status=415
-        )
+        raise BadRequestError(f"content-type is {kind!r}: give application/json", status=415)
     body = b""
     async for part in request.stream():
         body += part

@@ -42,7 +42,7 @@ class Work:
 
 
 Works: TypeAlias = Mapping[str, Work]
-"""Work by function (`prefill`, `decode`)."""
+"""Numbers of tokens and seconds by function (`prefill`, `decode`)."""
 
 
 class Texts:

@@ -95,7 +95,7 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Returns the text of tokens from the start of a text; invalid UTF-8 becomes U+FFFD."""
+        """Returns the text of tokens that start a text. Invalid UTF-8 becomes U+FFFD."""
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 
@@ -111,7 +111,7 @@ class TextStream:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._added = b" " if begins and tokenizer.vocabulary.adds_space else b""
-        """Leading space of the first token that is not part of the text; empty after removal."""
+        """Space that the tokenizer inserted before the text. Empty after its removal."""
 
     def push(self, token: int) -> str:
         """Returns the characters that a token completes."""

@@ -37,7 +37,7 @@ ONLY: Mapping[str, Sequence[Any]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
-"""Fields, each with the only supported values."""
+"""Fields that are supported with certain values only, and these values."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 MOST_STOPS = 4
@@ -121,7 +121,6 @@ class _Fields:
         return value
 
     def sampling(self) -> Sampling:
-        """Returns the sampling options. The default temperature is 1, as in OpenAI's API."""
         temperature = self.number("temperature", float, 1.0, 0)
         top_p = self.number("top_p", float, None, 0)
         seed = self.number("seed", int, None, 0)

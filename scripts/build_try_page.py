@@ -110,7 +110,7 @@ FEATURES = (
         )
     ),
 )
-"""Test kernels, which call those Python functions that the page needs beside the examples."""
+"""Test kernels that use further Python functions, which the page then contains, too."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\

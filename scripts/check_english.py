@@ -41,7 +41,7 @@ class Pattern(NamedTuple):
     regex: str
     better: str
     starts: bool = False
-    """True if only the start of a sentence counts, except in questions."""
+    """True if the pattern is searched only at the start of sentences, and not in questions."""
     titles: bool = True
     """True if headings of pages are searched, too."""
 

@@ -54,7 +54,7 @@ class Tally:
     known: Counter[str] = field(default_factory=Counter[str])
     unknown: int = 0
     refused: int = 0
-    """Number of kernels that need features that the device lacks and no target file lists."""
+    """Number of kernels that the device cannot run, because it lacks a feature."""
 
     def add(self, seed: int, result: Result) -> str:
         """Counts a kernel. Returns the line to print about it, or an empty string."""

@@ -110,7 +110,7 @@ REQUIRES: Mapping[str, Any] = {
 
 
 def requirements() -> Iterator[Case]:
-    """Yields programs with invalid requirements, or fewer requirements than the kernels have."""
+    """Yields cases with invalid requirements, or fewer requirements than the kernels have."""
     for name, requires in REQUIRES.items():
 
         def change(manifest: dict[str, Any], requires: Any = requires) -> None:
@@ -124,7 +124,7 @@ def requirements() -> Iterator[Case]:
 
 
 def stores() -> Iterator[Case]:
-    """Yields damaged stores, stores of other formats, and stores with results of unknown jobs."""
+    """Yields cases with damaged stores, stores of other formats, or results of unknown jobs."""
     for kind, make in bad_files("x.db"):
         statuses = ANY if kind == "empty" else FAILED
         yield Case(f"results x.db, {kind}", ("results", "x.db"), statuses, make)
@@ -186,7 +186,7 @@ def stores() -> Iterator[Case]:
 
 
 def workers() -> Iterator[Case]:
-    """Yields workers with malformed addresses, or addresses without a scheduler."""
+    """Yields cases of workers with malformed addresses, or addresses without a scheduler."""
     for address in (NO_SCHEDULER, "nonsense", "http://x", "tcp://", "tcp://127.0.0.1:99999", ""):
         words = ("worker", "--scheduler", address)
         yield Case(f"worker, scheduler {address!r}", words)
@@ -207,7 +207,7 @@ def workers() -> Iterator[Case]:
 
 
 def conversions() -> Iterator[Case]:
-    """Yields conversions of models, calibrations and paths that are missing or malformed."""
+    """Yields conversions with missing or malformed models, calibrations and paths."""
 
     def model(folder: Path) -> None:
         import onnx
@@ -235,7 +235,7 @@ def conversions() -> Iterator[Case]:
 
 
 def sessions() -> Iterator[Case]:
-    """Yields `opt --interactive` with various standard inputs."""
+    """Yields cases of `opt --interactive` with various standard inputs."""
 
     def module(folder: Path) -> None:
         (folder / "x.mlir").write_text(SUM)
@@ -262,7 +262,7 @@ def sessions() -> Iterator[Case]:
 
 
 def completions() -> Iterator[Case]:
-    """Yields completions of invalid command lines and shells."""
+    """Yields cases that complete invalid command lines, or for invalid shells."""
     for line, point in (
         ("xdsl-spirv ", "11"),
         ("xdsl-spirv compile --target ", "-7"),
@@ -327,7 +327,7 @@ SOUND = "@k.kernel(workgroup=1)\ndef f(x=k.buffer(k.f32)): x[k.global_id()] = 1.
 
 
 def kernels() -> Iterator[Case]:
-    """Yields faulty kernels in Python. The package's error must describe the fault."""
+    """Yields cases with faulty kernels in Python. The package's error must describe the fault."""
     python = (sys.executable, "-c", SCRIPT)
     for kind, text in KERNELS.items():
         code = text.replace("{ok}", SOUND)
@@ -335,7 +335,7 @@ def kernels() -> Iterator[Case]:
 
 
 def runners() -> Iterator[Case]:
-    """Yields runs of programs with invalid fields, by the runner in C and by `run`."""
+    """Yields cases that run programs with invalid fields, by the runner in C and by `run`."""
     changes: dict[str, Callable[[dict[str, Any]], object]] = {
         "no dispatches": lambda m: m.pop("dispatches"),
         "a grid of text": lambda m: m["dispatches"][0].update(grid=["os.system", 1, 1]),
@@ -363,7 +363,7 @@ def runners() -> Iterator[Case]:
 
 
 def sites() -> Iterator[Case]:
-    """Yields a build of the site from a page with a dead link."""
+    """Yields a case that builds the site from a page with a dead link."""
 
     def prepare(folder: Path) -> None:
         for name in ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "mkdocs.yml"):

@@ -443,7 +443,7 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
     unknown = sorted(set(wanted) - set(DRIVERS))
     if unknown:
         known = ", ".join(DRIVERS)
-        raise debian.Unavailable(f"--only {unknown[0]}: the drivers are {known}")
+        raise debian.Unavailable(f"there is no driver {unknown[0]}: the drivers are {known}")
     machines = dict.fromkeys(DRIVERS[name].emulated for name in wanted)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     debian.machine()

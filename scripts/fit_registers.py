@@ -110,7 +110,7 @@ def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[st
 
 
 def _try_products(compiler: Compiler, target: str, most: int) -> Iterator[tuple[int, str]]:
-    """Yields bytes of fragments of each candidate, and the reason if it does not fit."""
+    """Yields each candidate's bytes of fragments, and the reason for its failure or ""."""
     device = load(target)
     for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):
         if types[0] != types[1] or not {types[0], types[2]} <= NAMES.keys():

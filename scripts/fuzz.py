@@ -124,7 +124,7 @@ class Summary:
         return fresh
 
     def find(self, name: str, data: bytes, trace: str) -> None:
-        """Writes the first inputs of a class of faults."""
+        """Counts a fault. Writes the input to disk if it is among the first of its class."""
         named = f"{name}: {class_of(trace)}"
         self.classes[named] += 1
         if self.classes[named] <= 2:

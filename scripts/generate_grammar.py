@@ -79,7 +79,7 @@ def headers() -> Path:
 
 
 def requirements(entry: dict[str, Any]) -> dict[str, Any]:
-    """Returns capabilities (any enables), extensions (any suffices) and first core version."""
+    """Returns alternative capabilities, alternative extensions, first and last core version."""
     facts: dict[str, Any] = {}
     if entry.get("capabilities"):
         facts["c"] = entry["capabilities"]
@@ -171,7 +171,7 @@ def build() -> dict[str, Any]:
 def extended_set(
     name: str, file: str, additions: list[dict[str, Any]], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns an extended set. Adds its own operand kinds to `kinds` as `set/kind`."""
+    """Returns an extended instruction set. Adds its operand kinds to `kinds` as `set/kind`."""
     table = json.loads((headers() / file).read_text()) if file else {"instructions": []}
     overlay(table["instructions"], additions, "opname")
     own = {k["kind"]: f"{name}/{k['kind']}" for k in table.get("operand_kinds", [])}
@@ -197,7 +197,7 @@ def generators() -> dict[str, str]:
 
 
 def build_extended() -> dict[str, Any]:
-    """Returns the other extended instruction sets and the registry of generators."""
+    """Returns the extended instruction sets except GLSL.std.450, and the registry of generators."""
     additions = json.loads(ADDITIONS.read_text())["extended"]
     kinds: dict[str, Any] = {}
     sets = {

@@ -153,7 +153,7 @@ def plain(name: str) -> str:
 
 
 def c_type(name: str) -> str:
-    """Returns the name in layout.py of the type of a scalar, handle or enumeration."""
+    """Returns the type in layout.py that represents a type of Vulkan."""
     if name in SCALARS:
         return SCALARS[name]
     if name in VULKAN.handles:

@@ -190,7 +190,7 @@ def smaller(text: str) -> Iterator[str]:
 
 
 def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
-    """Returns data for an argument: eighths for floats, small integers that may be indices."""
+    """Returns data for an argument: multiples of 1/8, or small integers usable as indices."""
     places = np.arange(int(np.prod(shape)), dtype=np.int64)
     numbers = (places * 5 + salt * 3) % 13
     if element in ("f16", "bf16", "f32", "f64"):

@@ -87,7 +87,7 @@ for (const path of process.argv.slice(1)) {
   console.log("kernel:" + said);
 }
 """
-"""Tests if the runner can translate kernels to WGSL, without other features of a device."""
+"""Source of a program that prints for each kernel why the runner cannot translate it to WGSL."""
 
 
 def by_naga(paths: Sequence[Path]) -> list[str]:

@@ -211,7 +211,7 @@ def table(programs: Sequence[str]) -> tuple[list[str], dict[tuple[str, str], lis
             if not all(taken):
                 refused.append(case)
     if refused:
-        sys.exit(f"spirv-val refuses programs that keep {', '.join(c.rule for c in refused)}")
+        sys.exit(f"spirv-val refuses valid programs for {', '.join(c.rule for c in refused)}")
     return [version_of(p) for p in programs], verdicts, kept
 
 
@@ -239,7 +239,7 @@ def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: 
 
 
 def columns(text: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Returns the rows (rule, what, verdict) of a page's table by version."""
+    """Returns the rows (rule, error, verdict) of a page's table by version of spirv-val."""
     rows = [
         [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in text.splitlines()

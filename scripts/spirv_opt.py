@@ -56,7 +56,7 @@ def reason(error: Exception) -> str:
 
 
 def is_defined(case: optimized.Case) -> bool:
-    """True if a shader's result depends neither on undefined values nor on execution order."""
+    """True if a shader's result is independent of undefined values and of execution order."""
     checks = Checks.of("undefined,bounds,races,overlap")
     try:
         optimized.run(case, options=Options(checks=checks, max_steps=optimized.STEPS))

@@ -13,7 +13,7 @@ MEMORY, CODE, DATA = 5, 10, 11
 PAGE = 1 << 16
 
 BESIDE = 16
-"""Functions at most this many indices from a called function may be kept, too."""
+"""Maximum distance, in indices, between a called function and a function kept because of it."""
 SHORT = 1000
 """Maximum size in bytes of a kept function that was not called."""
 
@@ -77,7 +77,7 @@ def constants(module: bytes) -> Iterator[tuple[int, int]]:
 
 
 def rewrite(module: bytes, body: Callable[[int, bytes], bytes], without: tuple[int, ...]) -> bytes:
-    """Returns the module with bodies replaced by `body(index, old)`, without some section kinds."""
+    """Returns the module with bodies `body(index, old)` and without sections of some kinds."""
     out = [module[:8]]
     for kind, start, end in sections(module):
         if kind in without:

@@ -95,8 +95,7 @@ class StateAttention:
         Returns the function in the form that front ends emit.
 
         With `stream`, keys and values are inputs of dynamic length. After the attention, `stream`
-        rows of a large buffer are summed, so that the next run finds neither keys nor dirty lines
-        in the caches.
+        rows of a large buffer are summed, which removes keys and modified lines from the caches.
         """
         h, g, d, c, t = self.heads, self.queries, self.head, self.capacity, self.type
         n, count, one, both = "?", "%n", "%n", "%n, %total"

@@ -161,7 +161,6 @@ class Decoder:
         self.product(inner, "logits", self.width, self.vocabulary)
 
     def _lengths(self) -> None:
-        """Appends nodes that compute sequence lengths from the mask, as onnxruntime-genai does."""
         if self.size_inputs or self.form != "grouped":
             return
         one = self.constant("one", np.array([1]))

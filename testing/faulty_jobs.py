@@ -52,7 +52,7 @@ def faulty(data: dict[str, Any]) -> Any:
         case "wrong":
             raise Wrong("3 elements differ", {"elements": 3})
         case "refuse":
-            raise ProgramError("no such thing", "somewhere", "do otherwise")
+            raise ProgramError("the data is bad", "the job", "give other data")
         case "lose the device":
             raise DeviceLostError("the device was lost")
         case "return what is not data":

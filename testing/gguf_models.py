@@ -1,6 +1,4 @@
-"""
-Small GGUF files of language models with random weights, written by PyPI's `gguf`.
-"""
+"""Small GGUF files of language models with random weights, written by PyPI's `gguf`."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ SUPER_BLOCKS = {
     Type.Q6_K: ((208,), 1365),
 }
 """
-For formats that `gguf` cannot write: byte offsets of the f16 scales in a block, and the standard
-deviation of the factors of random bytes.
+Formats that `gguf` cannot write: byte offsets of the f16 scales in a block, and the standard
+deviation of weights from random bytes at scale 1.
 """
 
 
@@ -173,8 +171,8 @@ def write_declared(
     pack: Pack | None = None,
 ) -> None:
     """
-    Writes a model of any architecture, with all tensors that its declaration requires for
-    `values`.
+    Writes a model of any architecture with the metadata `values`, and all tensors that it
+    requires.
 
     Optional tensors are written if `optional` accepts their names. `types` returns the type of a
     matrix, and `pack` its bytes.

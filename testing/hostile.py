@@ -100,7 +100,7 @@ def many_lines(size: int) -> Rows:
 
 
 def a_long_file(size: int) -> Rows:
-    """Repeats lines of a file whose name is half of the module."""
+    """Repeats OpLine with a file name that takes half of the module."""
     file = of("OpString", 100, *string_words("x" * (size // 2)))
     head = [*DECLARED[:2], file, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
 
@@ -407,7 +407,7 @@ def many_functions(size: int) -> Rows:
 
 
 def calls_of_calls(size: int) -> Rows:
-    """Makes functions that call the next function twice."""
+    """Makes functions that each call the next function twice."""
 
     def body(k: int) -> Rows:
         here, callee = 100 + 4 * k, 104 + 4 * k

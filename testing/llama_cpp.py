@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _model_class(api: Any) -> Any:
-    """Corrects cyllama 0.2.18, which takes the number of tokens from the wrong object."""
+    """Returns cyllama's model class. 0.2.18 takes the number of tokens from a wrong object."""
 
     class Model(api.LlamaModel):
         @property

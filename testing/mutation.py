@@ -216,8 +216,8 @@ def check_validation(data: bytes) -> str:
 
 def check(data: bytes) -> str:
     """
-    Disassembles and assembles. Returns `refused`, `partly` or `wholly`, by the readable
-    instructions.
+    Disassembles and assembles. Returns `refused`, `partly` or `wholly` (all instructions
+    readable).
 
     Raises `AssertionError` if something changes in the round trip. Exceptions other than
     `SPIRVDecodeError` propagate.

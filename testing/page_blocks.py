@@ -48,7 +48,7 @@ ELSEWHERE = {
     "./runner": "",
     "pytest": "pytest",
 }
-"""Other programs in commands, each on one or two pages."""
+"""Programs in commands that are not ours -> the package that contains the program."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ SLOW = frozenset(f"small-integers: {n} i8" for n in ("SDiv", "SRem", "SMod", "UD
 
 @dataclass(frozen=True)
 class Obligation:
-    """A kernel whose results a pass, or another kernel, must keep."""
+    """A kernel, and a pass or a second kernel that must give the same results."""
 
     family: str
     what: str
@@ -150,7 +150,7 @@ def _dot(form: str, type: str, result: str) -> str:
 
 
 def bfloat16() -> Iterator[Obligation]:
-    """Yields obligations for conversions of bfloat16 on its bits."""
+    """Yields obligations for conversions of bfloat16 that compute on bits."""
     for source, target in (("bf16", "f32"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16")):
         yield Obligation(
             "bfloat16-to-bits", f"FConvert {source} to {target}",

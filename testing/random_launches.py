@@ -153,7 +153,7 @@ def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str,
 
 
 def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:
-    """Returns the least length above which the premises always hold."""
+    """Returns the least length of an array above which the premises always hold."""
     low, high = 1, values[name]
     while low < high:
         middle = (low + high) // 2

@@ -47,7 +47,7 @@ class Sampler:
         self.scalars: dict[int, NumberType] = {}
         self.sets: dict[int, str] = {}
         self.forced: dict[str, int] = {}
-        """Values of operand kinds. If not empty, optional operands are present."""
+        """Required values of operands by kind. If not empty, optional operands are present."""
         self.optional = True
         """True if optional operands may occur."""
         self.selectors: dict[int, NumberType] = {}

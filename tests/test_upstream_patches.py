@@ -54,7 +54,7 @@ NEIGHBOURS = [
     "tests/dialects/test_linalg.py",
     "tests/test_parser.py",
 ]
-"""Tests of patterns and passes that were written without this package."""
+"""xDSL's own tests of patterns and passes, which must pass with the patches."""
 
 XDSL_OPT = """#!{python}
 import importlib.metadata

@@ -248,7 +248,7 @@ def copies() -> Iterator[Case]:
 
 
 def plain() -> Iterator[Case]:
-    """Yields operations with few push constants: scaling, filling, counting, optimiser steps."""
+    """Yields cases with few push constants: scaling, filling, counting, optimiser steps."""
     random = generator("plain")
     a = Tensor(numbers(random, (1, 1, 7, 333)), offset=1)
     d = Tensor((a.values * 1.5 - 0.25).astype(np.float32))

@@ -74,7 +74,7 @@ def _scale(rows: Array) -> Array:
 
 
 def _spread_scale(blocks: Array, random: np.random.Generator) -> None:
-    """Writes random scales of iq1_m: they are the upper four bits of four 16-bit words."""
+    """Writes random scales into the upper four bits of iq1_m's four 16-bit words."""
     scale = random.uniform(0.01, 0.1, len(blocks)).astype("<f2").view("<u2")
     words = np.ascontiguousarray(blocks[:, 48:56]).view("<u2")
     for place in range(4):

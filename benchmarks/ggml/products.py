@@ -1,4 +1,4 @@
-"""Launches of matrix products: matrix by few vectors, by matrix, all formats, with experts."""
+"""Launches of ggml's matrix products: with vectors, with matrices, in all formats, with experts."""
 
 from __future__ import annotations
 

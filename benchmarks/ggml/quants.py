@@ -18,7 +18,7 @@ PACKED = ("q1_0", "q2_0", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl")
 """Formats that ggml quantizes on the device."""
 
 ELEMENTS = {"q1_0": 2048, "q2_0": 1024, "q4_k": 8192, "iq4_nl": 4096, "mxfp4": 4096, "nvfp4": 4096}
-"""Elements per workgroup of the shader `dequant_*`, by format. Others have common numbers."""
+"""Elements per workgroup of the shader `dequant_*` for exceptional formats."""
 
 NEAREST = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
 """Values of the sixteen quants of iq4_nl."""

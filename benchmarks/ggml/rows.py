@@ -200,7 +200,6 @@ def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case
 
 
 def _rising(first: Case, suffix: str, scores: Array, maxima: Array) -> Case:
-    """Returns the second launch with the largest scores in the third part."""
     raised = scores + 200 * (np.arange(scores.shape[1]) >= 1024)
     given = first.buffers[0].reshape(24, -1) + 400 * (np.arange(scores.shape[1]) >= 1024)
     maxima = maxima + 200 * (np.arange(maxima.shape[1]) == 2)

@@ -235,7 +235,7 @@ def linear_attention() -> Iterator[Case]:
 
 
 def _delta(name: str, lanes: int, by_channel: bool) -> Case:
-    """Returns a gated delta rule with state (value, key) by head and gates by head or channel."""
+    """Returns a case of the gated delta rule, whose state is (value, key) for each head."""
     random = generator(f"delta{by_channel}")
     size, heads, tokens, samples = 32, 2, 3, 2
     shape = (samples, tokens, heads, size)

@@ -197,7 +197,7 @@ def _tangent(type: Type) -> Legal:
 
 
 def _hyperbolic(type: Type) -> Legal:
-    """Bounds (exp(x) +- exp(-x)) / 2, each within 3 + 2 |x| ULP."""
+    """Bounds sinh and cosh by the errors of the exponentials: 3 + 2 |x| ULP."""
 
     def bound(r: Array, x: Array) -> Array:
         return (4 + 2 * np.abs(x)) * spacing(np.exp(np.abs(x)), type.dtype) * 2
@@ -206,7 +206,7 @@ def _hyperbolic(type: Type) -> Legal:
 
 
 def _tanh(type: Type) -> Legal:
-    """Bounds sinh / cosh: relative errors add, on results up to 1."""
+    """Bounds sinh / cosh: their relative errors add up, and results are at most 1."""
 
     def bound(r: Array, x: Array) -> Array:
         return 4 * (4 + 2 * np.abs(x)) * spacing(np.ones_like(r), type.dtype)
@@ -393,7 +393,7 @@ RULES.extend([
 
 
 def _face_forward(type: Type) -> Legal:
-    """Compares the sign of dot(reference, i), unless the sum is near zero."""
+    """Requires the right sign, except where dot(reference, i) is near zero."""
 
     def domain(n: Array, i: Array, reference: Array) -> Array:
         products = i * reference
@@ -472,7 +472,7 @@ def _unpack(name: str, count: int) -> Callable[[Kernel, Type, Sequence[str]], tu
 
 
 def _rounded_to(scale: int) -> LegalOf:
-    """Compares a rounded result, unless the product with the scale is near a half."""
+    """Requires the right rounding, except where the scaled number is near a half."""
 
     def domain(x: Array) -> Array:
         scaled = np.clip(x, -1, 1) * scale

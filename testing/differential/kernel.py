@@ -145,7 +145,7 @@ class Kernel:
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:
-        """Returns a constant. All components of a vector have the value."""
+        """Appends a constant and returns its name. All components of a vector have the value."""
         if isinstance(type, Type) and type.count > 1:
             value = f"dense<{value}>"
         return self.op(f"spirv.Constant {value} : {type}")
@@ -156,7 +156,7 @@ class Kernel:
         return len(self.buffers) - 1
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
-        """Returns a pointer to an element of a buffer."""
+        """Appends a pointer to an element of a buffer. Returns the pointer's name."""
         declared = self.buffers[buffer]
         base = self.op(f"spirv.mlir.addressof @b{buffer} : {declared.type}")
         return self.op(
@@ -165,7 +165,7 @@ class Kernel:
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
-        """Returns an element of a buffer."""
+        """Appends a load of an element of a buffer. Returns the value's name."""
         element = self.buffers[buffer].element
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 

@@ -1,7 +1,7 @@
 """
 Known driver bugs that explain differences. docs/differential.md has a minimal kernel for each.
 
-Tests neither fail for a known bug, nor if the bug no longer occurs, because drivers get fixed.
+Tests pass with and without a known bug, because drivers get fixed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Known:
 
 def dot_of_64_bits(disagreement: Disagreement) -> Array:
     """
-    Returns the wrong results of lavapipe for 64-bit dot products.
+    Returns the wrong results of NVIDIA's driver for 64-bit dot products.
 
     Signed forms wrap. Unsigned forms saturate at 32 bits.
     """
@@ -62,9 +62,9 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
 
 def rounded_twice(disagreement: Disagreement) -> Array:
     """
-    Returns the wrong results of converting u32 to f32.
+    Returns the wrong results of SwiftShader for conversions of u32 to f32.
 
-    lavapipe rounds the lower 31 bits, and then rounds their sum with 2^31.
+    It rounds the lower 31 bits, and then rounds their sum with 2^31.
     """
     (number,) = disagreement.output.operands
     bits = disagreement.kernel.buffers[number].array.view(np.uint32)

@@ -22,7 +22,7 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Bound: TypeAlias = Callable[..., Array]
-"""Returns the largest legal error, from the reference result and the operands in binary64."""
+"""Function of the reference result and the operands that returns the largest legal error."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
 
 
 def smaller(kernel: Kernel) -> list[Kernel]:
-    """Returns all kernels with one statement less."""
+    """Returns all kernels that lack one statement."""
     candidates: list[Kernel] = []
     for number, statement in enumerate(kernel.body):
         if statement.effect and statement.result is None:

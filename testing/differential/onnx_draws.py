@@ -325,7 +325,7 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
-    """Returns a list of integers. Dynamic sizes are computed from inputs' shapes."""
+    """Returns a vector of integers. Dynamic sizes in it are computed from shapes of inputs."""
     flat = [int(n) for n in numbers.ravel()]
     if not any(_open_factor(n) for n in flat):
         return g.constant(numbers)
@@ -343,7 +343,7 @@ def _computed_size(g: RandomGraph, number: int) -> Value:
         return g.constant(np.array([number]))
     sources = [(n, a.shape.index(factor)) for n, a in g.inputs.items() if factor in a.shape]
     if not sources:
-        raise NotComputed("no input has the dynamic size")
+        raise NotComputed("no input has a dynamic dimension of this size")
     name, axis = sources[int(g.rng.integers(len(sources)))]
     shape = g.node("Shape", Value(name, g.inputs[name]))
     size = g.node("Gather", shape, g.constant(np.array([axis])))

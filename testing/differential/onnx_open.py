@@ -87,7 +87,7 @@ def _pad(g: RandomGraph, x: Value) -> Value:
 
 
 def _spread(g: RandomGraph, x: Value) -> Value:
-    """Broadcasts with a constant of sizes 1 or static sizes, sometimes with more dimensions."""
+    """Appends an operation on x and a constant that broadcast to each other."""
     shape = [1 if s in OPEN or g.rng.random() < 0.5 else s for s in x.shape]
     shape = [_pick(g, SIZES) for _ in range(int(g.rng.integers(2)))] + shape
     return g.node(str(g.rng.choice(["Add", "Mul", "Max"])), x, g.constant(_numbers(g, *shape)))

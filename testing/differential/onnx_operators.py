@@ -49,7 +49,7 @@ def record(
 
 
 def apart_from_zero(x: Operand) -> Operand:
-    """Returns a divisor operand: integers are neither 0 nor -1."""
+    """Returns an operand that may be a divisor: integers other than 0 and -1."""
 
     def remake(shape: tuple[int, ...]) -> Any:
         values = x.remake(shape)

@@ -36,7 +36,7 @@ def zero_point(d: Draw, dtype: Any, shape: Any = ()) -> Operand:
 
 
 def _axis_and_shape(d: Draw, x: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Returns a random axis and the shape of its scales: one for all, or one per index."""
+    """Returns the shape of random scales, their axis (or None), and the axis as an attribute."""
     if x.rank and d.schema.since_version >= 13 and d.chance(0.4):
         axis = d.axis(x.rank)
         return (x.shape[axis],), axis, {"axis": axis}
@@ -362,7 +362,7 @@ def _if(d: Draw) -> None:
 def _add_with_graph(
     d: Draw, operands: list[Value | None], outer: list[Value], outputs: int = 1, **named: Any
 ) -> None:
-    """Adds to the graph a node with subgraphs, which read outer values and run with it."""
+    """Adds to the graph a node whose subgraphs read the values `outer` of the graph."""
     helper: Any = import_module("onnx.helper")
     from xdsl_spirv.testing.differential.onnx_references import model_of, run_model
 

@@ -96,7 +96,7 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
 
 
 def _mark_floats(type: Attribute | None, words: Array) -> None:
-    """Sets the mask of words that are binary32 in memory that starts with a value of the type."""
+    """Sets `words` to True where a value of the type has a binary32 in memory."""
     if not len(words):
         return
     match type:

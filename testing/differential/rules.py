@@ -57,17 +57,17 @@ def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
 
 
 def select(k: Kernel, condition: str, a: str, b: str, type: Type) -> str:
-    """Selects `a` if the condition holds, otherwise `b`, component by component."""
+    """Appends a selection of `a` or `b` for each component. Returns the value's name."""
     return k.op(f"spirv.Select {condition}, {a}, {b} : {type.of('i1')}, {type}")
 
 
 def masked(k: Kernel, value: str, type: Type, mask: int) -> str:
-    """Returns the value with all bits outside of `mask` cleared."""
+    """Appends code that clears all bits outside of `mask`. Returns the value's name."""
     return k.op(f"spirv.BitwiseAnd {value}, {k.constant(mask, type)} : {type}")
 
 
 def replaced(k: Kernel, value: str, type: Type, bad: int, good: int) -> str:
-    """Replaces the number `bad` by `good`."""
+    """Appends code that replaces the number `bad` by `good`. Returns the value's name."""
     is_bad = k.op(f"spirv.IEqual {value}, {k.constant(bad, type)} : {type}")
     return select(k, is_bad, k.constant(good, type), value, type)
 
@@ -84,7 +84,7 @@ def _signed_division(name: str) -> Emit:
 
 
 def _signed_remainder(name: str) -> Emit:
-    """Emits a remainder of nonnegative operands. Vulkan leaves negative operands undefined."""
+    """Returns a function that emits a remainder of nonnegative operands, as Vulkan requires."""
     anyhow = _signed_division(name)
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
@@ -115,7 +115,7 @@ def _shift(name: str) -> Emit:
 
 
 def _member(name: str, number: int, counted: str = "") -> Emit:
-    """Extracts a member of the struct that is the operation's result."""
+    """Returns a function that emits an operation and extracts a member of the resulting struct."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         pair = f"!spirv.struct<({type}, {type})>"
@@ -173,7 +173,7 @@ for _name in ("BitFieldSExtract", "BitFieldUExtract"):
 
 
 def _clamp(low: str, high: str, name: str) -> Emit:
-    """Orders the limits of a clamp, because the result is undefined otherwise."""
+    """Returns a function that emits a clamp with ordered limits. Others are undefined."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         x, a, b = values
@@ -306,7 +306,7 @@ def _to_float(name: str, target: str) -> Emit:
 
 
 def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
-    """Returns the least and greatest float that fits an integer type."""
+    """Returns the least and greatest number of the float type `source` that fit an integer type."""
     info = np.iinfo(DTYPES[target] if sign else DTYPES[target].name.replace("int", "uint"))
     kind = DTYPES[source].type
     low, high = (

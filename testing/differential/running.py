@@ -51,7 +51,7 @@ def interpret(
     subgroup_size: int | None = None,
     rounding: Rounding = "nearest-even",
 ) -> Buffers:
-    """Returns the buffers after a run on the interpreter, for any subgroup size."""
+    """Returns the buffers after a run on the interpreter with a given subgroup size."""
     buffers = buffers_of(kernel)
     dispatch(
         module or module_of(kernel),

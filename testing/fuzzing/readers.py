@@ -59,7 +59,7 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 Seeds = Sequence[bytes]
 
 CONTEXTS = 200
-"""Number of inputs for each xDSL context, which accumulates names of its modules."""
+"""Number of inputs after which a new xDSL context is used. A context accumulates names."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _fresh_context() -> Context:
 
 
 RESOURCE = re.compile(r"dense_resource<\w+>")
-"""Resource names, which xDSL makes unique within a process."""
+"""Matches names of resources, which xDSL makes unique within a process."""
 
 
 def _read_mlir(data: bytes) -> str:

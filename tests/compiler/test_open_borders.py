@@ -203,7 +203,7 @@ KNOWN = {
         "%r", "tensor<?xf32>", lambda x: x.ravel(),
     ),
 }  # fmt: skip
-"""Operations on a constant with dynamic sizes: result, type and meaning."""
+"""Operations on a constant of dynamic sizes, each with its result, type and meaning."""
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -35,7 +35,7 @@ LIST = re.search(r"^xdsl-opt x.mlir -p '(lift-weights,.*)'$", DOCS, re.MULTILINE
 
 
 def documented(target: str) -> str:
-    """Returns the list of docs/passes/README.md for a target."""
+    """Returns the list of passes that docs/passes/README.md gives for a target."""
     assert LIST is not None
     return LIST[1].replace("lavapipe", target)
 

@@ -310,8 +310,8 @@ def test_kernels_of_experts_give_the_functions_logits(tmp_path: Path):
     """
     The target computes norms and activations in products.
 
-    Gates and activation are one kernel, a token's experts one product, the norms of all heads one
-    kernel. Three more kernels find the likeliest token.
+    Gates and activation are one kernel, the products of a token's experts another, and the norms
+    of all heads a third. Three more kernels find the likeliest token.
     """
     path = tmp_path / "x.gguf"
     values = {**COMMON, **EXPERTS, "block_count": 1, "embedding_length": 256}

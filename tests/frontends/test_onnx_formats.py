@@ -51,7 +51,7 @@ def decisive(name: str) -> Any:
 
 
 def numbers_around(name: str) -> Any:
-    """Returns the deciding numbers, their f32 neighbours, and numbers of all magnitudes."""
+    """Returns a type's numbers, midpoints, their f32 neighbours, and random f32 numbers."""
     points = decisive(name)
     steps = [np.nextafter(points, np.float32(end), dtype=np.float32) for end in (-np.inf, np.inf)]
     special = np.array([np.inf, -np.inf, np.nan, -np.nan, 0.0, -0.0, 1e38, 1e-38], np.float32)

@@ -17,7 +17,7 @@ ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
 def decode(pattern: int) -> Fraction | float:
-    """Returns a value by BF-05: 1 sign, 8 exponent, 7 fraction bits, bias 127."""
+    """Returns the value of a bfloat16 pattern: 1 sign, 8 exponent and 7 fraction bits (BF-05)."""
     sign = -1 if pattern >> 15 else 1
     exponent, fraction = pattern >> 7 & 0xFF, pattern & 0x7F
     if exponent == 255:

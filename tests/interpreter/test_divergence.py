@@ -38,7 +38,7 @@ def test_loops_with_trip_counts_by_lane(kernel: Kernel) -> None:
 
 
 def nested(n: int) -> int:
-    """Returns the result of the kernel below: the last value of nested loops with early exits."""
+    """Returns the last value of nested loops with early exits, computed in Python."""
     total = 0
     for i in range(n % 7):
         j = 0
@@ -302,7 +302,7 @@ module attributes {gpu.container_module} {
 
 
 def structured(n: int) -> int:
-    """Returns the result of the kernel above."""
+    """Returns one lane's result of the kernel of structured control flow, computed in Python."""
     x, y = 1, n
     for _ in range(n):
         x, y = (x // 2 if x > 50 else 2 * x + y), x

@@ -91,7 +91,7 @@ def turn(request: pytest.FixtureRequest) -> int:
 def launches(
     turn: int, glslang: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Launch]:
-    """Returns every shader in its setting, from the Vulkan version of its head on."""
+    """Returns every shader, compiled with a setting for the Vulkan version that its head needs."""
     folder = tmp_path_factory.mktemp("glsl")
     optimizer = khronos.find("spirv-opt")
     found: dict[str, Launch] = {}

@@ -32,7 +32,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def wide_numbers(rng: np.random.Generator) -> Any:
-    """Returns every half, midpoints of two, their neighbours, and random bits."""
+    """Returns every binary16 number, their midpoints, f32 neighbours, and random numbers."""
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
     middle = (finite[1:] + finite[:-1]) / F32.type(2)
@@ -128,7 +128,7 @@ def test_a_function_returns_what_its_type_says(kernel: Kernel, rng: np.random.Ge
 
 
 def nearest(found: Any, exact: Fraction) -> bool:
-    """True if a finite number is the nearest of its type, or the even one of two."""
+    """True if no number of its type is closer to the exact value. On a tie, it must be even."""
     distance = abs(Fraction(float(found)) - exact)
     for side in (-np.inf, np.inf):
         other = np.nextafter(found, found.dtype.type(side))

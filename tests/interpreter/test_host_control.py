@@ -54,9 +54,7 @@ class Nest:
         return text, result, lambda x, i: function(x, np.int32(number))
 
     def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """
-        Returns text, result name and meaning of an `scf.while` with statements in its regions.
-        """
+        """Returns text, result name and meaning of an `scf.while` that contains statements."""
         result, i, j, v, w = (self.name(kind) for kind in "rijvw")
         rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)
         inside = self.statements(w, j, depth)

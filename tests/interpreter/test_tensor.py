@@ -121,7 +121,7 @@ class Tensors:
     def move(
         self, pointer: str, matrix: str, type: str, store: bool = False, decode: str = ""
     ) -> str:
-        """Adds the load or store."""
+        """Adds a load, whose result it returns, or a store of a cooperative matrix."""
         view = f" view({self.view})" if self.view else ""
         types = ", ".join([POINTER, type, self.layout_type, *([self.view_type] if view else [])])
         text = f"{pointer}, {matrix}, {self.layout}{view}{decode} : {types}"

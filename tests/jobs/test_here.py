@@ -37,7 +37,7 @@ BAD = {
     "no data": (job("return what is not data"), "refused", "neither JSON nor bytes"),
     "memory": (job("allocate", memory=1 << 29, bytes=1 << 30), "out of memory", "limit"),
     "wrong": (job("wrong"), "wrong", "3 elements differ"),
-    "refused": (job("refuse"), "refused", r"no such thing \(somewhere\); do otherwise"),
+    "refused": (job("refuse"), "refused", r"the data is bad \(the job\); give other data"),
     "device lost": (job("lose the device"), "crashed", "the device was lost"),
 }
 

@@ -80,7 +80,7 @@ def test_no_splitting_loses_a_byte(name: str):
 
 
 def merged_naively(word: str, merges: list[str]) -> list[str]:
-    """Merges the pair of least rank, leftmost first, until none is left."""
+    """Merges the leftmost pair of least rank while there is one."""
     parts = list(word)
     while pairs := [
         (merges.index(f"{a} {b}"), i)

@@ -49,7 +49,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """Yields the page after the first run of its filter."""
+    """Yields the page after its default kernel has run."""
     opened = browser.browser_type.launch(
         executable_path=shutil.which("chromium"), args=list(WEBGPU)
     )

@@ -116,7 +116,7 @@ PIPELINES = {
         "spirv-cooperative-matrix-to-invocations,spirv-update-vce,spirv-to-glsl450-memory-model"
     ],
 }
-"""Passes with parameters. `linalg-to-spirv` includes and checks its passes one by one."""
+"""Pipelines to check in place of a pass's name."""
 
 PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 
@@ -376,7 +376,7 @@ def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
 
 
 NEED_MORE = {"assign-schedule", "outline-dispatches", "linalg-to-spirv", "spirv-specialize"}
-"""Passes that need a target, or a kernel."""
+"""Passes that need a target or a kernel, which the test does not give."""
 
 
 def test_a_pass_is_compared_where_it_changes_something(report_of: ReportOf):

@@ -76,7 +76,7 @@ BODIES = {
     ),
 }
 """
-Code and the expected answer.
+Code that reads shared memory `s` or `v`, and whether its initialization is proved.
 
 Decreasing indexes are not solved. If an index gives no information, only the invocations with the
 reader's index and with 0 are tried. A missing barrier is a race, which is another question.

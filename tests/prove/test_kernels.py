@@ -35,7 +35,7 @@ def prove(name: str) -> Result:
 
 
 def without_launch(premises: tuple[str, ...]) -> Result:
-    """Returns the result for the repaired kernel with premises and without a described launch."""
+    """Returns the answer for a repaired kernel with premises, but without the size of its grid."""
     test = read_test(KERNELS / "guard-off-by-one/repaired.kernel.toml")
     return prove_kernel(replace(test, grid=None), premises, LIMITS)
 

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 INEXACT = {
     *("FRem", "FMod", "GL.Round", "GL.Fract", "GL.FSign", "GL.Step"),
 }
-"""Rules on floats with instructions that are uninterpreted functions."""
+"""Rules on floats whose instructions stay uninterpreted in the proof."""
 
 
 class Numbers(Launch):

@@ -49,7 +49,7 @@ def text_for_numbers() -> object:
         (builtin, "is not a Python function"),
         (huge_memory, "Workgroup memory cannot have the sizes"),
         (huge_buffer, "is not a size of a buffer"),
-        (text_for_numbers, "no buffer of f32: could not convert"),
+        (text_for_numbers, "the argument is not an array of f32: could not convert"),
     ],
 )
 def test_other_functions_are_refused_as_kernels(make: Callable[[], object], cause: str):

@@ -25,7 +25,7 @@ CASES = {
     "shrsi": "UNDEF-03",
     "fptosi": "UNDEF-06",
 }
-"""Rule that makes an operation's result undefined."""
+"""For each operation, the rule that makes its result undefined."""
 
 GIVEN = {"a": [7, 7, 8], "b": [1, 0, 2], "c": [1, 32, 2], "d": [7, 3e9, 8]}
 """Operands of divisions (a, b), shifts (a, c) and conversions, whose second element is faulty."""

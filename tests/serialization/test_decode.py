@@ -437,7 +437,6 @@ def test_a_lowered_matmul_computes_the_same(target: str):
 
 
 def _buffers(module: ModuleOp) -> dict[tuple[int, int], NDArray[np.float16]]:
-    """Returns equal contents for equal bindings."""
     found: dict[tuple[int, int], NDArray[np.float16]] = {}
     for op in module.body.block.ops:
         if not isinstance(op, GlobalVariableOp):

@@ -32,7 +32,7 @@ NEW_NAMES = frozenset(
     + [e["enumerant"] for k in ADDITIONS["operand_kinds"] for e in k["enumerants"] if "value" in e]
     + [i["opname"] for rows in ADDITIONS["extended"].values() for i in rows]
 )
-"""Instructions that the PyPI package's tools do not support, or with other operands."""
+"""Instructions and enumerants that the PyPI package's tools lack or give other operands."""
 
 SETS = (
     "GLSL.std.450",

@@ -47,7 +47,7 @@ DOUBLED = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 @pytest.fixture
 def kernel(tmp_path: Path) -> list[str]:
-    """Returns the arguments for the kernel above, whose first invocation divides 0 by 0."""
+    """Returns arguments that interpret `KERNEL`, whose first invocation divides 0 by 0."""
     source, data = tmp_path / "kernel.mlir", tmp_path / "out.npy"
     source.write_text(KERNEL)
     np.save(data, np.full(8, -1, np.int32))

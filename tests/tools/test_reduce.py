@@ -269,7 +269,7 @@ def size_of(binary: bytes) -> int:
 
 
 def launch_of(text: str) -> list[str]:
-    """Returns both buffers if a kernel reads the first one."""
+    """Returns launch options. The first buffer is given only to a kernel that reads it."""
     first = ["--buffer", "0.0=f32:128:random"] if " a[" in text or "(a[" in text else []
     return ["--grid", "2", "--buffer", "0.1=f32:128:zeros", *first]
 

@@ -41,7 +41,7 @@ os.access = lambda path, mode, **options: os.path.exists(path)  # WASI does not 
 
 
 def test(name: str, launch: str) -> None:
-    """Runs a launch with all checks: the given description's, or a default one."""
+    """Runs the launch that the text `launch` describes, or a default one, with all checks."""
     os.chdir(WORK)
     _answer(_test(Path(name), launch))
 

@@ -54,7 +54,6 @@ def _input(k: Kernel, count: int, finite: bool = False) -> str:
 
 
 def _output(k: Kernel, value: str, count: int, what: str) -> None:
-    """Adds an output to the kernel. Its bits are compared."""
     slots = 4 if count == 3 else count
     number = k.buffer(_name(count), np.zeros((k.invocations, slots), np.int16), slots)
     k.do(f'spirv.Store "StorageBuffer" {k.pointer(number)}, {value} : {_name(count)}')

@@ -225,7 +225,7 @@ INTEGER_OPERATIONS = (
 FLOAT_OPERATIONS = ("FAdd", "FSub", "FMul", "FDiv", "FNegate", "scalar", "copy", "insert", "call",
                     "splat")  # fmt: skip
 BFLOAT16_OPERATIONS = ("copy", "insert", "splat", "composite", "null")
-"""Operations on bfloat16 matrices, which have no arithmetic."""
+"""Operations on bfloat16 matrices. There is no arithmetic on them."""
 ADDED = ("composite", "null")
 """Further operations on machines whose kernels may change (`Machine.settled` is False)."""
 CONVERSIONS = (

@@ -20,7 +20,7 @@ WIDTHS = (8, 16, 32, 64)
 
 
 def dot_products(k: Kernel) -> None:
-    """Fills the kernel with random forms on random vectors."""
+    """Fills the kernel with random dot-product instructions on random vectors."""
     for _ in range(PRODUCTS):
         k.draw(lambda: _dot(k))
 

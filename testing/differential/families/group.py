@@ -181,7 +181,7 @@ def rotations(k: Kernel) -> None:
 
 
 def in_branches(k: Kernel) -> None:
-    """Applies reductions, scans and ballots to the invocations of a branch."""
+    """Fills the kernel with reductions, scans and ballots in branches."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64", "i16"])))
         value, _ = k.input(type)

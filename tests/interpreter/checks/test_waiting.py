@@ -138,7 +138,7 @@ CASES = [
     for turn, compiled in enumerate(COMPILED)
     for case in [(case_name, *compiled)]
 ]
-"""In `make test`, each kernel and way uses one of the two settings in turn."""
+"""In `make test`, each kernel is run in each way with one of the two settings."""
 
 
 @pytest.mark.parametrize(("name", "environment", "optimize", "way"), CASES)

@@ -1,4 +1,4 @@
-"""Factors that are expressions become inputs, and the sums stay equal."""
+"""Factors of a contraction that are expressions become inputs, and the results stay equal."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def matmul(types: str, m: int, n: int, k: int) -> FusedWorkload:
 
 
 def gelu_chain() -> FusedWorkload:
-    """Returns bias, both forms of GELU, a residual and a conversion, with partial tiles."""
+    """Returns a product with bias, two GELUs, a residual, a conversion and partial tiles."""
     made = matmul("f16 -> f32", 19, 13, 21)
     made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (13,), "f32"))
     made.add("gelu", ACTIVATIONS["gelu"], "f32")
@@ -117,7 +117,7 @@ def gelu_chain() -> FusedWorkload:
 
 
 def requantized() -> FusedWorkload:
-    """Returns 8-bit products, requantized by channel, with whole tiles."""
+    """Returns a product of 8-bit matrices, requantized by channel, with whole tiles."""
     made = matmul("s8 -> s32", 32, 32, 64)
     scale = made.operand("scale", (32,), "f32")
     made.add("requantize", REQUANTIZE, "i8", scale)
@@ -125,7 +125,7 @@ def requantized() -> FusedWorkload:
 
 
 def on_fragments(m: int = 64, n: int = 64) -> FusedWorkload:
-    """Returns bias, scale, residual and conversion, which cooperative matrices compute directly."""
+    """Returns a product whose bias, scale and residual are computed on cooperative matrices."""
     made = matmul("f16 -> f32", m, n, 32)
     made.add("bias", ["%v = arith.addf %x, %y : f32"], "f32", made.operand("bias", (n,), "f32"))
     made.add("scale", ["%v = arith.mulf %x, %y : f32"], "f32", made.operand("by", (n,), "f32"))

@@ -141,7 +141,7 @@ COPY = f"^bb0(%x: f32, %o: f32): {yields(('%x', 'f32'))}"
 
 
 def reduction(rows: str, source: str, map: str, kinds: str, start: str, combine: str) -> str:
-    """Returns a reduction of %0 to %r0."""
+    """Returns code that reduces %0 to %r0."""
     identity = ", ".join(f"d{i}" for i in range(len(kinds)))
     element = rows.split("x")[-1].rstrip(">").removeprefix("tensor<")
     made = generic(
@@ -189,7 +189,7 @@ def pooled(x: Array, start: float, combine: Callable[..., Any]) -> Array:
 
 
 def elementwise(shape: str, body: str, out: str = "f32") -> str:
-    """Returns %r0 = body(%0) on elements %x of f32."""
+    """Returns code that computes %r0 from the f32 elements %x of %0. `body` computes %y."""
     rank = shape.count("x") + 1
     identity = ", ".join(f"d{i}" for i in range(rank))
     result = f"tensor<{shape}x{out}>"
@@ -486,7 +486,7 @@ WAYS = {
     "workgroup": LoopsAttr(16, 3, 2, reduce="workgroup"),
     "beside": LoopsAttr(16, 3, 2, 4, reduce="workgroup"),
 }
-"""Ways to reduce."""
+"""For each way to share a reduction, the schedule that chooses it."""
 
 PASSES = (
     FormDispatchesPass(),

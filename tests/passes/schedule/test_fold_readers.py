@@ -34,7 +34,7 @@ SAME = "affine_map<(i, j) -> (i, j)>"
 
 
 def product(m: int, n: int, schedule: str) -> str:
-    """Returns %q: rows of %x times rows of %w, plus a bias."""
+    """Returns code for %q: the product of %x and the transpose of %w, plus a bias."""
     x, w, p = f"tensor<{m}x{K}xf32>", f"tensor<{n}x{K}xf32>", f"tensor<{m}x{n}xf32>"
     return f"""
   %zero = arith.constant 0.0 : f32
@@ -79,7 +79,7 @@ func.func @main(%x: tensor<{m}x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) ->
 
 
 def halves(n: int, schedule: str) -> str:
-    """Returns the columns of a product's first half divided by the columns of its second half."""
+    """Returns a function that divides a product's first half of columns by its second half."""
     p, h = f"tensor<1x{n}xf32>", f"tensor<1x{n // 2}xf32>"
     return f"""
 func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {h} {{

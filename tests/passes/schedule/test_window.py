@@ -78,7 +78,7 @@ class Window:
         )
 
     def text(self, *, scheduled: bool = True) -> str:
-        """Returns the module. `height` and `width` are the result's."""
+        """Returns the module. `height` and `width` are sizes of the result."""
         element, total = self.types
         rows, columns = self.window
         height = (self.height - 1) * self.stride + rows
