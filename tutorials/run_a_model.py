@@ -57,7 +57,7 @@ def _(mo):
 
     The model is a small classifier of 16 x 16 images: a convolution, a second convolution with
     stride 2, an average over each channel, a matrix product and a softmax. Its weights are random.
-    `batch` is a size that the model leaves open.
+    `batch` is a dynamic size of the model.
     """)
     return
 
@@ -105,7 +105,7 @@ def _(mo):
     mo.md(r"""
     ## Run it
 
-    `dims` gives open sizes a value; with `None` a size stays open, and one program runs every
+    `dims` gives dynamic sizes a value; with `None` a size stays dynamic, and one program runs every
     batch. The interpreter executes the same SPIR-V as a device. Without `device` the program runs
     on the best Vulkan device of this machine, if there is one.
     """)

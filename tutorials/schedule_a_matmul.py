@@ -16,7 +16,7 @@ def _():
 @app.cell(hide_code=True)
 def _(mo):
     mo.md(r"""
-    # Schedule a matmul by hand
+    # Write the schedule of a matmul
 
     The compiler chooses a schedule for each matrix product. The schedule says which part of the
     result a workgroup computes, how the subgroups divide this part, and how deep the slices of the
