@@ -144,7 +144,7 @@ def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
 
     shape = _known_sizes(nest.shape)
     if not shape or prod(shape) > MOST:
-        raise NotFused(f"a reader of columns is a scalar or has more than {MOST} elements")
+        raise NotFused(f"a reader of columns computes a scalar or more than {MOST} elements")
     ((array, _),) = nest.results
     return list(_read(array, list(np.indices(shape).reshape(len(shape), -1)), source))
 

@@ -68,7 +68,7 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
 def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> None:
     if not all(isinstance(value.type, TensorType) for value in op.outputs):
         raise NotAContraction(
-            "a factor is computed in the body: on buffers, multiply the inputs themselves"
+            "the body computes a factor, but a contraction of buffers must multiply inputs"
         )
     if len(op.outputs) != 1:
         raise NotAContraction(f"the operation has {len(op.outputs)} outputs, not 1")

@@ -105,7 +105,7 @@ def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
             raise NotTraced("a reshape splits a loop into parts of dynamic size")
         while size > 1:
             if not rest:
-                raise NotTraced("a reshape has more elements than its loops")
+                raise NotTraced("a reshape has more elements than the loops that index it")
             last = rest.pop()
             width = last.size
             if is_dynamic(width):
@@ -255,7 +255,7 @@ class Trees:
         key = value, place
         if key not in self._known:
             if self._deep == MOST_DEEP:
-                raise NotTraced("the formula is too long")
+                raise NotTraced("an element's formula has too many operations")
             self._deep += 1
             try:
                 node = self._element(value, place)
@@ -267,7 +267,7 @@ class Trees:
     def _node(self, kind: str, detail: Any, children: Sequence[Node] = ()) -> Node:
         self._count += 1
         if self._count > MOST_NODES:
-            raise NotTraced("the formula is too long")
+            raise NotTraced("an element's formula has too many operations")
         return Node(kind, detail, tuple(children))
 
     def _element(self, value: SSAValue, place: Place) -> Node:

@@ -185,7 +185,7 @@ class KernelBody:
             if not isinstance(asked.value, BlockArgument):
                 owner = asked.value.owner
                 assert isinstance(owner, Operation)
-                raise Unplaced(owner, "the kernel would need the size of its result before it runs")
+                raise Unplaced(owner, "the size of a result is not known before the kernel runs")
         values = {asked.value: self._given(asked.value) for asked in extents}
         return SizeCode(self.ops.append, values).value(size)
 

@@ -80,13 +80,12 @@ def schedule_of(
         asked = m, n, k
     grid = subgroups or _usual_grid(program, target)
     if len(grid) != 2 or min(grid) < 1:
-        refuse(PASS, program, f"subgroups = {list(grid)}: write rows and columns, [2, 2]")
+        refuse(PASS, program, f"subgroups = {list(grid)} is not (rows, columns): write [2, 2]")
     invocations = grid[0] * grid[1] * target.subgroup_size
     if invocations > target.max_invocations:
-        cause = f"{invocations} invocations a workgroup: {target.name} has {target.max_invocations}"
-        refuse(
-            PASS, program, f"{cause}, {target.max_invocations // target.subgroup_size} subgroups"
-        )
+        cause = f"{invocations} invocations exceed {target.name}'s {target.max_invocations}"
+        most = target.max_invocations // target.subgroup_size
+        refuse(PASS, program, f"{cause} in a workgroup: use at most {most} subgroups")
     return Schedule(target, (grid[0], grid[1]), asked)
 
 

@@ -84,9 +84,9 @@ def plan_product(
         step = steps[0]
         nearest = [max(1, round(size / s)) * s for size, s in zip(sizes, step, strict=True)]
         refuse(
-            f"a product of {'x'.join(map(str, sizes))} (M, N, K): {target.name} multiplies "
-            f"{'x'.join(map(str, shapes[0]))} in {grid[0]}x{grid[1]} subgroups, multiples of "
-            f"{'x'.join(map(str, step))}: {'x'.join(map(str, nearest))} fits, or write "
+            f"a product of {'x'.join(map(str, sizes))} (M, N, K) is not a multiple of "
+            f"{'x'.join(map(str, step))}, which {grid[0]}x{grid[1]} subgroups of {target.name} "
+            f"multiply at once: use {'x'.join(map(str, nearest))}, or write "
             'instruction="fma"'
         )
         return None

@@ -68,7 +68,7 @@ class AssignSchedulePass(LimitedPass):
                 continue
             own = SCHEDULE in inner.attributes or not isinstance(inner.parent_op(), DispatchOp)
             if contraction.channels_lie_side_by_side and not own:
-                reason = "channels are contiguous: loops along them move vectors"
+                reason = "channels are contiguous, so loops along channels move vectors"
                 decisions.note(inner, LOOPS, reason, taken=True)
                 continue
             self._assign(contraction, choices)
@@ -91,7 +91,7 @@ class AssignSchedulePass(LimitedPass):
                 choices.take_given(op)
                 return
             op.attributes[SCHEDULE] = choose_attention(op, choices.target)
-            reason = "scores, softmax and values in one kernel"
+            reason = "one kernel computes scores, softmax and result"
             choices.decisions.note(op, ATTENTION, reason, taken=True)
         except ScheduleDoesNotFit as error:
             refuse(self.name, op, str(error))

@@ -234,7 +234,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         if not deals:
             raise ScheduleDoesNotFit(
                 f"{name} = {self.path(name)} needs vector loads along the operand's rows, which "
-                "are not possible: direct packs the operand"
+                "its layout does not allow: use direct"
             )
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 

@@ -74,8 +74,8 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         return
     if op.is_dynamic and schedule.paths not in OPEN_PATHS:
         yield (
-            "these paths need static sizes, but sizes are dynamic: use q and k = vectors, and "
-            "v = vectors or direct"
+            "the paths of q, k and v need static sizes, but sizes are dynamic: use q and k = "
+            "vectors, and v = vectors or direct"
         )
         return
     yield from _unsupported_features(plan)

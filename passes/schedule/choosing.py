@@ -120,7 +120,7 @@ def _explain(problems: Counter[str], target: Target) -> str:
 
 def judge_window(plan: ContractionPlan, decisions: Decisions) -> tuple[bool, str]:
     """Accepts every plan. Returns True, and the reason as a text."""
-    return True, "a depthwise convolution: tiles would be nearly empty"
+    return True, "tiles would be nearly empty in a depthwise convolution"
 
 
 def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:

@@ -184,7 +184,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     elif tile.unpacking is not None and tile.shape[1] % (size := tile.unpacking.size):
         yield (
             f"{name}: K = {tile.shape[1]} of a tile is not a multiple of the {size} elements that "
-            f"are unpacked together: use {ceil_div(tile.shape[1], size) * size}"
+            f"are dequantized together: use {ceil_div(tile.shape[1], size) * size}"
         )
     elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
         yield f"{name} = staged by rows, but the operand is packed"
@@ -203,7 +203,7 @@ def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
 
 def _fragments(name: str, tile: PackedTile, plan: Plan, layout: str = "fragments") -> Iterator[str]:
     if layout == "panels":
-        yield f"{name}: layout = panels is for operands computed from planes: use staged"
+        yield f"{name}: layout = panels is only for dequantized operands: use staged"
     if not plan.target.even_fragments:
         yield f"{name}: {plan.target.name} does not list how fragments are distributed: use staged"
     steps = plan.schedule.fragments[2]
@@ -221,7 +221,7 @@ def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
     target = plan.target
     if tile.fragment is None:
         yield (
-            f"{name} = direct for an unpacked operand needs component positions, which "
+            f"{name} = direct for a dequantized operand needs component positions, which "
             f"{target.name} does not list: use staged"
         )
         return
@@ -231,16 +231,16 @@ def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
 
         groups = [order.group for order in orders_of(tile.fragment, tile.unpacking.sizes)]
         yield (
-            f"{name} = direct for an unpacked operand: K = {plan.slice_depth} of a subgroup's tile "
-            f"is not a multiple of the {min(groups)} elements that its invocations unpack together"
+            f"{name} = direct for a dequantized operand: K = {plan.slice_depth} of a subgroup's "
+            f"tile is not a multiple of the {min(groups)} elements that are dequantized together"
             if groups
-            else f"{name} = direct: units of {size} unpacked elements cannot be divided among the "
+            else f"{name} = direct: the {size} elements of a unit cannot be divided among the "
             f"invocations that share a fragment on {target.name}: use staged"
         )
         return
     if tile.in_panels and not tile.panels():
         yield (
-            f"{name}: layout = panels, but the rows of no plane are whole panels of the "
+            f"{name}: layout = panels, but no packed tensor has rows of whole panels for the "
             f"{tile.order.group} elements that invocations share: use layout = rows"
         )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
@@ -249,13 +249,13 @@ def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
             yield f"{name} and {rest} = direct need different orders along K: use {rest} = staged"
     elif not isinstance(other, StagedTile) or other.packing is not None or other.k_axis != 1:
         yield (
-            f"{name} = direct for an unpacked operand needs {rest} = staged, by rows that are "
+            f"{name} = direct for a dequantized operand needs {rest} = staged, by rows that are "
             "contiguous along K"
         )
     elif other.unpacking is not None:
-        yield f"{name} = direct, but both operands are unpacked: use staged for both"
+        yield f"{name} = direct, but both operands are dequantized: use staged for both"
     elif size % other.vector:
-        yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
+        yield f"{rest}: vector = {other.vector} does not divide the {size} elements of a unit"
 
 
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:

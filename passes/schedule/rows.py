@@ -461,7 +461,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
                 f"{self.operands.side_by_side} columns in one load"
             )
         if schedule.digits.data and self.sums.type != f32:
-            yield f"digits need sums in f32, not {self.sums.type}: use digits = 0"
+            yield f"digits above 0 needs sums in f32, not {self.sums.type}: use digits = 0"
         yield from self.launch_problems()
 
     def _problems_of_length(self) -> Iterator[str]:

@@ -108,7 +108,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
 
     @property
     def selects(self) -> bool:
-        """True if a result may need input elements after its subgroup's last one."""
+        """True if windows may reach beyond the input elements of one subgroup."""
         _, row, _ = self.operands
         first = row.indices[-1].start + self.target.subgroup_size
         inside = self.segments > 1 or surely_below(first, row.shape[-1])
@@ -204,7 +204,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
             yield "the filters must not be padded"
         size = self.target.subgroup_size
         if self.reach > size:
-            yield f"windows reach {self.reach} elements further, more than the subgroup size {size}"
+            yield f"windows end {self.reach} elements after they begin: at most {size} would fit"
 
     def _problems_of_target(self) -> Iterator[str]:
         target = self.target

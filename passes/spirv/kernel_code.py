@@ -254,7 +254,7 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 op,
-                f"{type} is allocated in a kernel: only #spirv.storage_class<Workgroup> can be",
+                f"{type} is allocated in a kernel: use #spirv.storage_class<Workgroup>",
             )
         count = check_size(type, op)
         if count == DYNAMIC_INDEX:

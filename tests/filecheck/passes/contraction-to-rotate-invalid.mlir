@@ -1,7 +1,7 @@
 // RUN: not xdsl-opt %s -p 'assign-schedule{target=lavapipe}' 2>&1 | filecheck %s
 // RUN: not xdsl-opt %s -p 'assign-schedule{target=nvidia-h200}' 2>&1 | filecheck %s --check-prefix=WIDE
 
-// CHECK: windows reach 12 elements further, more than the subgroup size 8
+// CHECK: windows end 12 elements after they begin: at most 8 would fit
 // WIDE: outputs = 2 does not divide the 1 filters
 
 func.func @main(%w: tensor<2x5xf32>, %x: tensor<2x52xf32>, %d: tensor<2x40xf32>) -> tensor<2x40xf32> {

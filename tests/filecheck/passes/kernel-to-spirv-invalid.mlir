@@ -53,7 +53,7 @@
 
 // -----
 
-// CHECK: memref<4xf16> is allocated in a kernel: only #spirv.storage_class<Workgroup> can be
+// CHECK: memref<4xf16> is allocated in a kernel: use #spirv.storage_class<Workgroup>
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = () -> (), kernel}> ({
     %m = memref.alloc() : memref<4xf16>

@@ -331,7 +331,7 @@ def test_an_attention_that_is_not_formed_says_why(form_attention: FormAttention)
         for note in considered_before(op)
         if note.path.data == "attention"
     ]
-    assert why.startswith("these paths need static sizes, but sizes are dynamic")
+    assert why.startswith("the paths of q, k and v need static sizes, but sizes")
     # assign-schedule adds notes on the same product.
     decisions = Decisions()
     decisions.note(op, "fma", "nothing else is left", taken=True)
