@@ -112,15 +112,19 @@ class LanguageModel:
         """The tokens whose keys and values are in the states."""
         return self.texts.read[self.slot]
 
-    def predict(self, tokens: Sequence[int], work: Works) -> Prediction:
-        """Predicts the token after `tokens`. Adds the computed tokens to `work`."""
+    def predict(self, tokens: Sequence[int], work: Works, goes_on: bool = False) -> Prediction:
+        """
+        Predicts the token after `tokens`. Adds the computed tokens to `work`.
+
+        With `goes_on`, the likeliest token probably follows, and then another one.
+        """
         prediction = None
         if self.speculation is not None:
             prediction = self.speculation.find(tokens, work)
         if self.speculation is not None and prediction is None:
             prediction = self.speculation.read(self.texts, self.slot, tokens, work)
         while prediction is None:
-            prediction = self.texts.read_part(self.slot, tokens, work)
+            prediction = self.texts.read_part(self.slot, tokens, work, goes_on)
         return prediction
 
 
@@ -161,6 +165,11 @@ class Answer(Iterator[str]):
         """Returns the tokens of the prompt and the answer."""
         return [*self.prompt, *self.tokens]
 
+    @property
+    def goes_on(self) -> bool:
+        """True if the next token is the likeliest one, and probably not the last one."""
+        return self._sampler.is_greedy and len(self.tokens) + 1 != self._limit
+
     def step(self, prediction: Prediction | None = None) -> str | None:
         """
         Computes one more token. Returns the text that the token completes (maybe empty), or None
@@ -181,7 +190,7 @@ class Answer(Iterator[str]):
         yield self._stream.finish()
 
     def _next(self) -> int | None:
-        prediction = self._prediction or self._model.predict(self.text, self.work)
+        prediction = self._prediction or self._model.predict(self.text, self.work, self.goes_on)
         self._prediction = None
         token = self._sampler.choose(prediction)
         if token in self._model.prompts.tokenizer.vocabulary.stops:

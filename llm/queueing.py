@@ -219,7 +219,12 @@ class Queue:
             slots = {n: self.models[n].slot for n in numbers}
             try:
                 work = {slots[n]: (a.text, a.work) for n, a in answers.items()}
-                predictions = texts.read_last(work)
+                # A prompt is read before the next token, and would follow a run in vain.
+                goes_on = not self.waiting and all(
+                    active.answer.goes_on and self._count_left(n) == 1
+                    for n, active in self._active.items()
+                )
+                predictions = texts.read_last(work, goes_on)
             except Exception as error:
                 for number in numbers:
                     self._fail(number, error)

@@ -77,6 +77,11 @@ class Sampler:
             self.seed = np.random.SeedSequence().generate_state(1)[0].item()
         self._random = np.random.default_rng(self.seed)
 
+    @property
+    def is_greedy(self) -> bool:
+        """True if the likeliest token is always chosen."""
+        return not self._sampling.temperature
+
     def choose(self, prediction: Prediction) -> int:
         """Chooses the next token. Raises `ProgramError` if the highest logit is not finite."""
         if not math.isfinite(prediction.highest):
@@ -85,7 +90,7 @@ class Sampler:
                 "the model's output",
                 "compute in a wider type, or find the cause with --device interpreter",
             )
-        if not self._sampling.temperature:
+        if self.is_greedy:
             return prediction.likeliest
         tokens, probabilities = distribution(prediction.read(), self._sampling)
         return int(tokens[_find_place(probabilities, self._random.random())])

@@ -7,7 +7,8 @@ in windowed states. Before a run that does not fit, it moves the retained tokens
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.gguf.caches import Sliding
+    from xdsl_spirv.runtime.session import Following
 
 SLIDE, NEAR, FIRST = "slide", "near", "first"
 
@@ -25,12 +27,25 @@ class Session(Protocol):
     """Runs the functions of a program on persistent states, until a run fails."""
 
     def run(
-        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+        self,
+        function: str,
+        inputs: Mapping[str, Any],
+        /,
+        *,
+        outputs: Collection[str],
+        following: Following | None = None,
     ) -> Mapping[str, Array]: ...
 
     def read(self, function: str, output: str, first: int, count: int) -> Array: ...
 
     def reset(self) -> None: ...
+
+
+def _near_inputs(nears: Sequence[int], batch: bool) -> dict[str, Any]:
+    if not batch:
+        return {NEAR: nears[0]}
+    given: dict[str, Any] = {f"{NEAR}_{slot}": near for slot, near in enumerate(nears)}
+    return given | {NEAR: max(nears), f"{NEAR}_position": np.array(nears, np.int32)}
 
 
 class SlidingSession:
@@ -49,17 +64,36 @@ class SlidingSession:
         self.session.reset()
 
     def run(
-        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+        self,
+        function: str,
+        inputs: Mapping[str, Any],
+        /,
+        *,
+        outputs: Collection[str],
+        following: Following | None = None,
     ) -> Mapping[str, Array]:
         if "past_0" in inputs:
             pasts = [inputs[f"past_{slot}"] for slot in range(len(self.dropped))]
             nears = [self._make_room(slot, past, 1) for slot, past in enumerate(pasts)]
-            given = {f"{NEAR}_{slot}": near for slot, near in enumerate(nears)}
-            given |= {NEAR: max(nears), f"{NEAR}_position": np.array(nears, np.int32)}
         else:
             slot, count = inputs.get("slot", 0), len(inputs["token"])
-            given = {NEAR: self._make_room(slot, inputs["past"], count)}
-        return self.session.run(function, {**inputs, **given}, outputs=outputs)
+            nears = [self._make_room(slot, inputs["past"], count)]
+        if following is not None:
+            following = self._follow(inputs, following, nears)
+        given = _near_inputs(nears, "past_0" in inputs)
+        return self.session.run(function, {**inputs, **given}, outputs=outputs, following=following)
+
+    def _follow(
+        self, inputs: Mapping[str, Any], following: Following, nears: Sequence[int]
+    ) -> Following | None:
+        """Adds the past tokens in the states to the next run's inputs; None if it needs room."""
+        later = {**inputs, **following.inputs}
+        batch = "past_0" in later
+        names = [f"past_{slot}" for slot in range(len(nears))] if batch else ["past"]
+        moved = [near + later[n] - inputs[n] for n, near in zip(names, nears, strict=True)]
+        if max(moved) >= self.sliding.room:
+            return None
+        return replace(following, inputs={**following.inputs, **_near_inputs(moved, batch)})
 
     def read(self, function: str, output: str, first: int, count: int) -> Array:
         return self.session.read(function, output, first, count)

@@ -8,7 +8,7 @@ slots, the states hold one text per slot.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ import numpy as np
 from xdsl_spirv.llm.sampling import Prediction
 from xdsl_spirv.llm.sliding import Session, SlidingSession
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.session import Following
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
@@ -55,6 +56,10 @@ class Texts:
         self.read: list[list[int]] = [[] for _ in range(slots)]
         self._lost = False
         """True if a run has failed, so that the contents of the states are unknown."""
+        self._likeliest = np.zeros(slots, np.int32)
+        """The likeliest next token of each slot in the last run of all slots."""
+        self._ahead: tuple[float, Mapping[str, Any]] | None = None
+        """End of a run with a following one, and inputs of the following run."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns the number of unread tokens of a text; the last token counts as unread."""
@@ -62,16 +67,21 @@ class Texts:
         holds = self._sliding is None or self._sliding.holds(slot, past)
         return len(tokens) - (past if holds else 0)
 
-    def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Prediction | None:
+    def read_part(
+        self, slot: int, tokens: Sequence[int], work: Works, goes_on: bool = False
+    ) -> Prediction | None:
         """
         Reads the next tokens of a text, at most `PREFILLED`.
 
-        Returns the prediction of the next token, or None if more tokens are unread.
+        Returns the prediction of the next token, or None if more tokens are unread. With `goes_on`,
+        the likeliest token probably follows, so the device reads it before the caller asks.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
         function = DECODE if len(part) == 1 else PREFILL
-        predictions, seconds = self._run(function, self._inputs(slot, part, past))
+        goes_on = goes_on and function == DECODE and past + 1 < self.context
+        later = {PAST: past + 1} if goes_on else None
+        predictions, seconds = self._run(function, self._inputs(slot, part, past), later)
         work[function].seconds += seconds
         work[function].tokens += len(part)
         self.read[slot] = list(tokens[: past + len(part)])
@@ -98,30 +108,32 @@ class Texts:
         return inputs | {SLOT: slot} if len(self.read) > 1 else inputs
 
     def read_last(
-        self, texts: Mapping[int, tuple[Sequence[int], Works]]
+        self, texts: Mapping[int, tuple[Sequence[int], Works]], goes_on: bool = False
     ) -> Mapping[int, Prediction]:
         """
         Reads the last token of several texts in one run; all other tokens must be read.
 
-        Returns the predictions of the next tokens by slot.
+        Returns the predictions of the next tokens by slot. With `goes_on`, the likeliest token of
+        each text probably follows.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()
-            prediction = self.read_part(slot, tokens, work)
+            prediction = self.read_part(slot, tokens, work, goes_on)
             assert prediction is not None
             return {slot: prediction}
         # Unused slots write after their texts, where nothing is read.
         places = [min(len(read), self.context - 1) for read in self.read]
-        token = np.zeros(len(places), np.int32)
+        token = self._likeliest.copy()
         for slot, (tokens, _) in texts.items():
             places[slot], token[slot] = len(tokens) - 1, tokens[-1]
-        inputs = {
-            TOKEN: token,
-            POSITION: np.array(places, np.int32),
-            PAST: max(places[slot] for slot in texts),
-            **{f"{PAST}_{slot}": place for slot, place in enumerate(places)},
-        }
-        predictions, seconds = self._run(BATCH, inputs)
+        later = None
+        if goes_on and max(places[slot] for slot in texts) + 1 < self.context:
+            next_places = [at + 1 if slot in texts else at for slot, at in enumerate(places)]
+            later = _batch_inputs(next_places, texts)
+        predictions, seconds = self._run(
+            BATCH, {TOKEN: token, **_batch_inputs(places, texts)}, later
+        )
+        self._likeliest = np.array([p.likeliest for p in predictions], np.int32)
         for slot, place in enumerate(places):
             del self.read[slot][place:]
         for slot, (tokens, work) in texts.items():
@@ -130,28 +142,47 @@ class Texts:
             work[DECODE].tokens += 1
         return {slot: predictions[slot] for slot in texts}
 
-    def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Sequence[Prediction], float]:
+    def _run(
+        self, function: str, inputs: Mapping[str, Any], later: Mapping[str, Any] | None = None
+    ) -> tuple[Sequence[Prediction], float]:
         """
         Runs a function. Returns a prediction for each row of logits, and the time in seconds.
 
-        A failed run empties all slots.
+        `later` are the inputs of a following run that reads the likeliest tokens. The time of a
+        following run counts from the end of the run before it. A failed run empties all slots.
         """
         if self._lost:
             self.session.reset()
         start, self._lost = time.perf_counter(), True
+        end, ahead = self._ahead or (start, {})
+        if ahead and all(np.array_equal(inputs.get(n, -1), ahead[n]) for n in ahead):
+            start = end
+        following: dict[str, Any] = {}
+        if later is not None:
+            following["following"] = Following(later, {TOKEN: LIKELIEST})
         try:
-            results = self.session.run(function, inputs, outputs=(LIKELIEST, HIGHEST))
+            results = self.session.run(function, inputs, outputs=(LIKELIEST, HIGHEST), **following)
             self._lost = False
         finally:
             if self._lost:
                 self.read = [[] for _ in self.read]
-        seconds = time.perf_counter() - start
+        end = time.perf_counter()
+        seconds, self._ahead = end - start, None if later is None else (end, later)
         rows = zip(results[LIKELIEST].tolist(), results[HIGHEST].tolist(), strict=True)
         read = partial(self._read_row, function)
         return [Prediction(*best, partial(read, row)) for row, best in enumerate(rows)], seconds
 
     def _read_row(self, function: str, row: int) -> Array:
         return self.session.read(function, LOGITS, row, 1)[0]
+
+
+def _batch_inputs(places: Sequence[int], active: Collection[int]) -> dict[str, Any]:
+    """Returns the inputs, besides tokens, of a run of all slots with these numbers of tokens."""
+    return {
+        POSITION: np.array(places, np.int32),
+        PAST: max(places[slot] for slot in active),
+        **{f"{PAST}_{slot}": place for slot, place in enumerate(places)},
+    }
 
 
 def common_start(one: Sequence[int], other: Sequence[int]) -> int:

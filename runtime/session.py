@@ -17,6 +17,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from xdsl_spirv.runtime.concrete_sizes import check_limits
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run_in_place
-from xdsl_spirv.runtime.expressions import names_in
+from xdsl_spirv.runtime.expressions import evaluate, names_in
 from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.manifest import SHARED, Buffer
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
@@ -42,6 +43,26 @@ STATE_SCHEMA = "xdsl-spirv-state"
 STATE_FILE_VERSION = 1
 SAMPLED = 1 << 16
 """Number of bytes of each weight that are hashed to identify a program."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """A likely next run: its inputs and sizes, and the results that it gets as inputs, by input."""
+
+    inputs: Mapping[str, Array]
+    sizes: Mapping[str, int]
+    carried: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Following:
+    """
+    The likely next run of the same function: `inputs` that differ from the present run's, and
+    `carried` inputs that are results of the present run, both by name.
+    """
+
+    inputs: Mapping[str, Any]
+    carried: Mapping[str, str]
 
 
 class Session(Closing, ABC):
@@ -66,6 +87,7 @@ class Session(Closing, ABC):
         *,
         checks: Checks | None = None,
         outputs: Collection[str] | None = None,
+        following: Following | None = None,
         **named: Any,
     ) -> dict[str, Array]:
         """
@@ -74,6 +96,10 @@ class Session(Closing, ABC):
         Returns its results by name, or only the ones in `outputs`. `read` returns the others until
         the function runs again. On the interpreter, `checks` detect undefined behaviour. Raises
         `ProgramError` for inputs that do not fit, and the device's errors.
+
+        A GPU starts the run `following` before the host has the results, so it does not wait for
+        the host if the next run is this one. It runs in any case, so it must not change a state
+        that other runs read. The results outside of `outputs` cannot be read then.
         """
         if self._is_lost:
             raise ProgramError(
@@ -89,10 +115,19 @@ class Session(Closing, ABC):
         arrays = bind_inputs(chosen, given)
         sizes = chosen.check_sizes(arrays)
         self._prepare(chosen, sizes)
+        after = None
+        if following is not None:
+            # A carried input has the type and shape of the present one.
+            later = bind_inputs(chosen, {**given, **following.inputs})
+            after = Later(later, chosen.check_sizes(later), following.carried)
+            _check_carried(chosen, after, sizes, wanted)
+            self._prepare(chosen, after.sizes)
         self._is_lost = bool(self.states)
-        results = self._run(chosen, arrays, sizes, checks, wanted)
+        results = self._run(chosen, arrays, sizes, checks, wanted, after)
         self._is_lost = False
         self._ran[chosen.manifest.function] = sizes
+        if after is not None:
+            del self._ran[chosen.manifest.function]
         return results
 
     def read(self, function: str, output: str, first: int = 0, count: int | None = None) -> Array:
@@ -104,7 +139,11 @@ class Session(Closing, ABC):
         chosen = self.program.function(function)
         self._refuse_unknown(chosen, [output])
         if self._is_lost or function not in self._ran:
-            raise ProgramError(f"{function!r} has not run", f"result {output!r}", "run it first")
+            raise ProgramError(
+                f"{function!r} has not run, or the run that follows it overwrites its results",
+                f"result {output!r}",
+                "run it first, without a following run",
+            )
         return self._read_rows(chosen, output, slice(first, count and first + count))
 
     def _refuse_unknown(self, function: Program, outputs: Collection[str]) -> None:
@@ -190,6 +229,7 @@ class Session(Closing, ABC):
         sizes: Mapping[str, int],
         checks: Checks | None,
         outputs: Sequence[str],
+        later: Later | None = None,
     ) -> dict[str, Array]: ...
 
     @abstractmethod
@@ -200,6 +240,23 @@ class Session(Closing, ABC):
 
     @abstractmethod
     def _write(self, states: Mapping[str, Array]) -> None: ...
+
+
+def _check_carried(
+    function: Program, later: Later, sizes: Mapping[str, int], wanted: Collection[str]
+) -> None:
+    """Raises `ProgramError` if a result in `wanted` cannot be an input of the next run."""
+    results = {b.name: b for b in function.manifest.outputs if b.name in wanted}
+    for name, result in later.carried.items():
+        taken, buffer = later.inputs.get(name), results.get(result)
+        if taken is not None and buffer is not None and dtype_of(buffer.type) == taken.dtype:
+            if tuple(evaluate(size, sizes, buffer.name) for size in buffer.shape) == taken.shape:
+                continue
+        raise ProgramError(
+            f"the result {result!r} cannot be the input {name!r} of the following run",
+            f"function {function.manifest.function!r}",
+            "carry a result of this run that has the input's type and shape",
+        )
 
 
 class InterpreterSession(Session):
@@ -222,6 +279,7 @@ class InterpreterSession(Session):
         sizes: Mapping[str, int],
         checks: Checks | None,
         outputs: Sequence[str],
+        later: Later | None = None,
     ) -> dict[str, Array]:
         states = {buffer.name: self._arrays[buffer.name] for buffer in function.manifest.states}
         results = run_in_place(function, inputs, states, checks)

@@ -12,6 +12,7 @@ from xdsl_spirv.llm.sampling import Prediction
 from xdsl_spirv.llm.texts import BATCH, PREFILL, VERIFY
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.session import Following
 
 WIDTH = 8
 
@@ -22,17 +23,53 @@ def predict_by(logits: Array) -> Prediction:
 
 
 class LogitsSession(ABC):
-    """A session that derives all results from the logits returned by `compute`."""
+    """
+    A session that derives all results from the logits returned by `compute`.
+
+    With `runs_ahead`, following runs are computed at once, as on a GPU. `claimed` counts those
+    that the caller then asks for, `dropped` the others.
+    """
+
+    runs_ahead = False
+    claimed = dropped = 0
+    _ahead: tuple[str, Mapping[str, Any], Mapping[str, Array]] | None = None
 
     def run(
-        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+        self,
+        function: str,
+        inputs: Mapping[str, Any],
+        /,
+        *,
+        outputs: Collection[str],
+        following: Following | None = None,
     ) -> Mapping[str, Array]:
+        self.results = results = self._claim(function, inputs) or self._compute(function, inputs)
+        if following is not None and self.runs_ahead:
+            carried = {name: results[result] for name, result in following.carried.items()}
+            later = {**inputs, **following.inputs, **carried}
+            self._ahead = function, later, self._compute(function, later)
+        return {name: results[name] for name in outputs}
+
+    def _compute(self, function: str, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
         logits = self.compute(function, **inputs)
         best = {"likeliest": logits.argmax(1).astype(np.int32), "highest": logits.max(1)}
-        self.results = {"logits": logits, **best}
-        return {name: self.results[name] for name in outputs}
+        return {"logits": logits, **best}
+
+    def _claim(self, function: str, inputs: Mapping[str, Any]) -> Mapping[str, Array] | None:
+        """Returns the results of a run that was computed ahead, if it is this one."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        name, given, results = ahead
+        same = name == function and given.keys() == inputs.keys()
+        if same and all(np.array_equal(given[key], inputs[key]) for key in given):
+            self.claimed += 1
+            return results
+        self.dropped += 1
+        return None
 
     def read(self, function: str, output: str, first: int, count: int) -> Array:
+        assert self._ahead is None, "the following run has overwritten the results"
         return self.results[output][first : first + count]
 
     @abstractmethod

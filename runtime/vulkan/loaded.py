@@ -170,12 +170,15 @@ class LoadedWork:
             struct.pack_into("<Q", block, offset, self.buffers.address(name))
         return bytes(block)
 
-    def _record_copies(self, commands: int, copies: Iterable[Copy], out: bool) -> None:
+    def _record_copies(
+        self, commands: int, copies: Iterable[Copy], out: bool, staging: Staging | None = None
+    ) -> None:
         assert self.buffers is not None
-        assert self.staging is not None
+        staging = staging or self.staging
+        assert staging is not None
         for copy in copies:
             region = BufferCopy(srcOffset=copy.staged, dstOffset=copy.offset, size=copy.size)
-            pair = (self.staging.handle, self.buffers.handles[copy.name])
+            pair = (staging.handle, self.buffers.handles[copy.name])
             if out:
                 region = BufferCopy(srcOffset=copy.offset, dstOffset=copy.staged, size=copy.size)
                 pair = pair[::-1]
@@ -209,7 +212,7 @@ class LoadedWork:
             self.device.call("vkEndCommandBuffer", commands)
             self.device.submit([commands], timeout)
         finally:
-            if not self.device.pending:
+            if not self.device.running:
                 self.device.free_command_buffers([commands])
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:
@@ -499,7 +502,7 @@ class LoadedWork:
     def close(self) -> None:
         """Waits for running work, then frees all resources."""
         device = self.device
-        if device.pending:
+        if device.running:
             try:
                 device.check()
             except VulkanError:

@@ -65,7 +65,12 @@ class LogicalDevice:
         self.extensions = frozenset(enabling.extensions)
         self.objects: Counter[str] = Counter()
         self.lost = self.abandoned = False
-        self.pending = False
+        self.running: list[int] = []
+        """Fences of submissions that were not waited for, in order."""
+        self._idle: list[int] = []
+        """Fences for further submissions."""
+        self.submissions = 0
+        """Number of submissions so far."""
         if self.info.queue is None:
             raise MisfitError(f"{self.info.name} has no compute queue", "", "use another device")
         self.handle = self._create(instance, physical)
@@ -73,7 +78,7 @@ class LogicalDevice:
         queue = c.c_void_p()
         self.call("vkGetDeviceQueue", self.handle, self.info.queue.index, 0, pointer(queue))
         self.queue = queue.value
-        self.pool = self.cache = self.fence = 0
+        self.pool = self.cache = 0
         self._kept = b""
         try:
             self._make_tools()
@@ -113,7 +118,6 @@ class LogicalDevice:
                 queueFamilyIndex=self.info.queue.index,
             ),
         )
-        self.fence = self.made("Fence", FenceCreateInfo())
         self._kept = cache.load(self.info)
         data = c.create_string_buffer(self._kept, len(self._kept))
         create = PipelineCacheCreateInfo(initialDataSize=len(self._kept))
@@ -166,7 +170,7 @@ class LogicalDevice:
     @property
     def live(self) -> dict[str, int]:
         """Number of objects of each kind that work created."""
-        own = Counter(CommandPool=bool(self.pool), Fence=bool(self.fence))
+        own = Counter(CommandPool=bool(self.pool), Fence=len(self.running) + len(self._idle))
         own["PipelineCache"] = bool(self.cache)
         return {kind: n - own[kind] for kind, n in self.objects.items() if n != own[kind]}
 
@@ -179,16 +183,43 @@ class LogicalDevice:
         """
         Submits recorded command buffers, calls `meanwhile`, and waits until they are done.
 
-        Raises `DeviceTimeoutError` after `timeout` seconds, `DeviceLostError` for a lost device.
+        Earlier submissions are waited for first. Raises `DeviceTimeoutError` after `timeout`
+        seconds, and `DeviceLostError` for a lost device.
         """
-        self.check()
+        self.check(max(timeout, GRACE_SECONDS))
+        fence = self.start(commands)
+        if meanwhile is not None:
+            meanwhile()
+        self.finish(fence, timeout)
+
+    def start(self, commands: Iterable[int]) -> int:
+        """Submits recorded command buffers. Returns the fence for `finish`."""
+        self._refuse_unusable()
+        if not self._idle:
+            self._idle.append(self.made("Fence", FenceCreateInfo()))
         handles = array(c.c_void_p, commands)
         submit = SubmitInfo(commandBufferCount=len(handles), pCommandBuffers=pointer(handles))
+        # The fence counts as running before the call, because an interrupt may follow immediately.
+        fence = self._idle.pop()
+        self.running.append(fence)
+        self.submissions += 1
         try:
-            self._enqueue(submit)
-            if meanwhile is not None:
-                meanwhile()
-            if not self._wait(timeout):
+            self.call("vkQueueSubmit", self.queue, 1, pointer(submit), fence)
+        except VulkanError as error:
+            self._idle.append(self.running.pop())
+            self.lost = self.lost or isinstance(error, DeviceLostError)
+            raise
+        return fence
+
+    def finish(self, fence: int, timeout: float) -> None:
+        """
+        Waits for a submission.
+
+        Raises `DeviceTimeoutError` after `timeout` seconds, and `DeviceLostError` for a lost
+        device.
+        """
+        try:
+            if not self._wait(fence, timeout):
                 self.abandoned = True
                 raise DeviceTimeoutError(
                     f"the device did not finish within {timeout:g} s",
@@ -196,53 +227,51 @@ class LogicalDevice:
                     "a kernel may never end, or the work is too large: give more time "
                     "with --timeout, or run it on the interpreter with --max-steps",
                 )
-            self._reset()
+            self._reset(fence)
         except DeviceLostError:
             self.lost = True
             raise
 
-    def _enqueue(self, submit: SubmitInfo) -> None:
-        # Set before the call, because an interrupt may follow immediately.
-        self.pending = True
-        try:
-            self.call("vkQueueSubmit", self.queue, 1, pointer(submit), self.fence)
-        except VulkanError:
-            self.pending = False
-            raise
+    def _reset(self, fence: int) -> None:
+        fences = array(c.c_uint64, [fence])
+        self.call("vkResetFences", self.handle, 1, pointer(fences))
+        self.running.remove(fence)
+        self._idle.append(fence)
 
-    def _reset(self) -> None:
-        fence = array(c.c_uint64, [self.fence])
-        self.call("vkResetFences", self.handle, 1, pointer(fence))
-        self.pending = False
-
-    def _wait(self, timeout: float) -> bool:
+    def _wait(self, fence: int, timeout: float) -> bool:
         start = time.perf_counter()
         spin = min(SPIN_SECONDS_OF_CPU if self.info.kind == "CPU" else SPIN_SECONDS, timeout)
         while (past := time.perf_counter() - start) < spin:
-            if self.call("vkGetFenceStatus", self.handle, self.fence) == Result.SUCCESS:
+            if self.call("vkGetFenceStatus", self.handle, fence) == Result.SUCCESS:
                 return True
-        fence = array(c.c_uint64, [self.fence])
+        fences = array(c.c_uint64, [fence])
         while True:
             left = max(0.0, min(SLICE_SECONDS, timeout - past))
             nanoseconds = int(left * 1e9)
-            done = self.call("vkWaitForFences", self.handle, 1, pointer(fence), 1, nanoseconds)
+            done = self.call("vkWaitForFences", self.handle, 1, pointer(fences), 1, nanoseconds)
             if done == Result.SUCCESS:
                 return True
             past = time.perf_counter() - start
             if past >= timeout:
                 return False
 
-    def check(self) -> None:
-        """Raises `DeviceLostError` if the device can no longer be used."""
+    def check(self, seconds: float = GRACE_SECONDS) -> None:
+        """
+        Waits for work that is still running: after an interrupt, or started ahead.
+
+        Raises `DeviceLostError` if the device can no longer be used.
+        """
+        self._refuse_unusable()
+        for fence in list(self.running):
+            try:
+                self.finish(fence, seconds)
+            except DeviceTimeoutError:
+                self._refuse_unusable()
+
+    def _refuse_unusable(self) -> None:
         if self.lost or self.abandoned:
             why = "lost" if self.lost else "still running a kernel that did not end in time"
             raise DeviceLostError(f"the device is {why}", self.info.name, "open it again")
-        if self.pending:
-            # Work is still running after an interrupt.
-            if not self._wait(GRACE_SECONDS):
-                self.abandoned = True
-                self.check()
-            self._reset()
 
     def save_cache(self) -> None:
         """Writes the pipeline cache to disk, if it has new entries."""
@@ -259,22 +288,23 @@ class LogicalDevice:
         if not self.handle:
             return
         try:
-            if self.pending and not self.lost:
+            if self.running and not self.lost:
                 self.check()
         except VulkanError:
             pass
         if not self.abandoned:
             if self.cache and self.runs and not self.lost:
                 self.save_cache()
+            fences = [("Fence", fence) for fence in (*self.running, *self._idle)]
             for kind, handle in (
                 ("PipelineCache", self.cache),
-                ("Fence", self.fence),
+                *fences,
                 ("CommandPool", self.pool),
             ):
                 self.destroy(kind, handle)
             self.call("vkDestroyDevice", self.handle, None)
-        self.pool = self.cache = self.fence = 0
-        self.handle = 0
+        self.pool = self.cache = self.handle = 0
+        self.running, self._idle = [], []
 
     @property
     def usable(self) -> bool:

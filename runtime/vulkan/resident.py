@@ -3,14 +3,16 @@ Keeps work on a device between runs, as routines that share weights and states.
 
 Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs.
 A run is one submission of commands, which are recorded again only if one of these changes. Memory
-is reused while it is large enough.
+is reused while it is large enough. If the caller knows the likely next run, the device starts it
+before the host has read the results of the present one.
 """
 
 from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from xdsl_spirv.runtime.vulkan.enums import Access, PipelineBindPoint, ShaderStage
@@ -23,7 +25,6 @@ from xdsl_spirv.runtime.vulkan.loaded import (
     COPYING,
     READ_BY_HOST,
     STAGING_BYTES,
-    Bytes,
     LoadedWork,
     barriers,
 )
@@ -36,8 +37,8 @@ from xdsl_spirv.runtime.vulkan.memory import (
     to_staging,
 )
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline
-from xdsl_spirv.runtime.vulkan.structures import MemoryBarrier
-from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
+from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier
+from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Run, Step
 
 Numbers = tuple[int, ...]
 
@@ -70,10 +71,41 @@ class Together(Buffers):
         self.own.close()
 
 
+@dataclass
+class Recording:
+    """A command buffer for runs of a routine, and the staging memory of its copies."""
+
+    name: str
+    """Key in `LoadedWork.commands`."""
+    staging: Staging
+    inside: list[Copy] = field(default_factory=list[Copy])
+    outside: list[Copy] = field(default_factory=list[Copy])
+    """The copies from and to the staging memory."""
+    recorded: tuple[object, ...] | None = None
+    """Grids, copied bytes and carried inputs of the recorded commands."""
+    listed: dict[frozenset[int], Listed] = field(default_factory=dict[frozenset[int], Listed])
+    """Calls to record, by the set of steps with empty grids."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was submitted, with its recording and its fence."""
+
+    run: Run
+    recording: Recording
+    fence: int
+    submission: int
+    """Number of the device's submissions up to this one."""
+
+
 class ResidentWork(LoadedWork):
     """Routines loaded on a device. `close` frees their resources."""
 
     kept: Buffers | None = None
+    ahead: Started | None = None
+    """The run that was started before its caller asked for it."""
+    results: Mapping[str, bytearray] = {}
+    """The outputs of the last run."""
 
     def _load(self, free: Sequence[int]) -> None:
         work = self.work
@@ -119,6 +151,7 @@ class ResidentWork(LoadedWork):
         self.sizes |= {n: max(size, self.sizes[n]) for n, size in sizes.items()}
         if self.sizes == before:
             return
+        self.device.check()
         self._forget()
         try:
             self._arrange(free)
@@ -130,6 +163,7 @@ class ResidentWork(LoadedWork):
 
     def _forget(self) -> None:
         """Frees the buffers that may grow, and all objects that refer to them."""
+        self.ahead = None
         self.device.free_command_buffers(self.commands.values())
         self.commands.clear()
         if self.descriptors is not None:
@@ -140,39 +174,60 @@ class ResidentWork(LoadedWork):
         self.buffers = None
 
     def run_routine(
-        self,
-        name: str,
-        numbers: Numbers,
-        inputs: Mapping[str, Bytes],
-        outputs: Numbers,
-        timeout: float,
+        self, run: Run, timeout: float, following: Run | None = None
     ) -> dict[str, bytearray]:
         """
-        Runs a routine; `numbers` are the sizes and push constants that differ between runs, and
-        `outputs` the number of bytes to return of each output.
+        Runs a routine. Returns its outputs by name.
 
-        Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
+        If the caller knows the likely next run, the device starts `following` before this run
+        ends. If the next run is a different one, it starts after `following`, whose outputs are
+        dropped. Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be
+        closed.
         """
-        assert self.staging is not None
         self.prepare(timeout)
-        recorder = self.recorders[name]
-        routine = recorder.routine
-        views = {n: memoryview(inputs[n]).cast("B") for n in routine.inputs}
-        moved = (*(views[n].nbytes for n in routine.inputs), *outputs)
+        recorder = self.recorders[run.routine]
+        started = self.ahead if self._was_started(run) else None
+        self.ahead = None
         if not recorder.in_one_go:
-            results = {n: bytearray(s) for n, s in zip(routine.outputs, outputs, strict=True)}
-            for n, view in views.items():
-                self._write_pieces(n, view, timeout)
-            self.device.submit([recorder.commands(numbers, ())], timeout)
-            for n, data in results.items():
-                self._read_pieces(n, data, timeout)
-            return results
-        commands = recorder.commands(numbers, moved)
-        for copy in recorder.inside:
-            to_staging(self.staging, copy, views[copy.name])
-        self.device.submit([commands], timeout)
-        copied = {copy.name: bytearray(staged(self.staging, copy)) for copy in recorder.outside}
-        return {name: copied.get(name, bytearray()) for name in routine.outputs}
+            return self._run_in_pieces(recorder, run, timeout)
+        if started is None:
+            self.device.check(timeout)
+            started = self._start(run, recorder.recordings[0])
+        if following is not None:
+            recording = recorder.recording_ahead(started.recording, following)
+            self.ahead = self._start(following, recording)
+        self.device.finish(started.fence, timeout)
+        recording = started.recording
+        copied = {c.name: bytearray(staged(recording.staging, c)) for c in recording.outside}
+        results = {name: copied.get(name, bytearray()) for name in recorder.routine.outputs}
+        self.results = results
+        return results
+
+    def _was_started(self, run: Run) -> bool:
+        """True if a run was started ahead, and the device has run nothing else since."""
+        if self.ahead is None or self.ahead.submission != self.device.submissions:
+            return False
+        ahead = self.ahead.run
+        given = {c.input: self.results[c.output] for c in ahead.carried}
+        return replace(ahead, inputs={**ahead.inputs, **given}, carried=()) == run
+
+    def _start(self, run: Run, recording: Recording) -> Started:
+        commands = self.recorders[run.routine].commands(recording, run)
+        for copy in recording.inside:
+            to_staging(recording.staging, copy, memoryview(run.inputs[copy.name]))
+        fence = self.device.start([commands])
+        return Started(run, recording, fence, self.device.submissions)
+
+    def _run_in_pieces(self, recorder: Recorder, run: Run, timeout: float) -> dict[str, bytearray]:
+        """Runs a routine whose inputs and outputs exceed the staging memory."""
+        names = recorder.routine.outputs
+        results = {n: bytearray(s) for n, s in zip(names, run.outputs, strict=True)}
+        for n in recorder.routine.inputs:
+            self._write_pieces(n, memoryview(run.inputs[n]), timeout)
+        self.device.submit([recorder.commands(recorder.recordings[0], run)], timeout)
+        for n, data in results.items():
+            self._read_pieces(n, data, timeout)
+        return results
 
     def _write_pieces(self, name: str, view: memoryview, timeout: float) -> None:
         assert self.staging is not None
@@ -188,6 +243,8 @@ class ResidentWork(LoadedWork):
 
     def close(self) -> None:
         super().close()
+        for recorder in getattr(self, "recorders", {}).values():
+            recorder.close()
         if self.kept is not None:
             self.kept.close()
         self.kept = None
@@ -206,6 +263,10 @@ class Call:
     is_ordered: bool
     kept: tuple[object, ...]
     """Python objects that own the memory at the addresses, and must stay alive."""
+
+
+def _pad(size: int) -> int:
+    return -(-size // 16) * 16
 
 
 class Recorder:
@@ -228,30 +289,47 @@ class Recorder:
         self._ordered = call.convert("vkCmdPipelineBarrier", *ordered)
         self.calls: list[Call] = []
         self.in_one_go = False
-        self._name = f"routine {routine.first}"
-        self._recorded: tuple[Numbers, Numbers] | None = None
-        """Grids and copied bytes of the recorded commands."""
-        self.inside: list[Copy] = []
-        self.outside: list[Copy] = []
-        """The copies from and to the staging buffer."""
+        self.recordings: list[Recording] = []
+        """The recording of runs that the caller waits for, and two for runs started ahead."""
         self._empty: frozenset[int] = frozenset()
         """Indices of the steps whose grids are empty for the latest numbers."""
-        self._listed: dict[frozenset[int], Listed] = {}
-        """Recorded calls, by the set of empty steps."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes. Discards all recorded commands."""
-        self._recorded = None
-        self._listed.clear()
+        self.close()
         work, first = self.work, self.routine.first
         self.calls = [
             self._call(work.work.steps[n], work.steps[n], work.sets[n], self.blocks[n - first], n)
             for n in range(first, self.routine.end)
         ]
         names = (*self.routine.inputs, *self.routine.outputs)
-        total = sum(-(-work.sizes[name] // 16) * 16 for name in names)
+        total = sum(_pad(work.sizes[name]) for name in names)
         assert work.staging is not None
         self.in_one_go = total <= work.staging.size
+        self.recordings = [Recording(f"routine {first}", work.staging)]
+
+    def close(self) -> None:
+        for recording in self.recordings[1:]:
+            recording.staging.close()
+        self.recordings = []
+
+    def recording_ahead(self, running: Recording, run: Run) -> Recording:
+        """Returns a recording for a run that starts while another one is running."""
+        size = max(256, sum(_pad(n) for n in self._count_moved(run)))
+        for recording in self.recordings[1:]:
+            if recording is not running:
+                if recording.staging.size < size:
+                    recording.staging.close()
+                    recording.staging, recording.recorded = Staging(self.device, size), None
+                return recording
+        name = f"{self.recordings[0].name} ahead {len(self.recordings)}"
+        self.recordings.append(Recording(name, Staging(self.device, size)))
+        return self.recordings[-1]
+
+    def _count_moved(self, run: Run) -> Numbers:
+        """Returns the bytes that a run copies of each input and output through staging memory."""
+        inputs = (len(run.inputs.get(name, b"")) for name in self.routine.inputs)
+        return (*inputs, *run.outputs)
 
     def _call(
         self, step: Step, pipeline: Pipeline, sets: list[int], block: object, number: int
@@ -273,7 +351,7 @@ class Recorder:
         )
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
-        """Returns copies through the staging buffer, with offsets for the largest sizes."""
+        """Returns the copies of this many bytes of inputs and outputs through staging memory."""
         inside: list[Copy] = []
         outside: list[Copy] = []
         at = 0
@@ -282,31 +360,51 @@ class Recorder:
             copies = inside if number < len(self.routine.inputs) else outside
             if size:
                 copies.append(Copy(name, 0, at, size))
-            at += -(-self.work.sizes[name] // 16) * 16
+            at += _pad(size)
         return inside, outside
 
-    def commands(self, numbers: Numbers, moved: Numbers) -> int:
-        """Returns the commands of a run that copies this many bytes of each input and output."""
-        work, device, name = self.work, self.work.device, self._name
-        key = tuple(numbers[number] for *_, number in self.routine.grids), moved
-        if key == self._recorded:
+    def commands(self, recording: Recording, run: Run) -> int:
+        """Returns the commands of a run, which are recorded if they differ from the last ones."""
+        work, device, name = self.work, self.work.device, recording.name
+        moved = self._count_moved(run) if self.in_one_go else ()
+        key = tuple(run.numbers[number] for *_, number in self.routine.grids), moved, run.carried
+        if key == recording.recorded:
             return work.commands[name]
-        self._recorded = None
-        self._fill(numbers)
+        recording.recorded = None
+        self._fill(run.numbers)
         if name not in work.commands:
             work.commands[name] = device.command_buffer()
         commands = work.commands[name]
         device.begin(commands)
-        self.inside, self.outside = self.copies(moved) if moved else ([], [])
-        work._record_copies(commands, self.inside, False)  # pyright: ignore[reportPrivateUsage]
-        work._barrier(commands, CHANGED, READING)  # pyright: ignore[reportPrivateUsage]
-        self._write_calls(commands)
-        work._barrier(commands, COMPUTED, COPYING)  # pyright: ignore[reportPrivateUsage]
-        work._record_copies(commands, self.outside, True)  # pyright: ignore[reportPrivateUsage]
-        work._barrier(commands, COPIED, READ_BY_HOST)  # pyright: ignore[reportPrivateUsage]
+        copy = partial(
+            work._record_copies,  # pyright: ignore[reportPrivateUsage]
+            commands,
+            staging=recording.staging,
+        )
+        barrier = partial(work._barrier, commands)  # pyright: ignore[reportPrivateUsage]
+        recording.inside, recording.outside = self.copies(moved) if moved else ([], [])
+        if run.carried:
+            # The previous run may still read the inputs.
+            barrier(CHANGED, COPYING)
+            self._carry(commands, run)
+        copy(recording.inside, False)
+        barrier(CHANGED, READING)
+        self._write_calls(commands, recording)
+        barrier(COMPUTED, COPYING)
+        copy(recording.outside, True)
+        barrier(COPIED, READ_BY_HOST)
         device.call("vkEndCommandBuffer", commands)
-        self._recorded = key
+        recording.recorded = key
         return commands
+
+    def _carry(self, commands: int, run: Run) -> None:
+        """Records the copies of the previous run's outputs to inputs."""
+        assert self.work.buffers is not None
+        handles = self.work.buffers.handles
+        for carried in run.carried:
+            region = BufferCopy(size=carried.size)
+            pair = handles[carried.output], handles[carried.input]
+            self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
     def _fill(self, numbers: Numbers) -> None:
         """Writes the numbers into grids and push constants."""
@@ -324,10 +422,10 @@ class Recorder:
                 )
             self.calls[step - first].grid[axis].value = max(count, 0)
 
-    def _write_calls(self, commands: int) -> None:
-        if self._empty not in self._listed:
-            self._listed[self._empty] = self._list_calls(c.c_void_p(commands))
-        for function, arguments in self._listed[self._empty]:
+    def _write_calls(self, commands: int, recording: Recording) -> None:
+        if self._empty not in recording.listed:
+            recording.listed[self._empty] = self._list_calls(c.c_void_p(commands))
+        for function, arguments in recording.listed[self._empty]:
             function(*arguments)
 
     def _list_calls(self, commands: c.c_void_p) -> Listed:

@@ -25,10 +25,10 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, evaluate, function_of, names_in
 from xdsl_spirv.runtime.given import push_constant_bytes
 from xdsl_spirv.runtime.manifest import SHARED, Buffer, Dispatch
-from xdsl_spirv.runtime.session import Session
+from xdsl_spirv.runtime.session import Later, Session
 from xdsl_spirv.runtime.vulkan.numbers import read_from_buffer
 from xdsl_spirv.runtime.vulkan.programs import bytes_of, constants_of
-from xdsl_spirv.runtime.vulkan.work import Routine, Step, Work, WorkBuffer
+from xdsl_spirv.runtime.vulkan.work import Carried, Routine, Run, Step, Work, WorkBuffer
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
@@ -142,6 +142,21 @@ class FunctionPlan:
 
     def _number_or_size(self, size: Number) -> int:
         return size if isinstance(size, int) else -1 - self._number(size)
+
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        sizes: Sizes,
+        outputs: Collection[str],
+        carried: Sequence[Carried] = (),
+    ) -> Run:
+        """Returns a run with these inputs and sizes. The inputs in `carried` are left out."""
+        numbers, names = self.values(sizes), {c.input for c in carried}
+        arrays = {self.prefix + n: array for n, array in inputs.items() if n not in self.scalars}
+        given = {n: bytes_of(array) for n, array in arrays.items() if n not in names}
+        given |= {name: block.pack(numbers) for block, name in self.blocks.items()}
+        bytes = self.sizes_of(numbers, outputs)
+        return Run(self.program.manifest.function, numbers, given, bytes, tuple(carried))
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
         """Returns the bytes of each output for these values, and 0 for outputs not in `names`."""
@@ -308,6 +323,8 @@ class VulkanSession(Session):
         super().__init__(program)
         self.device: Any = device
         self.owns = owns
+        self.runs_ahead = device.info.kind != "CPU"
+        """True if the device starts following runs. A CPU has no time left for them."""
         self.loaded: Any = None
         self.functions: dict[str, FunctionPlan] = {}
         first = 0
@@ -364,21 +381,20 @@ class VulkanSession(Session):
         sizes: Sizes,
         checks: Checks | None,
         outputs: Sequence[str],
+        later: Later | None = None,
     ) -> dict[str, Array]:
         plan = self.functions[function.manifest.function]
-        numbers = plan.values(sizes)
-        given = {plan.prefix + n: bytes_of(a) for n, a in inputs.items() if n not in plan.scalars}
-        given |= {name: block.pack(numbers) for block, name in plan.blocks.items()}
-        results = self.loaded.run_routine(
-            function.manifest.function,
-            numbers,
-            given,
-            plan.sizes_of(numbers, outputs),
-            self.device.timeout,
-        )
+        run, following = plan.run(inputs, sizes, outputs), None
+        if later is not None and self.runs_ahead:
+            carried = [
+                Carried(plan.prefix + name, plan.prefix + result, later.inputs[name].nbytes)
+                for name, result in later.carried.items()
+            ]
+            following = plan.run(later.inputs, later.sizes, outputs, carried)
+        results = self.loaded.run_routine(run, self.device.timeout, following)
         return {
             output.buffer.name: np.frombuffer(results[output.name], output.dtype).reshape(
-                output.shape(numbers)
+                output.shape(run.numbers)
             )
             for output in plan.outputs
             if output.buffer.name in outputs

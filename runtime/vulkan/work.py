@@ -118,6 +118,30 @@ class Routine:
 
 
 @dataclass(frozen=True)
+class Carried:
+    """An input of a run that is an output of the previous run, of `size` bytes."""
+
+    input: str
+    output: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """
+    A run of a routine. `numbers` are the sizes and push constants that differ between runs, and
+    `outputs` the number of bytes to return of each output. `inputs` has all inputs that are not
+    `carried`.
+    """
+
+    routine: str
+    numbers: tuple[int, ...]
+    inputs: Mapping[str, bytes | bytearray | memoryview]
+    outputs: tuple[int, ...]
+    carried: tuple[Carried, ...] = ()
+
+
+@dataclass(frozen=True)
 class Work:
     """
     Steps in order. `subgroup_size` is the size for which every kernel was compiled, None for any.

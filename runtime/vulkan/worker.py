@@ -25,7 +25,7 @@ from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
 from xdsl_spirv.runtime.vulkan.loader import open_library
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import Executor
-from xdsl_spirv.runtime.vulkan.work import GraphWork, Work
+from xdsl_spirv.runtime.vulkan.work import GraphWork, Run, Work
 
 STAGES = {
     "open": "opening the device",
@@ -82,14 +82,9 @@ class RemoteWork:
         return self.worker.call("phases", self.number, given, count, timeout, seconds=seconds)
 
     def run_routine(
-        self,
-        name: str,
-        numbers: tuple[int, ...],
-        inputs: Mapping[str, Bytes],
-        outputs: tuple[int, ...],
-        timeout: float,
+        self, run: Run, timeout: float, following: Run | None = None
     ) -> dict[str, bytearray]:
-        arguments = (name, numbers, inputs, outputs, timeout)
+        arguments = (run, timeout, following)
         return self.worker.call("run_routine", self.number, *arguments, seconds=timeout)
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:

@@ -101,6 +101,34 @@ def test_states_that_slide_give_the_logits_of_whole_ones(
         read(cut, 0, tokens[50:])
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_states_slide_between_runs_that_start_ahead(
+    slots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
+    path = tmp_path / "x.gguf"
+    write_declared(path, "gemma2", VALUES)
+    found: list[list[list[int]]] = []
+    for texts in sessions(path, slots)[:2]:
+        outer = texts.session
+        inner = outer.session if isinstance(outer, SlidingSession) else outer
+        assert isinstance(inner, LogitsSession)
+        inner.runs_ahead = True
+        work = {PREFILL: Work(), DECODE: Work()}
+        lists = {slot: [5 + slot] * (20 + 7 * slot) for slot in range(slots)}
+        for slot, tokens in lists.items():
+            while texts.count_left(slot, tokens) > 1:
+                texts.read_part(slot, tokens, work)
+        for _ in range(50):
+            given = {slot: (tokens, work) for slot, tokens in lists.items()}
+            for slot, prediction in texts.read_last(given, goes_on=True).items():
+                lists[slot].append(prediction.likeliest)
+        assert inner.claimed > 30
+        assert inner.dropped <= 1
+        found.append(list(lists.values()))
+    assert found[0] == found[1]
+
+
 def test_slots_slide_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
     path = tmp_path / "x.gguf"

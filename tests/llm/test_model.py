@@ -49,15 +49,21 @@ def greedy(prompt: list[int], session: NumpySession, stops: frozenset[int]) -> l
     return tokens[len(prompt) :]
 
 
+@pytest.mark.parametrize("runs_ahead", [False, True])
 @pytest.mark.parametrize("prompt", ["a", "Hello", "zz top", "€uro"])
-def test_the_text_is_the_likeliest_continuation(prompt: str):
+def test_the_text_is_the_likeliest_continuation(prompt: str, runs_ahead: bool):
     model, session = model_of()
+    session.runs_ahead = runs_ahead
     answer = model.generate(prompt, raw=True)
     text = "".join(answer)
     tokenizer = model.prompts.tokenizer
     tokens = greedy(list(answer.prompt), session, tokenizer.vocabulary.stops)
     assert answer.tokens == tokens
     assert text == tokenizer.decode(tokens)
+    if runs_ahead:
+        # All tokens but the first two are computed ahead.
+        assert session.claimed >= len(tokens) - 2
+        assert session.dropped == 0
 
 
 def test_every_token_is_read_once():

@@ -256,8 +256,10 @@ class Listener:
         return listen
 
 
-def test_answers_advance_together_token_by_token():
+@pytest.mark.parametrize("runs_ahead", [False, True])
+def test_answers_advance_together_token_by_token(runs_ahead: bool):
     models, session = models_of(2)
+    session.runs_ahead = runs_ahead
     queue = Queue(models, waiting=4)
     session.gate.clear()
     heard = Listener(3)
@@ -273,14 +275,22 @@ def test_answers_advance_together_token_by_token():
     # The third request waits until one of the two has ended.
     assert {0, 1} == set(heard.order[: heard.order.index(2)])
     assert [run[0] for run in session.runs].count("decode_batch") >= 10
+    if runs_ahead:
+        # No run is computed in vain: answers end at their limits, and prompts are read before.
+        assert session.claimed >= 10
+        assert session.dropped == 0
     with pytest.raises(FullError):
         queue.submit(Request(encode("late"), heard.tell(0)))
 
 
-def test_a_batch_loses_nothing_when_requests_come_go_and_fail(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("runs_ahead", [False, True])
+def test_a_batch_loses_nothing_when_requests_come_go_and_fail(
+    runs_ahead: bool, monkeypatch: pytest.MonkeyPatch
+):
     """One of 32 requests disconnects, and one cannot start."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
     models, session = models_of(5)
+    session.runs_ahead = runs_ahead
     queue, heard = Queue(models, waiting=64), Listener(32)
     encode = models[0].prompts.tokenizer.encode
     texts = ["ab" * (1 + number % 9) + str(number) for number in range(32)]

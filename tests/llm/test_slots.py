@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 import time
@@ -150,6 +152,26 @@ def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
         text = "".join(map(stream.push, answer.tokens)) + stream.finish()
         heard = "".join(event for event in events[number] if isinstance(event, str))
         assert heard == text or (text.startswith(heard) and number % 4 == 3)
+
+
+@pytest.mark.vulkan
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_device_that_runs_ahead_gives_the_same_tokens(
+    slots: int, lavapipe: Path, layered: dict[str, str], tmp_path: Path
+):
+    path = tmp_path / "x.gguf"
+    write_small_model(path)
+    model = import_gguf(path, context=CONTEXT, slots=slots)
+    compile_model(model, "lavapipe").save(tmp_path / "program")
+    script = Path(__file__).parent / "vulkan" / "follow_tokens.py"
+    command = [lavapipe, sys.executable, script, tmp_path / "program", str(slots), str(CONTEXT)]
+    run = subprocess.run(
+        command, check=True, timeout=600, capture_output=True, text=True, env=os.environ | layered
+    )
+    found = json.loads(run.stdout)
+    assert found["ahead"] == found["without"]
+    assert found["claimed"] > 20
+    assert (found["left"], found["messages"]) == ({}, [])
 
 
 @pytest.mark.long

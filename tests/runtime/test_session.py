@@ -321,6 +321,22 @@ def test_a_device_gives_what_numpy_gives(
 
 
 @pytest.mark.vulkan
+def test_a_following_run_starts_before_it_is_asked_for(found: dict[str, Any]) -> None:
+    ahead, cache = found["ahead"], np.zeros((32, 8), "f4")
+    # The second run of a function that was announced is claimed, and a different one is not.
+    assert ahead["claimed"] == [n not in (0, 3, 4, 10) for n in range(13)]
+    for past, (x, result) in enumerate(zip(ahead["x"], ahead["results"], strict=True)):
+        wanted = expected(cache, np.array(x, "f4"), past)
+        np.testing.assert_allclose(np.array(result), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.array(ahead["state"])[:12], cache[:12], rtol=1e-5, atol=1e-6)
+    overwritten, shape, unknown, limit = ahead["refused"]
+    assert "or the run that follows it overwrites its results" in overwritten
+    assert "the result 'result0' cannot be the input 'x'" in shape
+    assert "the result 'none' cannot be the input 'x'" in unknown
+    assert "past + 1 is 33, but must be at most 32" in limit
+
+
+@pytest.mark.vulkan
 def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
     assert found["reset"] == 0
     assert not found["in one go"]

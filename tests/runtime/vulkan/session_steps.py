@@ -17,7 +17,7 @@ import numpy as np
 from xdsl_spirv.runtime.default_device import open_session
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.runtime.session import Session
+from xdsl_spirv.runtime.session import Following, Session
 from xdsl_spirv.runtime.vulkan import resident
 from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
@@ -30,6 +30,43 @@ def rows(n: int, seed: int) -> Any:
 def results(session: Session, steps: list[Any]) -> list[Any]:
     given = ((f, rows(n, past), past) for f, n, past in steps)
     return [session.run(f, x=x, past=past)["result0"].tolist() for f, x, past in given]
+
+
+def run_ahead(session: VulkanSession) -> dict[str, Any]:
+    """
+    Decodes 12 rows with a following run each. A result becomes the input of the ninth row, and the
+    fourth and the tenth run are not the announced ones.
+    """
+    session.reset()
+    session.runs_ahead = True
+    work, claimed, x = session.loaded, list[bool](), rows(1, 0)
+    was_started = work._was_started
+    work._was_started = lambda run: claimed.append(was_started(run)) or claimed[-1]
+    given, shown = list[Any](), list[Any]()
+    for past in range(12):
+        carried = {"x": "result0"} if past == 7 else {}
+        following = Following({"past": past + 1}, carried)
+        if past == 3:
+            session.run("prefill", x=rows(2, 9), past=20)
+        if past == 9:
+            x = rows(1, 9)
+        given.append(x.tolist())
+        result = session.run("decode", {"x": x, "past": past}, following=following)["result0"]
+        shown.append(result.tolist())
+        x = result if carried else x
+    refused = list[str]()
+    for wrong in (
+        lambda: session.read("decode", "result0"),
+        lambda: session.run("decode", x=x, past=5, following=Following({}, {"x": "result0"})),
+        lambda: session.run("decode", x=x, past=5, following=Following({}, {"x": "none"})),
+        lambda: session.run("decode", x=x, past=31, following=Following({"past": 32}, {})),
+    ):
+        try:
+            wrong()
+        except ProgramError as error:
+            refused.append(str(error))
+    state = session.state()["k"].tolist()
+    return {"x": given, "results": shown, "claimed": claimed, "state": state, "refused": refused}
 
 
 def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
@@ -73,6 +110,7 @@ def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
             except ProgramError as error:
                 found["refused"] = str(error)
             found["live"] = dict(device.live)
+            found["ahead"] = run_ahead(session)
         found["left"] = device.live
         before, resident.STAGING_BYTES = resident.STAGING_BYTES, 48
         with VulkanSession(program, device) as session:
