@@ -15,9 +15,9 @@ from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.report import note_row
 
 worker_options = Options("""
---scheduler ADDRESS!  Dask's: tcp://host:8786
---device N int repeat  offer only the GPU vulkan:N (repeat; all)
---cores N int  jobs at a time in addition to jobs on GPUs (the cores there are)
+--scheduler ADDRESS!  address of the Dask scheduler, such as tcp://host:8786
+--device N int repeat  offer only the GPU vulkan:N (default: all; repeatable)
+--cores N int  jobs to run at a time besides jobs on GPUs (default: number of cores)
 """)
 
 
@@ -39,8 +39,8 @@ def worker(arguments: argparse.Namespace) -> int:
 
 results_options = Options("""
 store FILE.db  a store of results
---merge OTHER.db several  first take over what these have and it has not
---failures  also list what is not ok
+--merge OTHER.db several  first add the missing results of other stores
+--failures  also list the results that are not ok
 @json counts (kind, device, driver, status, count), failures (kind, key, status, cause; with
     --failures), merged (store, results; with --merge)
 """)

@@ -37,7 +37,7 @@ FIRST_STEPS = """\
 first steps:
   xdsl-spirv test kernel.comp --init    describe the launch of a kernel, to test it
   xdsl-spirv run model.onnx             run a model, and compare it with onnxruntime
-  xdsl-spirv explain model.onnx         see what becomes of its layers
+  xdsl-spirv explain model.onnx         show how its layers are compiled
   xdsl-spirv COMMAND --help             the options of a command, with examples"""
 
 
@@ -47,23 +47,23 @@ compile options:compile compile:compile
 run options:run commands:run
     Run a compiled program, or compile, run and compare a model.
 generate options:generate generate:generate
-    Let a language model answer.
+    Answer a prompt with a language model.
 serve options:serve serve:serve
-    Serve a language model by OpenAI's interface.
+    Serve a language model with OpenAI's API.
 explain options:explain explain:explain
-    Say what becomes of a model on a device, and why.
+    Show how a model is compiled for a device, and why.
 convert options:convert convert:convert
-    Convert an ONNX model to f16 or int8, and say how far its results move.
+    Convert an ONNX model to f16 or int8, and measure how its results change.
 devices options:devices devices:devices
-    List the Vulkan devices, or describe one for --target.
+    List the Vulkan devices, or write a target file for a device.
 doctor options:doctor doctor:doctor
-    Find out whether programs run on a Vulkan device, and why not.
+    Check if programs run on this machine's Vulkan devices, and explain failures.
 tune tuning.options:tune tune:tune
-    Search the fastest schedules on a Vulkan device.
+    Search for the fastest schedules of contractions on a Vulkan device.
 worker jobs:worker_options jobs:worker
     Offer this machine's cores and devices to a Dask scheduler.
 results jobs:results_options jobs:results
-    Show what a store of results holds (tune --store), or merge several.
+    Show the results in a store (tune --store), or merge stores.
 translate module_options:translate commands:translate
     Translate MLIR to a SPIR-V binary, or a binary to MLIR.
 interpret module_options:interpret commands:interpret
@@ -75,11 +75,11 @@ reduce reduce.command:add_options reduce.command:reduce
 debug debugger.command:add_options debugger.command:debug
     Step through a kernel in an editor (Debug Adapter Protocol).
 language-server language.server:add_options language.server:serve
-    Show findings in an editor as a kernel is saved (Language Server Protocol).
+    Show findings in an editor when a kernel is saved (Language Server Protocol).
 prove module_options:prove solvers:prove
-    Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.
+    Prove that a kernel has no fault in any launch, or find a launch with a fault.
 check-passes module_options:check_passes check_passes:check
-    Run a module before and after every pass, and find the first that changes results.
+    Compare a module's results before and after each pass, and find the first difference.
 validate module_options:validate validate:validate
     Check a SPIR-V binary against all rules.
 disassemble module_options:disassemble text:disassemble
@@ -87,9 +87,9 @@ disassemble module_options:disassemble text:disassemble
 assemble module_options:assemble text:assemble
     Write SPIR-V assembly as a binary.
 completion module_options:completion completion:completion
-    Print what makes a shell complete this command.
+    Print the code that makes a shell complete this command.
 opt module_options:opt opt:opt
-    Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.
+    Run passes over MLIR or SPIR-V like xdsl-opt, or step through the passes.
 """
 """
 Lists the commands: name, function that declares the options, function that runs the command, and

@@ -34,101 +34,102 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 
 GROUPS = {
-    "json": "--json  print one JSON object and nothing else: {}",
+    "json": "--json  print only one JSON object, with the fields: {}",
     "dims": """
 --dim NAME=SIZE repeat dest=dims
-    an open dimension of an ONNX file's inputs: its name, or INPUT.POSITION, and ? for a size known
-    only when it runs; for a compiled program, a size of random inputs (repeat)
+    size of an open dimension of an ONNX model's inputs, by its name or INPUT.POSITION; ? for a size
+    known only at run time; for a compiled program, a size of random inputs (repeatable)
 """,
     "function": """
---function NAME  the func.func on tensors to run, if the module has several (main)
+--function NAME  the func.func on tensors to run, if there are several (default: main)
 """,
     "jobs": """
---jobs N int  processes that lower kernels (default: one per processor, at most 8)
+--jobs N int  number of processes that lower kernels (default: one per processor, at most 8)
 """,
     "no-cache": """
 --no-cache  compile again, and do not cache the program
 """,
     "drivers": """
 --driver DEVICE repeat dest=drivers
-    also have a driver compile the kernels for a GPU that need not be here, and show what they take:
-    amd:navi31, intel:bmg, ... (`devices --drivers` lists them; repeat)
---disassembly DIR  with --driver: write each kernel's machine code there
+    also compile the kernels with a driver for a GPU that may be absent, and show their resources:
+    amd:navi31, intel:bmg, ... (`devices --drivers` lists them; repeatable)
+--disassembly DIR  with --driver: write each kernel's machine code to a file in DIR
 """,
     "listing": """
---list  list inputs, outputs and states with their types and shapes, and do nothing else
+--list  only list inputs, outputs and states with their types and shapes
 """,
     "constants": """
 --constant NAME=VALUE repeat dest=constants
-    an input of an ONNX file that is the same in every run: a number, or a .npy file; it decides
-    shapes and branches, and is no longer an input (repeat)
+    a number or .npy file for an input of an ONNX model; the value may determine shapes and
+    branches, and the program does not have this input (repeatable)
 """,
     "states": """
 --context N int
-    make what an ONNX model takes of past runs and gives to the next one state of a session, with
-    room for N tokens: functions prefill and decode (which a GGUF model has)
+    store values that an ONNX model passes from run to run in states with room for N tokens; the
+    program then has the functions prefill and decode, like that of a GGUF model
 --state INPUT=OUTPUT repeat dest=states
-    such an input and the output as which it goes on, where names do not say (repeat)
+    an input, and the output that is its next value, if the names do not show it (repeatable)
 """,
     "media": """
 --image HOW
-    how pictures become arrays:
-    layout=nchw,channels=rgb,size=exact|stretch|crop,mean=M/M/M,std=S/S/S, of pixels from 0 to 1;
-    all of it has to be said
---tokenizer tokenizer.json  what makes tokens of .txt inputs
+    settings for converting pictures to arrays, all required for float inputs:
+    layout=nchw,channels=rgb,size=exact|stretch|crop,mean=M/M/M,std=S/S/S (of pixels from 0 to 1)
+--tokenizer tokenizer.json  tokenizer for .txt inputs
 """,
     "inputs": """
 --input NAME=x.npy repeat dest=inputs
-    an input's value (repeat for each); of one that is a number, NAME=5; also a picture (with
-    --image) or a .txt file (with --tokenizer)
+    value of an input: a .npy file, a number (NAME=5), a picture (with --image) or a .txt file (with
+    --tokenizer); repeatable
 @media
---random SEED int  random values for inputs that are not given
+--random SEED int  use random values for inputs that are not given
 -o --output out.npz  where to write the results
 """,
     "limits": """
 --only PATH=LAYER,... repeat
-    let only these layers (ONNX nodes, or names in MLIR) take a path: cooperative-matrix, rotate,
-    rows, dot or fma (repeat)
---except PATH=LAYER,... repeat dest=excluded  do not let these layers take a path (repeat)
+    allow a lowering path only for these layers (ONNX nodes, or names in MLIR); paths:
+    cooperative-matrix, rotate, rows, dot, fma (repeatable)
+--except PATH=LAYER,... repeat dest=excluded  forbid a path for these layers (repeatable)
 --allow [bf16x3]
-    compute products of f32 by three products of bf16 parts, if the target has matrices of bf16:
-    each is off by 3 * 2^-16 of itself at most, sums stay in f32
+    compute f32 products by three products of bf16 parts, if the target has bf16 matrices; the
+    relative error of a product is at most 3 * 2^-16, and sums are f32
 """,
     "target": """
 --target NAME|FILE
-    what to compile for: nvidia-h200, amd-rdna3, lavapipe, ... (a wrong name lists all), or a target
-    file {}
+    device to compile for: nvidia-h200, amd-rdna3, lavapipe, ... (an unknown name lists all), or a
+    target file {}
 """,
     "passes": """
--p --passes PIPELINE default=  run passes first, as in 'linalg-to-spirv{target=lavapipe}'
+-p --passes PIPELINE default=  passes to run first, as in 'linalg-to-spirv{target=lavapipe}'
 """,
     "scheduler": """
 --scheduler ADDRESS|local[:N]
-    run on the workers of a Dask scheduler, or on N of this machine (in processes of this command)
---store FILE.db  keep results there, and do not run jobs again that it holds
+    run jobs on the workers of a Dask scheduler, or on N workers of this machine (default: in
+    processes of this command)
+--store FILE.db  store results in this file, and do not repeat jobs whose results it contains
 """,
     "launch": """
 --entry NAME  the entry point, if there are several
---grid X[,Y[,Z]]  workgroups; 2 is 2,1,1
---subgroup-size N[,N]  run once for each (the target's, or 32)
---target NAME  the device whose limits must hold
---check NAMES  all (if nothing else is said), none, or races,bounds,...
---allow RULE[:TEXT] repeat  findings that are intended (repeat)
---robust  with robustBufferAccess2: outside buffers is 0
---max-steps N int  stop after so many executed blocks
---timeout SECONDS float  for each launch (300)
---target-env ENV  vulkan1.0 to vulkan1.4: compiled and validated for
--D --define NAME[=VALUE] repeat dest=defines  a macro of the source (repeat)
---glslang OPTION repeat  for glslang, or the source's other compiler (repeat)
---optimize  run spirv-opt -O before
---spec NAME=VALUE repeat  a specialization constant, by name or SpecId (repeat)
---push NAME=VALUE repeat  a member of the push constants (repeat)
+--grid X[,Y[,Z]]  number of workgroups; 2 means 2,1,1
+--subgroup-size N[,N]  run once for each subgroup size (default: the target's, or 32)
+--target NAME  device whose limits the launch must respect
+--check NAMES  checks: all (default), none, or names as in races,bounds
+--allow RULE[:TEXT] repeat  findings that are intended, by rule and part of the text (repeatable)
+--robust  outside of buffers, read 0 and ignore writes (robustBufferAccess2)
+--max-steps N int  stop after N executed blocks
+--timeout SECONDS float  time limit of a launch (default: 300)
+--target-env ENV  environment to compile and validate for: vulkan1.0 to vulkan1.4
+-D --define NAME[=VALUE] repeat dest=defines  macro of the source (repeatable)
+--glslang OPTION repeat  option for glslang, or for the source's other compiler (repeatable)
+--optimize  optimize the kernel with spirv-opt -O first
+--spec NAME=VALUE repeat  specialization constant, by name or SpecId (repeatable)
+--push NAME=VALUE repeat  member of the push constants (repeatable)
 --buffer NAME=TYPE:SIZE:CONTENT[:SEED] repeat dest=buffers
-    f32:1000:random, u32:4x4:zeros, of an image rgba8:16x16:random, or x.npy; NAME is the block's,
-    the variable's, or SET.BINDING (repeat)
+    initial contents: f32:1000:random, u32:4x4:zeros, for an image rgba8:16x16:random, or x.npy;
+    NAME is the name of the block or variable, or SET.BINDING (repeatable)
 --expect NAME=EXPRESSION|x.npy repeat
-    what a buffer holds afterwards: numpy over first contents and constants (repeat)
---tolerance T  1e-5, or absolute=1e-6,relative=1e-5,ulp=2
+    expected final contents of a buffer: a numpy expression of initial contents and constants, or a
+    file (repeatable)
+--tolerance T  tolerance for --expect: 1e-5, or absolute=1e-6,relative=1e-5,ulp=2
 """,
 }
 """Options that several commands share."""
@@ -187,11 +188,12 @@ doctor = Options("""
 """)
 
 compile = Options("""
-@json dispatches (kernel, entry_point, grid, spirv_bytes); of a model the numbers of dispatches and
-    kernels, paths (dispatches by path), target, spirv_bytes, memory_bytes, temporary_bytes,
-    seconds; with --prove: proofs (kernel, entry_point, grid, verdict, reasons, offered)
-input INPUT.onnx|.gguf|.mlir  a model, or linalg on tensors
-@target (the best device there is)
+@json dispatches (kernel, entry_point, grid, spirv_bytes); for a model also the numbers of
+    dispatches and kernels, paths (dispatches by path), target, spirv_bytes, memory_bytes,
+    temporary_bytes, seconds; with --prove: proofs (kernel, entry_point, grid, verdict, reasons,
+    offered)
+input INPUT.onnx|.gguf|.mlir  a model, or a module with linalg on tensors
+@target (default: the best device of this machine)
 @drivers
 @dims
 @constants
@@ -201,33 +203,36 @@ input INPUT.onnx|.gguf|.mlir  a model, or linalg on tensors
 @no-cache
 -o --output DIR!  where to write the program
 --form [kernels|graph] default=kernels
-    graph: one graph of TOSA operators (SPV_ARM_graph), not kernels; an output that ends in .vgf is
-    a VGF file (kernels)
---text  also write each kernel as text, kernels/NAME.mlir
---trace-passes DIR  write the module after every pass, and a page of each one's changes
+    graph: write one graph of TOSA operators (SPV_ARM_graph) instead of kernels; as a VGF file if
+    the output's name ends in .vgf (default: %(default)s)
+--text  also write each kernel as MLIR text (kernels/NAME.mlir)
+--trace-passes DIR  write the module after every pass, and a page with the changes of each pass
 @function
---functions NAME,NAME  several functions in one program, which share weights and states
---weights FILE.safetensors  values of the arguments that are called like its tensors
---prove  prove bounds, races and barriers of its kernels, for all contents; status 1 if one is not
+--functions NAME,NAME  compile several functions, which share weights and states, to one program
+--weights FILE.safetensors  values of the arguments that have the names of the file's tensors
+--prove
+    prove, for all buffer contents, that the kernels have no races, no accesses out of bounds and no
+    wrong barriers; exit status 1 if a proof fails
 """)
 
 convert = Options("""
-@json output, bytes, bytes_before, results (name, largest_difference as a part of the largest
+@json output, bytes, bytes_before, results (name, largest_difference as a fraction of the largest
     element, cosine)
 input MODEL.onnx  the model to convert
---to [f16|int8]!  the type of the converted model
--o --output FILE.onnx!  where to write it
---calibration DIR  inputs as .npz files, one a run: for calibration of int8, and for the comparison
---dynamic  int8: weights alone, activations at run time
---all  f16: the model's inputs and outputs, too
+--to [f16|int8]!  number type of the converted model
+-o --output FILE.onnx!  where to write the converted model
+--calibration DIR
+    folder with one .npz file of inputs per run, to calibrate int8 and to compare the results
+--dynamic  for int8: convert only the weights; activations are quantized at run time
+--all  for f16: also convert the model's inputs and outputs
 @dims
 """)
 
 explain = Options("""
-@json what --format json writes: layers, nodes, buffers, sums; or values, with --list
+@json the data that --format json writes: layers, nodes, buffers, sums; values (with --list)
 @listing
 input MODEL.onnx|.gguf|.mlir|DIR  a model, or a program made by `compile`
-@target (the driver's, or the best device there is)
+@target (default: the driver's device, or the best device of this machine)
 @drivers
 @dims
 @constants
@@ -235,60 +240,58 @@ input MODEL.onnx|.gguf|.mlir|DIR  a model, or a program made by `compile`
 @limits
 @jobs
 @function
---weights FILE.safetensors  as for `compile`
---format [text|json|html]  the output's format (by default as the output's name says, or else text)
--o --output FILE  where to write it (prints)
+--weights FILE.safetensors  values of the arguments that have the names of the file's tensors
+--format [text|json|html]  output format (default: by the output's file name, else text)
+-o --output FILE  where to write the explanation (default: standard output)
 --sort [order|share|work|moved] default=order
-    of the text's rows: in the order of execution, or the largest first
---group  one row for all dispatches of a kernel, in the text
---device NAME  also run it there and show each layer's time: interpreter, vulkan or vulkan:N
+    order of the rows in text: execution order, or the largest value first
+--group  show all dispatches of a kernel in one row of the text
+--device NAME  also run on a device and show each layer's time: interpreter, vulkan or vulkan:N
 --profile FILE  show the times that `run --time N --profile FILE` wrote
---against MODEL|DIR  compare with another model or program (the same one, with --against-target)
+--against MODEL|DIR  compare with another model or program (--against-target: default the same)
 --against-target TARGET  compare with another target
---against-profile FILE  as --profile, for the other side of the comparison
---chrome-trace FILE.json  also write the run over time as Perfetto and chrome://tracing open it
---node-data FILE.json  also write what nodes take as node data of Model Explorer
---timeout SECONDS float  for a device (300), or the interpreter
---in-process  use a Vulkan driver in this process
---input NAME=x.npy repeat dest=inputs  an input's value with --device (random where none is given)
+--against-profile FILE  like --profile, for the other side of the comparison
+--chrome-trace FILE.json  also write a trace for Perfetto and chrome://tracing
+--node-data FILE.json  also write the cost of each node as node data of Model Explorer
+--timeout SECONDS float  time limit of a run (default: 300 on a Vulkan device, else none)
+--in-process  load the Vulkan driver into this process
+--input NAME=x.npy repeat dest=inputs  value of an input for --device (default: random)
 @media
 """)
 
 run = Options("""
 @json results (name, shape, type, least, mean, greatest); comparisons (name, max_abs, passed, bound;
-    with --check, or onnxruntime); of a model also what compile says of it; device and times
+    with --check, or onnxruntime); for a model also the fields of `compile`; device and times
     (kernel, entry_point, nanoseconds of each run, median; with --time); statistics; layers (with
     --compare-layers); findings, allowed and counters as --check-json writes them (with checks);
     values (function, kind, name, type, shape; with --list)
 @listing
-program DIR|MODEL.onnx|.gguf|.mlir  a program made by `xdsl-spirv compile`, or a model for it
-@target (the best device there is; of a model)
+program DIR|MODEL.onnx|.gguf|.mlir  a program made by `xdsl-spirv compile`, or a model to compile
+@target (default: the best device of this machine; only for models)
 @dims
 @constants
 @states
 @limits
 @jobs
 @no-cache
---no-compare  of a model: do not compare with onnxruntime
+--no-compare  do not compare a model's results with onnxruntime's
 --device NAME
-    interpreter, vulkan or vulkan:N (XDSL_SPIRV_DEVICE, or else the best device there is that can
-    run the program, or else the interpreter); of a model also reference: as it was imported, not
-    compiled
---time N int  run N times more on a Vulkan device and print its own time of each dispatch
---profile FILE  write the times of --time, for explain --profile FILE
---statistics  print what a Vulkan driver says of each kernel's code: registers, spills, memory
---timeout SECONDS float
-    how long one run may take: on a Vulkan device (300), on the interpreter (no limit)
---in-process  use a Vulkan driver in this process, which a bad kernel may crash
---unsafe  believe that a program's kernels are valid and what its manifest says they are
+    interpreter, vulkan or vulkan:N; for a model also reference, which runs the model without
+    compiling (default: XDSL_SPIRV_DEVICE, the best suitable device, or the interpreter)
+--time N int  run N more times on a Vulkan device, and print the device's time of each dispatch
+--profile FILE  write the times of --time for `explain --profile FILE`
+--statistics  print the driver's data on each kernel's machine code: registers, spills, memory
+--timeout SECONDS float  time limit of a run (default: 300 on a Vulkan device, else none)
+--in-process  load the Vulkan driver into this process, which a faulty kernel may crash
+--unsafe  do not validate a program's kernels, and do not compare them with its manifest
 --compare-layers
-    run every dispatch on the reference's values of its inputs, and stop at the first that differs:
-    its node, dispatch and kernel
---function NAME  of a program of several: which one to run
---load-state FILE  begin with the states that --save-state wrote
+    run every dispatch on the reference's inputs, and stop at the first wrong result: print its
+    node, dispatch and kernel
+--function NAME  the function to run, if the program has several
+--load-state FILE  start with the states that --save-state wrote
 --save-state FILE  write the program's states after the run
---check  compare with the linalg reference; exit 1 beyond the error bound
---sanitize NAMES  look for undefined behaviour, as `interpret --check`: all, races, bounds, ...
+--check  compare with the linalg reference; exit status 1 for results beyond the error bound
+--sanitize NAMES  look for undefined behaviour, like `interpret --check`: all, races, bounds, ...
 @inputs
 """)
 
@@ -297,52 +300,55 @@ generate = Options("""
     work (of prefill and decode: tokens, seconds, rate), weight_bytes, state_bytes, context,
     temporary_bytes, kernels (kind, count, seconds; with --times), proposed and accepted
     (tokens of --draft)
-model MODEL.gguf optional  a language model, or a package that has one
---prompt TEXT  what to say; - for standard input
---system TEXT  how to behave, where the model knows it
---raw  continue the prompt as it is, without chat template
---device NAME  interpreter, vulkan or vulkan:N (the best there is)
-@target (the device's)
---context N int  tokens of prompt and answer (2048, or fewer)
---kv-type TYPE default=f16  keys and values in f16, f8E4M3FN, f8E5M2 or i8 (%(default)s)
---max-tokens N int  end the answer after N tokens
---draft MODEL.gguf  a small model of the same tokens, which proposes the next ones
---ahead N int default=4  tokens that --draft proposes at a time (%(default)s)
---temperature T float default=0.0  how freely tokens are drawn (%(default)g: always the likeliest)
---top-k N int  sample of the N likeliest
---top-p P float  sample of the likeliest that together have P
---seed N int  sample the same again
+model MODEL.gguf optional  a language model, or a package that contains one
+--prompt TEXT  the prompt; - reads it from standard input
+--system TEXT  the system message, if the model supports one
+--raw  continue the prompt without a chat template
+--device NAME  interpreter, vulkan or vulkan:N (default: the best device of this machine)
+@target (default: the device's)
+--context N int  maximum tokens of prompt and answer (default: 2048, or the model's limit)
+--kv-type TYPE default=f16
+    type of keys and values: f16, f8E4M3FN, f8E5M2 or i8 (default: %(default)s)
+--max-tokens N int  maximum tokens of the answer
+--draft MODEL.gguf  a smaller model with the same vocabulary, which proposes the next tokens
+--ahead N int default=4  tokens that --draft proposes at a time (default: %(default)s)
+--temperature T float default=0.0
+    randomness of the choice of tokens (default: %(default)g, always the likeliest)
+--top-k N int  choose only among the N likeliest tokens
+--top-p P float  choose only among the likeliest tokens with a total probability of P
+--seed N int  seed of the random choice, to repeat an answer
 @jobs
---times N int  run a token N times more, and say what took how long
---in-process  use a Vulkan driver in this process
+--times N int  run a token N more times, and print the time of each kind of kernel
+--in-process  load the Vulkan driver into this process
 @no-cache
---empty-cache  remove all programs that were kept
+--empty-cache  remove all cached programs
 """)
 
 serve = Options("""
-model MODEL.gguf  a language model, or a package that has one
---host default=127.0.0.1  address to listen at (%(default)s: this machine only)
---port N int default=8000  (%(default)s)
---token-file FILE  has the token that callers give as their API key
---name NAME  the model's name (the file's)
+model MODEL.gguf  a language model, or a package that contains one
+--host default=127.0.0.1  address to listen on (default: %(default)s, only this machine)
+--port N int default=8000  port to listen on (default: %(default)s)
+--token-file FILE  file with the token that clients must send as API key
+--name NAME  the model's name for clients (default: the file's name)
 --slots N int default=1
-    answer N requests together, each with states of its own in memory (%(default)s)
---waiting N int default=64  requests that may wait (%(default)s)
---context N int  tokens of prompt and answer (2048, or fewer)
---kv-type TYPE default=f16  keys and values in f16, f8E4M3FN, f8E5M2 or i8 (%(default)s)
---device NAME  interpreter, vulkan or vulkan:N (the best there is)
-@target (the device's)
+    requests to answer at a time, each with separate states in memory (default: %(default)s)
+--waiting N int default=64  maximum number of waiting requests (default: %(default)s)
+--context N int  maximum tokens of prompt and answer (default: 2048, or the model's limit)
+--kv-type TYPE default=f16
+    type of keys and values: f16, f8E4M3FN, f8E5M2 or i8 (default: %(default)s)
+--device NAME  interpreter, vulkan or vulkan:N (default: the best device of this machine)
+@target (default: the device's)
 @jobs
---in-process  use a Vulkan driver in this process
+--in-process  load the Vulkan driver into this process
 @no-cache
 """)
 
 devices = Options("""
---device NAME  only vulkan:N, or vulkan for the best
-@json devices: everything that the loader says of each; drivers, unavailable
---drivers  list drivers that only compile
---write-target FILE  write a target file of the device (the best one)
---compute-units N int  workgroups that run at once, where the device does not say
+--device NAME  only the device vulkan:N, or the best one (vulkan)
+@json devices (all data that the driver reports for each device), drivers, unavailable
+--drivers  list the drivers that can compile for absent GPUs
+--write-target FILE  write a target file for the device (default: the best device)
+--compute-units N int  number of compute units, if the device does not report it
 """)
 
 

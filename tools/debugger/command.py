@@ -14,12 +14,12 @@ from xdsl_spirv.upstream.collection import without_collection
 
 add_options = Options(
     """
-kernel KERNEL optional  as for test, if the editor names no other one
---dap  talk with an editor on standard input and output, not with you
---port N int  or wait for an editor on this port
+kernel KERNEL optional  a kernel as for `test` (default: the one that the editor names)
+--dap  talk to an editor on standard input and output
+--port N int  wait for an editor on this port
 @launch
 """,
-    epilog="docs/editor.md has a launch.json and the commands of the console.",
+    epilog="docs/editor.md explains launch.json and the commands of the console.",
 )
 
 

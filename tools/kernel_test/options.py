@@ -5,17 +5,17 @@ from xdsl_spirv.tools.options import Options
 add_options = Options(
     """
 kernels KERNEL several
-    GLSL (.comp), .slang, .hlsl, .wgsl, .spv, .spvasm, .mlir or .ttir (its launch is described in
-    x.kernel.toml beside it, or by options), .kernel.toml, or a folder of those
---init  write x.kernel.toml to start from
+    kernel (.comp, .slang, .hlsl, .wgsl, .spv, .spvasm, .mlir or .ttir) whose launch is described by
+    x.kernel.toml next to the file or by options; .kernel.toml file; or folder of these files
+--init  write an initial x.kernel.toml
 @launch
--q --quiet  show failures only
+-q --quiet  show only failures
 @json summary, launches (test, kernel, subgroup_size, passed, seconds, compared, problems, expected,
     not_run, notes, proof: questions, verdict, launch, premises, offered)
--o --output FILE.json  write that object there
---junit FILE  for a CI system's list of tests
---sarif FILE  for a code review (SARIF 2.1.0)
+-o --output FILE.json  write the JSON object to a file
+--junit FILE  write a JUnit report for CI systems
+--sarif FILE  write a SARIF 2.1.0 report for code reviews
 """,
-    epilog="""Exit status: 0 if every launch passed, 1 if one failed, 2 if a test is
-described wrongly or there is nothing to run. docs/kernel-tests.md has the file's format.""",
+    epilog="""Exit status: 0 if every launch passed, 1 if one failed, 2 if a description is wrong
+or there is nothing to run. docs/kernel-tests.md explains the files.""",
 )

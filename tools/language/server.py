@@ -20,7 +20,7 @@ from xdsl_spirv.tools.messages import message
 from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.output import take_streams
 
-add_options = Options("--stdio  accepted without effect, because editors pass it")
+add_options = Options("--stdio  has no effect (editors pass it)")
 
 
 def serve(arguments: argparse.Namespace) -> int:

@@ -45,21 +45,21 @@ JOBS = min(os.cpu_count() or 1, 8)
 
 add_options = Options(
     f"""
-failing KERNEL|MODEL.onnx  as for test, or a model
+failing KERNEL|MODEL.onnx  a kernel or test as for `test`, or a model
 --command TEXT dest=tried
-    the command that fails, {HERE} for the file (test, or for models {RUN!r})
---status STATUS int  its exit status (that of the input, not 0)
---says TEXT default=  what it prints when it fails
---device NAME  compare the results on it with the interpreter's, of a model with onnxruntime's
---failure TEXT  the one that is to stay, if there are several: RACE-01
---try-seconds N float  for one try (the first one's time, and 10 times that of the smallest so far)
---try-memory MIB int default=8192  for one try (%(default)s)
---jobs N int default={JOBS}  tries at a time
--o --output FILE  the smallest: .spv, .spvasm, .onnx (x.reduced.spv)
+    the failing command, with {HERE} for the file (default: `test`, or {RUN!r} for models)
+--status STATUS int  its exit status (default: the status for the input)
+--says TEXT default=  a text that the failing command prints
+--device NAME  compare a device's results with the interpreter's (for models: onnxruntime's)
+--failure TEXT  the failure to reproduce, if there are several: RACE-01
+--try-seconds N float  time limit of a try (default: relative to the input's time)
+--try-memory MIB int default=8192  memory limit of a try (default: %(default)s)
+--jobs N int default={JOBS}  number of tries at a time (default: %(default)s)
+-o --output FILE  where to write the smallest input (default: x.reduced.spv, .spvasm or .onnx)
 @launch
 """,
     epilog="""The same command continues an interrupted search.
-docs/reduce.md says what counts as the same failure.""",
+docs/reduce.md explains when two failures count as equal.""",
 )
 
 
