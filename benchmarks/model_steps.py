@@ -9,6 +9,8 @@ Times steps of language models with random weights: tokens, batches of tokens, p
 
 - `run_ms`: device time between two timestamps around a run; `device_ms`: sum of the dispatches.
 - `host_ms`: wall-clock time; `token_ms`: wall-clock time without moving logits.
+- `answer_ms`: wall-clock time from token to token of answers; `ahead_ms`: the same if the next run
+  starts before the host has the token.
 - `bytes`: weights that the step reads (the expected share of experts) and keys and values of the
   past.
 - `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
@@ -24,6 +26,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import statistics
 import sys
 import tempfile
 import time
@@ -31,19 +34,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import CUDA, parser_of
-from language_model import FORMATS, blocks_of, gguf, time_function
+from device_runs import CUDA, WARM_UP, parser_of
+from language_model import FORMATS, RUNS, blocks_of, gguf, time_function
 from llama_peer import SHAPES, Shapes, copy_bandwidth
 
 from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.gguf.file import File, read_file
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
+from xdsl_spirv.llm.texts import DECODE, Texts, Work
 from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 from xdsl_spirv.testing.gguf_models import write_declared
 
 Type = gguf.GGMLQuantizationType
+ANSWER = 64
+"""Number of tokens of an answer whose tokens are timed."""
 
 
 def llama(shapes: Shapes) -> dict[str, Any]:
@@ -137,6 +143,26 @@ def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int)
     return given
 
 
+def time_tokens(session: VulkanSession, context: int, slots: int, past: int, ahead: bool) -> float:
+    """Returns the median milliseconds from one likeliest token of all texts to the next."""
+    texts, work = Texts(session, context, slots), {DECODE: Work()}
+    times: list[float] = []
+    warm = time.perf_counter() + WARM_UP
+    while len(times) < RUNS:
+        # The states of this text have no meaning, but computing with them takes the same time.
+        lists = [[0] * (past + 1) for _ in range(slots)]
+        texts.read = [tokens[:-1] for tokens in lists]
+        for _ in range(context - past):
+            begin = time.perf_counter()
+            given = {slot: (tokens, work) for slot, tokens in enumerate(lists)}
+            for slot, prediction in texts.read_last(given, ahead).items():
+                lists[slot].append(prediction.likeliest)
+            end = time.perf_counter()
+            if begin > warm:
+                times.append(end - begin)
+    return round(statistics.median(times) * 1e3, 4)
+
+
 def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
     """Returns name, function, new tokens and past of each step, by the number of texts."""
     steps: dict[int, list[tuple[str, str, int, int]]] = {}
@@ -155,7 +181,7 @@ def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
 
 
 def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None) -> dict[str, Any]:
-    context = max(count + past if count == 1 else max(count, past + 1) for *_, count, past in steps)
+    context = max(count if f == "prefill" else past + ANSWER for _, f, count, past in steps)
     record: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         path = Path(folder, "model.gguf")
@@ -172,6 +198,9 @@ def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None)
                 given = inputs_of(function, texts, count, past, p.vocabulary)
                 result = time_function(device, session, program, function, given)
                 result["tokens_per_s"] = round(count / result["host_ms"] * 1e3, 1)
+                if function != "prefill":
+                    for key, ahead in (("answer_ms", False), ("ahead_ms", True)):
+                        result[key] = time_tokens(session, context, texts, past, ahead)
                 if function == "prefill":
                     result["TFLOPS"] = round(
                         2 * count * count_multiplied(file, p) / result["run_ms"] / 1e9, 2
