@@ -126,7 +126,7 @@ class Access:
             kernel, step = (sizes[within[0]], row[within[0]]) if within else (1, 1)
             geometry.append([kernel, row[moving[0]], step, sizes[moving[0]]])
         if not 1 <= len(geometry) <= 2:
-            raise refusal(op, f"windows in {len(geometry)} dimensions")
+            raise refusal(op, f"windows in {len(geometry)} dimensions are not supported")
         geometry = [[1, 1, 1, 1]] * (2 - len(geometry)) + geometry
         kernel, stride, dilation, places = (list(column) for column in zip(*geometry, strict=True))
         return Windows(dimensions, outer, inner, kernel, stride, dilation, places)

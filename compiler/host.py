@@ -360,7 +360,7 @@ class _HostReader:
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
-            raise ProgramError(f"{name} is of type {type}", HOST, "use tensors of static shape")
+            raise ProgramError(f"{name} cannot be {type}", HOST, "use tensors of static shape")
         sizes = type.get_shape()
         if DYNAMIC_INDEX in sizes:
             sizes = extents(shaped)

@@ -410,7 +410,7 @@ class _Translator:
         if kind.pool is None:
             raise refusal(op, "a reduction over windows is neither a sum nor a maximum")
         if any(d != 1 for d in windows.dilation):
-            raise refusal(op, "a pool with a dilation")
+            raise refusal(op, "a reduction over windows with a dilation is not supported")
         shape = self.b.shape(value)
         order = [*rest, *windows.dimensions]
         flat = math.prod(shape[k] for k in rest)

@@ -198,7 +198,7 @@ def constant_array(value: Attribute) -> Array:
                 "add it to the dialect_resources at the end of the file, or give --weights",
             )
     else:
-        raise ProgramError(f"a constant cannot be a {value.name}", "arith.constant")
+        raise ProgramError(f"constants given by {value.name} are not supported", "arith.constant")
     kind = value.get_type()
     if not isinstance(kind, TensorType):
         raise ProgramError(f"a constant has the type {kind}, not a tensor", "arith.constant")
@@ -208,5 +208,5 @@ def constant_array(value: Attribute) -> Array:
     if array.size == 1:
         return np.full(shape, array[0])
     if array.size != int(np.prod(shape)):
-        raise ProgramError(f"a constant has {array.size} elements for the shape {list(shape)}")
+        raise ProgramError(f"a constant of shape {list(shape)} has {array.size} elements")
     return array.reshape(shape)

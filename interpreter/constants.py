@@ -44,27 +44,27 @@ def scalar(number: Any, dtype: DType) -> Array:
     return np.array(number, F64).astype(dtype)
 
 
-def given_scalar(number: Any, dtype: DType) -> Array:
+def given_scalar(number: Any, dtype: DType, name: str) -> Array:
     """
     Converts a number given by the caller to a 0-d array.
 
-    An integer may be signed or unsigned. A float is rounded. Raises ValueError if the type cannot
-    represent the number, with a text that follows the number's name ("must be ...").
+    An integer may be signed or unsigned. A float is rounded. Raises ValueError, with the `name`, if
+    the type cannot represent the number.
     """
     if not _is_number(number):
-        raise ValueError(f"must be one number, not {number!r}")
+        raise ValueError(f"{name} must be one number, not {number!r}")
     if dtype == BOOL:
         if number not in (0, 1):
-            raise ValueError(f"must be true or false, not {number}")
+            raise ValueError(f"{name} must be true or false, not {number}")
     elif dtype.kind in "iu":
         bits = dtype.itemsize * 8
         low, high = -(1 << bits - 1), (1 << bits) - 1
         if not low <= number <= high or number != int(number):
-            raise ValueError(f"must be an integer of {bits} bits, not {number}")
+            raise ValueError(f"{name} must be an integer of {bits} bits, not {number}")
     with np.errstate(over="ignore"):
         array = scalar(number, dtype)
     if np.isfinite(float(number)) and not np.isfinite(array.astype(F64)):
-        raise ValueError(f"must be a float of {dtype.itemsize * 8} bits, not {number}")
+        raise ValueError(f"{name} must be a float of {dtype.itemsize * 8} bits, not {number}")
     return array
 
 
@@ -127,7 +127,7 @@ def _value(attribute: Attribute, form: Form) -> Any:
     if isinstance(form, CooperativeMatrix):
         array = attribute_array(attribute).reshape(-1)
         if array.size != 1:
-            raise InterpreterError("CM-08: a constant cooperative matrix has one constituent")
+            raise InterpreterError("CM-08: a constant cooperative matrix must have one constituent")
         component = array.astype(form.carrier).reshape(1, 1, 1, 1)
         return np.broadcast_to(component, (1, 1, form.rows, form.columns))
     if isinstance(form, Composite):

@@ -113,9 +113,10 @@ def _write(
 def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str) -> None:
     """Writes a number or a physical address."""
     try:
-        octets = given_scalar(value, dtype).tobytes()
+        octets = given_scalar(value, dtype, f"the member {path}").tobytes()
     except ValueError as error:
-        raise _refuse_value(path, str(error), "give one number that the type can hold") from None
+        remedy = "give one number that the type can hold"
+        raise InterpreterError(str(error), "push_constants", remedy) from None
     data[at : at + len(octets)] = octets
 
 

@@ -73,7 +73,7 @@ def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
         raise ProgramError(f"the kernel is not valid: {findings[0]}", kernel.binary, REMEDY)
     m = Module(raw)
     if ADDRESSES in m.capabilities:
-        raise ProgramError(f"the kernel declares {ADDRESSES}", kernel.binary, REMEDY)
+        raise ProgramError(f"a kernel must not declare {ADDRESSES}", kernel.binary, REMEDY)
     _check_constants(kernel, m)
     entries = {entry.name: entry for entry in m.entry_points if entry.model == "GLCompute"}
     interfaces: dict[str, Interface] = {}
@@ -171,7 +171,7 @@ def _check_dispatch(
         room = 0 if buffer.is_dynamic else buffer.bytes
         if size > max(room, EXTRA_BYTES):
             raise ProgramError(
-                f"the kernel reads {size} bytes of {buffer.name!r}, which is only {buffer}",
+                f"the kernel reads {size} bytes of the buffer {buffer.name!r}, which is {buffer}",
                 place,
                 REMEDY,
             )

@@ -240,7 +240,7 @@ class Buffer:
                 and array.dtype.kind in "iu"
                 and (array != np.array(value)).any()
             ):
-                raise ValueError("numbers with a fraction")
+                raise ValueError("a number has a fraction")
             return array
         except (OverflowError, TypeError, ValueError) as error:
             cause = f"{self.name!r} must be {self}, but the value given does not fit: {error}"
@@ -278,7 +278,7 @@ class Buffer:
         if self.kind in SHARED and self.is_dynamic:
             raise ProgramError(f"a {self.kind} cannot have dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
-            raise ProgramError(f"a {self.kind} at {self.offset}", f"{place}.offset")
+            raise ProgramError(f"a {self.kind} cannot have offset {self.offset}", f"{place}.offset")
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.shape), self.type])

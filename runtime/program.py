@@ -172,7 +172,7 @@ class Program:
         if name is None and len(functions) == 1:
             return next(iter(functions.values()))
         if name is None or name not in functions:
-            cause = "which function?" if name is None else f"there is no function {name!r}"
+            cause = "no function is named" if name is None else f"there is no function {name!r}"
             remedy = did_you_mean(name or "", functions, "name one of them")
             raise ProgramError(cause, f"functions: {', '.join(functions)}", remedy)
         return functions[name]

@@ -36,7 +36,7 @@ def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array
     try:
         tensors = deserialize(data)
     except SafetensorError as error:
-        raise ProgramError(f"not a safetensors file: {error}", place) from error
+        raise ProgramError(f"this is not a safetensors file: {error}", place) from error
     weights: dict[str, Array] = {}
     for name, tensor in tensors:
         code = str(tensor["dtype"])
@@ -46,5 +46,5 @@ def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array
         try:
             weights[name] = flat.reshape(tensor["shape"])
         except ValueError as error:
-            raise ProgramError(f"the {what} {name!r}: {error}", place) from error
+            raise ProgramError(f"the {what} {name!r} is damaged: {error}", place) from error
     return weights

@@ -326,13 +326,13 @@ def load(name_or_path: str) -> Target:
             )
         )
     if path.stat().st_size > MAX_BYTES:
-        raise TargetError(f"{path}: more than {MAX_BYTES} bytes")
+        raise TargetError(f"{path} has more than {MAX_BYTES} bytes")
     try:
         data = json.loads(path.read_text())
     except OSError as error:
-        raise TargetError(f"{path}: cannot be read: {error.strerror}") from error
+        raise TargetError(f"{path} cannot be read: {error.strerror}") from error
     except (RecursionError, ValueError) as error:
-        raise TargetError(f"{path}: not JSON: {error}") from error
+        raise TargetError(f"{path} is not JSON: {error}") from error
     try:
         target = _target(Fields(data, ""))
         if target.name not in names():

@@ -31,7 +31,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
     wrong = checker.find_active(
         "ALIGN-01",
         op,
-        f"{what} at an address that is not a multiple of its {size} bytes",
+        f"{what} has an address that is not a multiple of {size} bytes",
         address % size != 0,
         checker.batch.mask,
         values={"address": address},
@@ -265,12 +265,12 @@ class PlainAccess:
         self.checker.find_active(
             "OVERLAP-01",
             self.op,
-            f"invocations write one place of {access.memory.label or 'memory'} with different "
-            "values",
+            f"several invocations write one location of {access.memory.label or 'memory'} with "
+            "different values",
             different,
             mask,
             values={"element": access.items, "value": value},
-            remedy="make one invocation write each place, or use an atomic",
+            remedy="let one invocation write each location, or use an atomic",
         )
 
 

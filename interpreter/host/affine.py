@@ -62,8 +62,8 @@ def _refuse_outside(
             places = evaluate(expr, loops)
             if places.size and (places.min() < 0 or places.max() >= size):
                 raise InterpreterError(
-                    f"{expr} goes from {places.min()} to {places.max()}, but its dimension has "
-                    f"{size} elements",
+                    f"the index {expr} goes from {places.min()} to {places.max()}, but the "
+                    f"dimension has {size} elements",
                     remedy="the operands' shapes do not fit the index maps",
                 )
 

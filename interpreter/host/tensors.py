@@ -42,7 +42,7 @@ def _reshape(op: Operation, array: Array, shape: tuple[int, ...]) -> Array:
     if prod(shape) != array.size:
         given, wanted = ("x".join(map(str, sizes)) for sizes in (array.shape, shape))
         raise InterpreterError(
-            f"{op.name} cannot give {given} elements the shape {wanted} of another size", op
+            f"{op.name} from {given} to {wanted} changes the number of elements", op
         )
     return array.reshape(shape)
 

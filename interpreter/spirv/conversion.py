@@ -27,7 +27,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if isinstance(source, Plain | CooperativeMatrix) and isinstance(target, type(source)):
         return source.dtype, target.dtype
-    raise InterpreterError(f"{op.name} from {op.operands[0].type} to {op.results[0].type}", op)
+    raise InterpreterError(f"cannot convert {op.operands[0].type} to {op.results[0].type}", op)
 
 
 def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
@@ -106,7 +106,7 @@ def bitcast(op: ops.BitcastOp, context: Context) -> Function:
         assert isinstance(target, CooperativeMatrix)
         return _convert_carried(lambda a: a.view(target.dtype), op, context)
     if not isinstance(source, Plain) or not isinstance(target, Plain):
-        raise InterpreterError(f"a bitcast from {op.operand.type} to {op.result.type}", op)
+        raise InterpreterError(f"cannot cast {op.operand.type} to {op.result.type}", op)
     if source.dtype.itemsize == target.dtype.itemsize:
         return lambda a: a.view(target.dtype)
 

@@ -98,12 +98,11 @@ class Evaluator:
     @staticmethod
     def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
         """Converts the launch's value of a constant to an array."""
+        name = f"the constant @{op.sym_name.data} (SpecId {op.spec_id})"
         try:
-            return given_scalar(value, dtype).reshape(1, 1, 1)
+            return given_scalar(value, dtype, name).reshape(1, 1, 1)
         except ValueError as error:
-            raise InterpreterError(
-                f"the constant @{op.sym_name.data} (SpecId {op.spec_id}) {error}", "spec_constants"
-            ) from None
+            raise InterpreterError(str(error), "spec_constants") from None
 
     def _carried(self, op: spv.RawGlobalOp) -> Any:
         """Evaluates a constant that is a raw instruction."""

@@ -150,7 +150,7 @@ class Images:
         if kind in (DescriptorType.SAMPLER, DescriptorType.COMBINED_IMAGE_SAMPLER):
             if sampler is None:
                 raise VulkanError(
-                    f"binding {bound.binding} needs a sampler, but none was given", "", "give one"
+                    f"binding {bound.binding} needs a sampler, but has none", "", "give a Sampler"
                 )
             info.sampler = self._sampler(sampler)
         if isinstance(resource, Image):

@@ -315,7 +315,7 @@ def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: i
             if allowed >> index & 1 and kind.flags & wanted == wanted:
                 return index
     raise VulkanError(
-        "the device has no memory for a buffer", device.info.name, "update the driver"
+        "the device has no memory type for a buffer", device.info.name, "update the driver"
     )
 
 

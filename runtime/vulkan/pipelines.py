@@ -285,7 +285,7 @@ def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
     for bound in step.images:
         place = bound.set, bound.binding
         if place not in known:
-            raise VulkanError(f"the kernel binds no image at {place}", "", "leave it out")
+            raise VulkanError(f"the kernel binds no image at {place}", "", "leave out the image")
         count = max(bound.number + 1, slots.get(place, (known[place].kind, 0))[1])
         slots[place] = known[place].kind, count
     last = max((s for s, _ in slots), default=-1)

@@ -135,7 +135,7 @@ def test_a_first_value_of_several_numbers_is_kept(tmp_path: Path) -> None:
         ("decode", {"x": rows(2), "past": 0}, "'x' must be 1x8xf32"),
         ("decode", {"x": rows(1), "past": 0, "k": rows(32)}, "there is no input 'k'"),
         ("encode", {}, "there is no function 'encode'"),
-        (None, {}, "which function"),
+        (None, {}, "no function is named"),
     ],
 )
 def test_a_refused_run_changes_nothing(
