@@ -220,7 +220,7 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """Sets each function's weights. Raises `ProgramError` for names that `chosen[0]` lacks."""
+    """Sets each function's weights. Raises `ProgramError` for names that no function has."""
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights

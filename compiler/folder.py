@@ -47,7 +47,7 @@ SMALL = 4096
 
 
 class Known(dict[SSAValue, Any]):
-    """Known contents of values. A stored function is called when its value is first read."""
+    """Known contents of values. A function in place of contents is called at the first read."""
 
     def __getitem__(self, value: SSAValue) -> Any:
         known = super().__getitem__(value)
@@ -198,7 +198,6 @@ class Folder:
         return constant.result
 
     def _weight(self, op: Operation, result: SSAValue, array: Array) -> SSAValue:
-        """Adds a function argument that is a weight with this value."""
         import numpy as np
 
         block = self.function.body.block

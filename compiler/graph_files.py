@@ -149,8 +149,8 @@ class GraphProgram:
         """
         Runs the graph on arrays by position or by name. Returns the result, or a tuple of several.
 
-        `device` is that of `run`. Its default is the environment variable XDSL_SPIRV_DEVICE, or
-        else the interpreter.
+        `device` is as in `run`. The default is the environment variable XDSL_SPIRV_DEVICE, or else
+        the interpreter.
         """
         given = dict(zip(self.inputs, arrays, strict=False)) | named
         name = device or os.environ.get(VARIABLE) or "interpreter"

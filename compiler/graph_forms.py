@@ -75,7 +75,7 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """Returns each dimension's loop, or None for a constant. Returns None for other indices."""
+        """Returns the loop (None for a constant) of each dimension; None for any other index."""
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]

@@ -325,7 +325,6 @@ class _HostReader:
             self.loops.append(Loop(first, count, steps, counter, carried))
 
     def _operand(self, value: SSAValue) -> str:
-        """Returns the buffer of a loop's operand, which may be memory without contents."""
         if value not in self.names:
             if isinstance(value.owner, arith.ConstantOp):
                 self._constant(value.owner)

@@ -72,7 +72,7 @@ def relies_on_component_map(module: Operation) -> bool:
 
 
 def _relies(op: Operation) -> bool:
-    """True if invocations compute on single matrix components by the component map."""
+    """True if invocations access single matrix components at positions of the component map."""
     schedule = schedule_of(op)
     if schedule is None or schedule.uses_components or not schedule.direct:
         return schedule is not None and schedule.uses_components
@@ -82,7 +82,7 @@ def _relies(op: Operation) -> bool:
 
 
 def _considered_paths(op: Operation) -> list[Considered]:
-    """Returns the paths that `assign-schedule` considered for an operation."""
+    """Returns the kinds of kernels (paths) that `assign-schedule` considered for an operation."""
     return [
         Considered(entry.path.data, bool(entry.taken), entry.reason.data)
         for entry in considered_before(op)
@@ -160,7 +160,6 @@ def _end(yielded: SSAValue, result: SSAValue) -> str:
 
 
 def _speed(considered: Considered) -> int:
-    """Sort key that puts the fastest path first."""
     return PATHS.index(considered.path) if considered.path in PATHS else len(PATHS)
 
 

@@ -376,7 +376,6 @@ class _Translator:
         parallel: Sequence[int],
         kind: Combiner,
     ) -> Value:
-        """Reduces one axis after another."""
         value = self.b.broadcast(value, sizes)
         shape = list(self.b.shape(value))
         for axis in range(len(sizes)):
@@ -388,7 +387,7 @@ class _Translator:
     def _to_result(
         self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
     ) -> Value:
-        """Reshapes a value with a dimension for each loop (1 if reduced) to the result type."""
+        """Transposes and reshapes the value of a reduction to the result type."""
         kept = access.all_loops()
         if kept is None:
             raise refusal(op, "the map of a reduction's result is not a permutation")
@@ -446,7 +445,7 @@ class _Translator:
         access: Access,
         sizes: Sequence[int],
     ) -> Value:
-        """Transposes and reshapes a value with the flat dimensions `loops` to the result type."""
+        """Transposes and reshapes a value, whose dimensions are `loops`, to the result type."""
         wanted = access.all_loops()
         if wanted is None or sorted(wanted) != sorted(loops):
             raise refusal(op, "the map of the result is not a permutation")
@@ -488,7 +487,6 @@ class _Translator:
         return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
 
     def _sum_type(self, factor: Value) -> np.dtype[Any]:
-        """Returns the accumulator type of a sum of products: i32 for bytes."""
         dtype = self.b.dtype(factor)
         return np.dtype(np.int32) if dtype == np.int8 else dtype
 

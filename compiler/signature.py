@@ -236,7 +236,7 @@ class _Equalities:
             self._others.append((left, right, op))
 
     def numbers(self) -> tuple[dict[Key, int], list[tuple[Size, Size, Operation]]]:
-        """Returns the known value of each representative, and the pairs still to be checked."""
+        """Returns the known numbers by the root of equal sizes, and the pairs to check later."""
         static: dict[Key, int] = {}
         contradictions: list[tuple[Size, Size, Operation]] = []
         for key, size, op in self._numbers:
@@ -247,7 +247,6 @@ class _Equalities:
 
 
 def _given_name(argument: BlockArgument, key: Key) -> str:
-    """Returns the name of a dimension in the source, or ""."""
     function = argument.owner.parent_op()
     assert isinstance(function, FuncOp)
     attributes = function.arg_attrs.data[argument.index].data if function.arg_attrs else {}
@@ -259,7 +258,6 @@ def _given_name(argument: BlockArgument, key: Key) -> str:
 
 
 def _free(name: str, taken: dict[Key, Number]) -> str:
-    """Derives a valid and unused name from `name`."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     plain = plain if is_name(plain) else f"_{plain}"
     free, number = plain, 1

@@ -239,7 +239,7 @@ class Compiler:
     def mover(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
-        """Returns a function that reads source values, converted for the given targets."""
+        """Returns a function that reads source values and converts them for their targets."""
         slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)
@@ -247,7 +247,7 @@ class Compiler:
         return lambda env: [env[s] if convert is None else convert(env[s]) for s, convert in pairs]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """Returns a function that writes the values of a reader into slots."""
+        """Returns a function that writes the values of a `reader` to slots."""
         return assigner(slots, merges)
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
@@ -265,7 +265,7 @@ class Compiler:
         return counted
 
     def leave_out(self, op: Operation) -> None:
-        """Skips an operation without effect. Its results have no slots to free."""
+        """Skips an operation without effect, whose results need no slots."""
         self._escaping.update(op.results)
 
     def slot_if_any(self, value: SSAValue) -> int | None:

@@ -55,7 +55,7 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
-    """True if a mapping supports such matrices."""
+    """True if a mapping supports matrices of this shape and type, for `lanes` invocations."""
     if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
@@ -76,7 +76,7 @@ def positions(
     """
     Returns the row-major position of component `index` of invocation `lane`.
 
-    Raises `InterpreterError` if the mapping does not support such matrices.
+    Raises `InterpreterError` if the mapping does not support the matrix.
     """
     if not applies(mapping, form, lanes):
         raise InterpreterError(

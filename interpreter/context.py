@@ -52,7 +52,7 @@ class Observer(Protocol):
         ...
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports that invocations polled this read in a loop until another workgroup wrote."""
+        """Reports that invocations polled the read `op` in a loop until another workgroup wrote."""
         ...
 
 

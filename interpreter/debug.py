@@ -57,7 +57,7 @@ class Break:
     condition: Callable[[Stop], bool] | None = None
 
     def names(self, op: Operation, begins: Begins) -> bool:
-        """True if the breakpoint is at an operation. `begins` are the lines that it begins."""
+        """True if the breakpoint is at an operation that begins the lines `begins`."""
         at = str(self.at)
         file, _, number = at.rpartition(":")
         if at.startswith("#"):
@@ -101,7 +101,6 @@ class Debug:
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
     """(last step at which the launch stops, breakpoint) for each breakpoint that is stepping."""
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
-    """Block and line of the previous operation, for the module's text and for the source."""
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
         """Wraps the step of `op` with its breakpoints and the trace."""
@@ -228,7 +227,7 @@ class Stop:
         return self.values[value], self._context.form(value.type)
 
     def variables(self) -> dict[str, Any]:
-        """Returns the values of the source variables by name, in the form of `value`."""
+        """Returns the values of the source variables by name, with the shapes of `value`."""
         variables = self._variables().items()
         return {name: spread_out(value, form, self.batch) for name, (value, form) in variables}
 

@@ -51,5 +51,4 @@ def inverse(a: Array) -> Array:
 
 
 def _minor(a: Array, row: int, column: int) -> Array:
-    """Returns the determinants of the matrices without one row and one column."""
     return determinant(np.delete(np.delete(a, row, -2), column, -1))

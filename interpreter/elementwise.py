@@ -223,7 +223,7 @@ def reverse_bits(a: Array) -> Array:
 
 
 Conversion: TypeAlias = Callable[[DType, DType, Rounding], Function]
-"""Builds a conversion of arrays from (source, target, rounding from binary32 to bfloat16)."""
+"""A function of (source, target, rounding to bfloat16) that returns a conversion of arrays."""
 
 
 def _to_integer(convert: Callable[[DType, bool], Function], sign: bool) -> Conversion:

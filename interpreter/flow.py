@@ -87,7 +87,7 @@ class Flow:
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
     ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
-        """Returns a target's block number, a reader of branch operands, and their assigner."""
+        """Returns a block's number, a reader of the operands, and an assigner of its arguments."""
         slots = self.compiler.slots(target.args)
         assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
         return self.numbers[target], self.compiler.mover(operands, target.args), assign
@@ -250,7 +250,6 @@ class Flow:
 
 
 def _covers(mask: Mask, whole: Mask) -> bool:
-    """True if the mask includes all lanes of `whole`."""
     return bool(np.all(mask if whole is None else mask | ~whole))
 
 

@@ -421,7 +421,6 @@ def _scatter(op: spv.TosaOp, values: Array, indices: Array, rows: Array) -> Arra
 
 
 def _resize(op: spv.TosaOp, x: Array, scale: Array, offset: Array, border: Array) -> Array:
-    """Resizes the rows of an image tensor, then the columns."""
     nearest = op.number("mode") == spv.ResizeMode.NearestNeighbor
     result = x.astype(np.int64 if x.dtype.kind == "i" else np.float32)
     for axis in (1, 2):

@@ -542,7 +542,7 @@ class Tiles:
         return pieces.view(dtype)
 
     def _windows(self, view: Array, starts: Array, what: str) -> Array:
-        """Returns a view (rows, first elements, lines, width) of the tile at every element."""
+        """Returns a view of the tile that starts at each element: (rows, first, lines, width)."""
         stride = int(self.stride.item())
         extent = (self.lines - 1) * stride + self.width
         check_items(self.memory, starts, extent, self.memory.length(view.dtype), what)

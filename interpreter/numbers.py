@@ -148,7 +148,7 @@ def widener(source: DType) -> Callable[[Array], Array]:
 
 
 KEPT = 21
-"""Number of leading bits of a binary32 that determine its binary16; the last is a sticky bit."""
+"""Number of leading binary32 bits that determine the binary16. The last one is a sticky bit."""
 
 DROPPED = 32 - KEPT
 SHORT = 256
@@ -161,7 +161,7 @@ HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
 """Exponents of the smallest normal and the largest binary16, as binary32 exponent bits."""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Offset of binary32 bits from an exponent to the number m that `round_to_half` adds."""
+"""Difference of the bits of m (see `round_to_half`) from a number's exponent bits."""
 
 
 @cache

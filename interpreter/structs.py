@@ -111,7 +111,6 @@ def _write(
 
 
 def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str) -> None:
-    """Writes a number or a physical address."""
     try:
         octets = given_scalar(value, dtype, f"the member {path}").tobytes()
     except ValueError as error:

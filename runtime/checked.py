@@ -45,7 +45,6 @@ def _folder() -> Path | None:
 
 
 def _keep(folder: Path, name: str) -> None:
-    """Stores a digest. Ignores write errors."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = os.listdir(folder)

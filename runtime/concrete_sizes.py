@@ -157,7 +157,7 @@ def _repeat_loops(
 def _by_step(
     dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
 ) -> Callable[[int], Dispatch]:
-    """Returns a function from a step's index to the loop's dispatch; `first` belongs to step 0."""
+    """Returns a function from a step's index to a dispatch. `first` is the dispatch of step 0."""
     grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
     pushed = [
         constant

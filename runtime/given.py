@@ -44,7 +44,6 @@ def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict
 
 
 def _not_bound(expected: Mapping[str, Buffer], inputs: Mapping[str, Array]) -> ProgramError:
-    """Returns the error for missing or unknown input names."""
     place = f"inputs: {', '.join(f'{name}: {buffer}' for name, buffer in expected.items())}"
     unknown = next((name for name in inputs if name not in expected), None)
     if unknown is not None:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def check_launches(manifest: Manifest, place: str) -> None:
-    """Raises `ProgramError` with the wrong field if a function's manifest is impossible."""
+    """Raises `ProgramError` for an impossible number in a function's manifest, with its field."""
     for i, buffer in enumerate(manifest.buffers):
         _check_buffer(buffer, f"{place}.buffers[{i}]")
     _check_signature(manifest, place)
@@ -170,5 +170,4 @@ def _piece(buffer: Buffer) -> tuple[int, int, str]:
 
 
 def _repeated_item(items: Iterable[T]) -> T | None:
-    """Returns an item that is repeated, or None if there is none."""
     return next((item for item, count in Counter(items).items() if count > 1), None)

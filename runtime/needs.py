@@ -304,7 +304,7 @@ class _Reader:
         return max(sizes[True]) + sum(sizes[False])
 
     def _number(self, id: int) -> int:
-        """Returns a length or size in a type. Specialization constants have their default."""
+        """Returns a length or size in a type. Specialization constants count with their default."""
         if id not in self.constants:
             from xdsl_spirv.serialization.validation.constant_values import UnknownConstantError
 

@@ -156,7 +156,7 @@ def _is_core(row: Mapping[str, Any], vulkan: Version) -> bool:
 
 
 def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
-    """Yields the alternatives in the registry's rows, each member of version `vulkan` only once."""
+    """Yields the alternatives in the registry's rows. A feature of version `vulkan` occurs once."""
     settled: set[str] = set()
     for row in rows:
         if "property" in row:

@@ -80,15 +80,15 @@ class ScheduleCandidate:
 
     - `subgroups`: rows, columns, and optionally slices of K
     - `direct`: operands (`b` or `ab`) packed into fragments and read without Workgroup memory
-    - `fragments`, `panels`: operands packed into fragments and staged; operands packed into panels
+    - `fragments`: operands packed into fragments and staged in Workgroup memory
+    - `panels`: operands packed into panels
     - `ahead`, `staged_ahead` (for staged operands), `stages`, `buffers`, `group`, `first` and
       `result`: options of the schedule (docs/passes/assign-schedule.md)
     - `edges`: replaces `result` if the edges of the result are not whole fragments
     - `rates`: TFLOPS of large contractions by types (`f16 -> f32`); excludes all other types
     - `alone`: TFLOPS of a contraction with one workgroup for each compute unit
     - `streams`: TB/s of reading uncached weights, if different from the target's
-    - `rows`: the operand read in place by rows, beside a direct one that the kernel computes from
-      planes, which may also be in `panels`
+    - `rows`: operand that is read by rows if the other one is `direct` and in packed planes
     - `most_m`: the largest M of contractions that the candidate is for; 0 for any
     """
 
@@ -207,7 +207,7 @@ class Target:
     whose rows have 32 bytes). The time of a store without an entry is not estimated.
     """
     streams: Mapping[str, float]
-    """TB/s by types at which tiles read uncached weights. A candidate's `streams` override this."""
+    """TB/s at which tiles read uncached weights, by types. A candidate's `streams` overrides it."""
     merged_parts: Mapping[str, float]
     """
     Above `most` parts of an attention's keys, with at least `elements` elements, half as many

@@ -154,7 +154,7 @@ class ScalarModel:
     Seconds that a subgroup waits in each step along K, unless other subgroups hide the latency.
     """
     product: float
-    """Seconds of one multiply-add by all invocations of the only subgroup on a unit."""
+    """Seconds of one multiply-add by all invocations of a subgroup that is alone on a unit."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class ReductionsModel:
     least_depth: int
     """Minimum products of a part of a split sum. With fewer, a kernel's start and end dominate."""
     usual_tile: int
-    """Assumed rows and columns of a workgroup's tile, for the number of workgroups."""
+    """Assumed rows and columns of a workgroup's tile, to estimate the number of workgroups."""
     worthwhile: float
     """Maximum ratio of a sum's estimated times with and without a split. No worse split is made."""
     worthwhile_of_blocks: float

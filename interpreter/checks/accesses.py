@@ -14,7 +14,7 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""A tuple: leading shape (workgroup, subgroup, lane), mask of active invocations, further shape."""
+"""(leading shape of the accesses, mask of the active invocations, shape of the other axes)."""
 
 
 class Access:

@@ -212,7 +212,7 @@ class Choices:
         return ~same & ~(np.abs(own - other) <= allowed) & np.isfinite(magnitude)
 
     def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
-        """Returns the diameter of the error interval, in which both compared results must be."""
+        """Returns the width of the error interval that must contain both results."""
         v = float(ml_dtypes.finfo(dtype).eps)
         size = magnitude + np.abs(value)
         if rule == "CHOICE-03":
@@ -256,7 +256,6 @@ class Choices:
         self._add(finding, op)
 
     def _fail(self, options: Options, error: InterpreterError) -> None:
-        """Reports a program that fails with one of the implementation choices."""
         op, rule = self.components, "CHOICE-01"
         if options.accumulation != self.plain.accumulation:
             op, rule = self.sums[0], "CHOICE-02"

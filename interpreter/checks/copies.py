@@ -44,8 +44,8 @@ def loading(
 ) -> Checked:
     """
     Checks an instruction that loads from memory. `placing` are the indices of the address
-    operands. `moved` is the index of the operand with the elements that the result takes from no
-    memory, or None.
+    operands. `moved` is the index of the operand whose elements the result keeps where nothing is
+    loaded, or None.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load

@@ -59,7 +59,7 @@ class Horizons:
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """Updates the times at a control barrier that lanes of `mask` reached at time `now`."""
+        """Moves the horizons at a control barrier that lanes of `mask` reached at time `now`."""
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()

@@ -96,7 +96,7 @@ class Knowledge:
 
     active: bool
     fenced: bool = True
-    """True if a memory barrier of the module makes neighbouring atomics release or acquire."""
+    """True if a barrier of the module makes neighbouring atomics release or acquire."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -188,7 +188,6 @@ class Knowledge:
         self.nodes[lane] = Acquire(lane, semantics, before, heads, local)
 
     def _explain(self, op: Operation, lane: int, release: Release, semantics: Semantics) -> None:
-        """Records the reason why an acquire does not synchronize with a release, for messages."""
         level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
@@ -278,7 +277,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Passes releases of kinds of storage that a control barrier does not order through it."""
+        """Passes on releases at a control barrier, for storage that the barrier does not order."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -319,7 +318,7 @@ class Knowledge:
             self.nodes[lane] = joined[key]
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns (n, ROWS) times: a group's accesses before them precede the lane's next one."""
+        """Returns (n, ROWS) times before which a group's accesses are ordered before the lane."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

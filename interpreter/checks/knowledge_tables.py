@@ -127,7 +127,7 @@ Node = Release | Acquire | Join
 Tree: TypeAlias = Any
 """Time stamps of an invocation or group: an array (storage, row), None, or a tuple of subtrees."""
 Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
-"""A function that changes time stamps, with the scope level and the argument that it receives."""
+"""A function that changes time stamps, and the last argument of its calls."""
 EMPTY: Tree = (None, None, None)
 PARTS: Tree = (None,) * WIDTH
 KINDS = (LANE, SUBGROUP, WORKGROUP)
@@ -217,7 +217,7 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """Applies a step to every party's time stamps, with the scope level shared with `lane`."""
+        """Applies a step to all parties, each with the scope level that it shares with `lane`."""
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -332,7 +332,7 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """Returns the time stamps of an invocation or group, also from its groups and members."""
+        """Returns the latest times of an invocation or group, including its groups and members."""
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))
@@ -431,7 +431,7 @@ def _rest(node: Heard) -> Heard | None:
 
 
 def _covers(link: Link, acquire: int) -> bool:
-    """True if the releasing invocation knew all earlier releases, so that its release suffices."""
+    """True if a release includes all earlier releases of its sequence."""
     own, semantics = link.release.before, link.release.semantics
     return (
         isinstance(own, Acquire)

@@ -191,12 +191,12 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the undefined parts that the next `load` recorded, in a run on these masks."""
+        """Replaces `load` in a run on masks: returns the undefined parts that a `load` recorded."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Records the undefined parts of a value to store, in a run on these masks."""
+        """Replaces `store` in a run on masks: records the undefined parts of the stored value."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:

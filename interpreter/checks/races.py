@@ -284,7 +284,7 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """Checks the variables used to access a location, if variables share memory."""
+        """Checks for accesses to one location through several variables."""
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
@@ -407,7 +407,6 @@ class Races:
     def _judge(
         self, region: Region, conflicts: Conflicts, storage: int, access: Access, facts: Facts
     ) -> Array:
-        """Returns a verdict for each conflict."""
         verdicts = self._judge_singles(region, conflicts, storage, access.write, facts)
         if conflicts.which == "writes" and not access.write:
             # A value stays visible to an invocation that an earlier read made visible.
@@ -528,7 +527,6 @@ class Races:
         storage: int,
         layout: Layout,
     ) -> None:
-        """Records the reader of each granule, or the smallest group with all its readers."""
         if self._is_coarse(storage):
             self._read_coarsely(region, index, now, layout)
             return
@@ -547,8 +545,6 @@ class Races:
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _read_coarsely(self, region: Region, index: Array, now: Array, layout: Layout) -> None:
-        """Records readers of memory that only workgroup barriers order, merged by workgroup."""
-
         def whole_groups(where: Array) -> Array:
             lead, chosen, tail = layout
             codes = np.broadcast_to(self.accessors.workgroups, lead)

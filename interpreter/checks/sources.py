@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
 from xdsl_spirv.interpreter.numbers import F64, Array, unsigned
 
 Test: TypeAlias = Callable[..., Array]
-"""Takes the operands' values. Returns a mask of the components whose result is undefined."""
+"""A function of the operands' values. Returns a mask of the components with undefined results."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 
 def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int, int]) -> Array:
-    """Gathers an operand in binary64 over (batch, two loops). `last` names the two loops."""
+    """Gathers an operand as a binary64 array (batch, loop, loop). `last` are the two loops."""
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
     inner = shape[-len(last) :]

@@ -103,7 +103,6 @@ def winograd(op: Winograd, x: Array, out: Array) -> Array:
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
-    """Returns the position of each packed dimension among interleaved (outer, inner) pairs."""
     inner = [2 * position + 1 for position in op.positions]
     return [2 * axis for axis in op.order(rank)] + inner
 

@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
-    """Compiles a structured body. Returns its steps, yielded slots, and values used last by it."""
+    """Compiles a body. Returns its steps, yielded slots, and values whose slots can be freed."""
     steps, ended = compiler.block(block)
     last = block.last_op
     yielded = compiler.slots(last.operands) if last and last.has_trait(IsTerminator) else ()

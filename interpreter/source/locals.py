@@ -66,7 +66,6 @@ def read_by(op: Operation) -> str:
 
 
 def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
-    """Returns the name of the variable that a pointer points into."""
     while isinstance(pointer.owner, spv.AccessChainOp | spv.InBoundsAccessChainOp):
         pointer = pointer.owner.operands[0]
     names = (_name(entry, info) for entry in _entries_on(pointer, spv.ShaderDebugInfo.DebugDeclare))
@@ -74,7 +73,6 @@ def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
 
 
 def _entries_on(value: SSAValue, kind: spv.ShaderDebugInfo) -> Iterator[Entry]:
-    """Yields the debug-information entries of one kind that use a value."""
     entries = (entry_of(use.operation) for use in value.uses)
     return (entry for entry in entries if entry is not None and entry.kind is kind)
 
@@ -145,7 +143,6 @@ def _values(
 
 
 def _debug_values(op: Operation) -> Iterator[Entry]:
-    """Yields the DebugValues inside an operation."""
     entries = map(entry_of, op.walk())
     return (e for e in entries if e is not None and e.kind is spv.ShaderDebugInfo.DebugValue)
 

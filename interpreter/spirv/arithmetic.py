@@ -89,7 +89,7 @@ value_table(
 
 @value(ops.MatrixTimesScalarOp)
 def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Function:
-    """Multiplies each component by a scalar, uniform in a cooperative matrix's scope (CM-27)."""
+    """Multiplies components by a scalar. A cooperative matrix needs a uniform scalar (CM-27)."""
     form = context.form(op.result.type)
     if not isinstance(form, CooperativeMatrix):
         return lambda matrix, scalar: matrix * scalar[..., None, None]

@@ -41,7 +41,6 @@ def _for_components(amount: Array, like: Array) -> Array:
 
 
 def _low_bits(count: Array, dtype: np.dtype) -> Array:
-    """Returns a mask of the `count` lowest bits."""
     width = dtype.itemsize * 8
     full = np.array(-1, dtype)
     amount = (width - np.clip(count, 0, width)).astype(np.int64)

@@ -168,7 +168,7 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
 
 
 def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
-    """Returns A * B + C computed in `wide` and rounded once to the result's component type."""
+    """Returns a function for A * B + C, computed in `wide` and rounded once to `result`."""
     if result == wide:
 
         def exact(a: Array, b: Array, c: Array) -> Array:
@@ -211,7 +211,6 @@ def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context
 
 
 def _add(total: Array, c: Array) -> Array:
-    """Adds C to the product, in place if the shapes allow it."""
     if total.size >= c.size:
         return np.add(total, c, out=total)
     return total + c
@@ -223,7 +222,7 @@ def integer_multiply_add(
     result: CooperativeMatrix,
     bits: spv.CooperativeMatrixOperands,
 ) -> Function:
-    """Returns the low bits of A * B, plus C with wrap-around or saturation (CM-23)."""
+    """Returns a function for the low bits of A * B, plus C with or without saturation (CM-23)."""
     flags = spv.CooperativeMatrixOperands
     a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
     b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
@@ -266,8 +265,8 @@ def exact_product(
     a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
 ) -> Function:
     """
-    Returns A * B modulo 2^64. Uses binary32 or binary64 if every partial sum is exact in it,
-    because numpy multiplies floats faster than integers.
+    Returns a function for A * B modulo 2^64. Uses binary32 or binary64 if all partial sums are
+    exact, because numpy multiplies floats faster than integers.
     """
     largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
     wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64

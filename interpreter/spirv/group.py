@@ -86,7 +86,6 @@ def words(bits: Array) -> Array:
 
 
 def _bits(ballot: Array) -> Array:
-    """Unpacks a ballot's 128 bits to a trailing axis."""
     octets = np.ascontiguousarray(ballot).view(np.uint8)
     return np.unpackbits(octets, axis=-1, bitorder="little") != 0
 
@@ -173,7 +172,7 @@ def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 
 Source = Callable[..., Array]
-"""Computes the index of the member to read, from (member index, operand, cluster size)."""
+"""A function from (member index, operand, cluster size) to the index of the member to read."""
 
 
 def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:

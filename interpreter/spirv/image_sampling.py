@@ -102,7 +102,6 @@ class Sample:
         return (first * (1 - part) + second * part).astype(first.dtype)
 
     def _detail(self, size: Array, given: dict[str, Sequence[Array]], sampler: Sampler) -> Array:
-        """Returns the level of detail before clamping to the image's levels."""
         if sampler.unnormalized:
             return np.zeros((1, 1, 1))
         if "Grad" in given:

@@ -312,7 +312,6 @@ def _images(
 
 
 def _place(op: VariableOp) -> tuple[int, int]:
-    """Returns the descriptor set and binding of a buffer."""
     if op.descriptor_set is None or op.binding is None:
         raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
     return op.descriptor_set.value.data, op.binding.value.data

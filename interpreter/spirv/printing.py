@@ -116,7 +116,6 @@ def decorated(op: raw.DecorateOp, context: Context) -> None:
 
 
 def _format(op: raw.RawOp, context: Context) -> str:
-    """Returns the text of the OpString that the instruction refers to."""
     symbol: Attribute = op.layout.data[2]
     if isinstance(symbol, SymbolRefAttr):
         string = context.symbol(symbol)

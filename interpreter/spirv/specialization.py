@@ -97,7 +97,6 @@ class Evaluator:
 
     @staticmethod
     def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
-        """Converts the launch's value of a constant to an array."""
         name = f"the constant @{op.sym_name.data} (SpecId {op.spec_id})"
         try:
             return given_scalar(value, dtype, name).reshape(1, 1, 1)
@@ -139,7 +138,6 @@ class Evaluator:
         return np.stack(parts, axis=3) if isinstance(form, Plain) else tuple(parts)
 
     def _operation(self, op: spv.RawGlobalOp) -> Any:
-        """Evaluates an OpSpecConstantOp on its operands' values."""
         named = operation_named_by(op, self.context)
         meaning = semantics_of(named)
         constants = op.layout.data[1:]

@@ -137,7 +137,7 @@ def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """Sets the bits of elements outside the tensor."""
+    """Sets the value, as bits, that elements outside the tensor have."""
     return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
@@ -173,7 +173,7 @@ def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function
 
 @value(spv.TensorViewSetClipOp)
 def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """Sets the rows and columns that are moved. Others are clipped."""
+    """Sets the rows and columns that are moved. Other components are clipped."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 
@@ -182,8 +182,8 @@ class Where:
     """
     The memory locations of a matrix's components, as arrays (workgroup, subgroup, component).
 
-    Holds the indices of their elements (or blocks), masks of clipped and of outside components,
-    and their coordinates.
+    Holds the indices of elements (or blocks), masks of clipped and of outside components, and
+    coordinates.
     """
 
     element: Array

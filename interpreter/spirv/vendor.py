@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 @action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
 def move(op: Any, context: Context) -> Function:
-    """Compiles a load or store whose last operand, uniform, selects column-major layout."""
+    """Compiles a load or store whose last operand (uniform) selects column-major layout."""
     stage = load if op.results else store
     ways = [stage(op, context, by_rows) for by_rows in (True, False)]
 

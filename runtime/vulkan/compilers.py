@@ -157,7 +157,7 @@ class Compiler(Closing):
 
 
 def work_of(program: Program) -> Work:
-    """Returns the kernels of a program as work that is only compiled. Sizes may be dynamic."""
+    """Returns a program's kernels as `Work` that is compiled but not run. Sizes may be dynamic."""
     manifest = program.manifest
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     return Work(

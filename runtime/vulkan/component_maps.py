@@ -53,7 +53,7 @@ STORE = """
 """
 
 Run: TypeAlias = Callable[[Work], bytes]
-"""Runs work on a device. Returns the bytes of the buffer `held`."""
+"""A function that runs work on a device, and returns the bytes of the work's buffer `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
 """Maps the bits of a component to a type that can represent all component indices."""

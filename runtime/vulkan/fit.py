@@ -29,7 +29,7 @@ WORDS = {
     "maxStorageBufferRange": "a storage buffer of {} bytes",
     "maxPerStageDescriptorStorageBuffers": "{} storage buffers",
 }
-"""Texts of limits in errors. An axis is x, y or z."""
+"""Texts for limits in error messages. The second {} is the axis x, y or z."""
 
 
 def lacks(info: DeviceInfo, requires: Requires) -> list[str]:

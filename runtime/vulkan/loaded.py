@@ -202,7 +202,6 @@ class LoadedWork:
             yield Copy(name, first + offset, 0, min(self.staging.size, size - offset))
 
     def _move(self, copy: Copy, out: bool, timeout: float) -> None:
-        """Copies one piece between the staging buffer and a buffer, and waits."""
         commands = self.device.command_buffer()
         try:
             self.device.begin(commands, once=True)

@@ -118,7 +118,7 @@ class Commands:
 
     @staticmethod
     def convert(name: str, *arguments: Any) -> tuple[Any, ...]:
-        """Converts the arguments after the first for a command, for repeated calls of `quick`."""
+        """Converts a command's arguments except the first, once for many calls through `quick`."""
         _, *types = prototypes()[name]["parameters"]
         return tuple(TYPES[t](value) for t, value in zip(types, arguments, strict=True))
 

@@ -61,7 +61,6 @@ def target_for(info: DeviceInfo) -> str:
 
 
 def _is_same(known: Target, described: Target) -> bool:
-    """True if a target has the properties of a device, as far as drivers report them."""
     return (
         known.subgroup_size == described.subgroup_size
         and known.max_invocations == described.max_invocations

@@ -248,7 +248,6 @@ class Pipelines:
         return found
 
     def _programs(self, pipeline: Pipeline) -> list[PipelineExecutableInfoKHR]:
-        """Returns the driver's programs of which a pipeline consists."""
         info = PipelineInfoKHR(pipeline=pipeline.handle)
         programs = self.device.call.all(
             "vkGetPipelineExecutablePropertiesKHR",

@@ -270,7 +270,7 @@ def _pad(size: int) -> int:
 
 
 class Recorder:
-    """Records the commands of one routine, which depend on numbers."""
+    """Records the commands of one routine for the grids and copied bytes of a run."""
 
     def __init__(self, work: ResidentWork, routine: Routine):
         self.work, self.routine = work, routine
@@ -407,7 +407,7 @@ class Recorder:
             self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
     def _fill(self, numbers: Numbers) -> None:
-        """Writes the numbers into grids and push constants."""
+        """Writes the sizes of a run (`numbers`) into grids and push constants."""
         first, most = self.routine.first, self.device.info.max_grid
         grids = self.routine.grids
         self._empty = frozenset(step - first for step, _, number in grids if numbers[number] < 1)

@@ -1,11 +1,11 @@
 """
-Opens sessions on a Vulkan device: converts functions to routines, and inputs to numbers.
+Opens sessions on a Vulkan device: converts functions to routines, and inputs to sizes.
 
 Everything that depends on sizes is an expression of a few names. A function's distinct expressions
 are parsed once and evaluated together at each run. For equal sizes, nothing else is repeated.
-Buffers are allocated for the largest sizes that the caller's numbers permit for the present input
-sizes, so that the next token needs no new memory. Numbers in push constants are inputs of a
-routine, so that its commands do not depend on them.
+Buffers are allocated for the largest values of scalar inputs that fit the present shapes of the
+other inputs, so that the next token needs no new memory. Push constants are inputs of a routine,
+so that its commands do not depend on their values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 GREATEST = (1 << 31) - 1
-"""Maximum value of a number that the caller gives."""
+"""Maximum value of a scalar input."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class FunctionPlan:
             for b in manifest.outputs
         ]
         self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
-        """Names of buffers whose sizes depend on the caller's numbers, by (sizes, type)."""
+        """Names of the buffers whose sizes depend on scalar inputs, by (sizes, type)."""
         for b in self.own:
             if self._follows(b):
                 key = tuple(map(self._number_or_size, b.shape)), b.type
@@ -129,7 +129,7 @@ class FunctionPlan:
         )
         self.placed: dict[str, int] = {}
         self.fitting: set[tuple[int, ...]] = set()
-        """Input sizes for which memory is allocated, for any of the caller's numbers."""
+        """Input sizes for which memory is allocated, for any values of the scalar inputs."""
 
     def _number(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
@@ -159,7 +159,7 @@ class FunctionPlan:
         return Run(self.program.manifest.function, numbers, given, bytes, tuple(carried))
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
-        """Returns the bytes of each output for these values, and 0 for outputs not in `names`."""
+        """Returns the bytes of each output for expression values; 0 for outputs not in `names`."""
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
             for o in self.outputs
@@ -173,7 +173,7 @@ class FunctionPlan:
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
-        """Returns the dispatches, with zeros in grids for numbers that are not known yet."""
+        """Returns the dispatches. Grid sizes that are not known yet are 0."""
         kernels = {kernel.name: kernel for kernel in self.program.manifest.kernels}
         kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
         return [
@@ -206,7 +206,7 @@ class FunctionPlan:
         return self.numbers(*(sizes[name] for name in self.names))
 
     def bytes(self, buffer: Buffer, sizes: Sizes) -> int:
-        """Returns a buffer's size in bytes. Raises `ProgramError` if kernels cannot count it."""
+        """Returns a buffer's size in bytes. Raises `ProgramError` for too many elements."""
         place = f"buffer {buffer.name!r}"
         shape = [evaluate(size, sizes, place) for size in buffer.shape]
         if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
@@ -248,7 +248,7 @@ class FunctionPlan:
         return roomy if self._is_allowed(roomy) else sizes
 
     def _most(self, buffer: Buffer, sizes: Sizes) -> int:
-        """Returns the maximum size of a buffer in bytes, for any of the caller's numbers."""
+        """Returns the maximum size of a buffer in bytes, for any values of the scalar inputs."""
         least = self.bytes(buffer, sizes)
         if not self._follows(buffer):
             return least
@@ -268,7 +268,7 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """Returns the maximum of a number that the limits permit, given the other sizes."""
+        """Returns the maximum of a scalar input that the limits permit, given the other sizes."""
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})
@@ -338,7 +338,7 @@ class VulkanSession(Session):
             raise
 
     def _work(self) -> Work:
-        """Returns one work of all functions, with each buffer as small as possible."""
+        """Returns the `Work` of all functions, with each buffer as small as possible."""
         buffers: dict[str, WorkBuffer] = {}
         manifest = self.program.manifest
         for plan in self.functions.values():

@@ -62,7 +62,7 @@ class Step:
     push: bytes = b""
     addresses: tuple[tuple[int, str], ...] = ()
     once: bool = False
-    """True if it runs only before the first run, and its results remain."""
+    """True if the step runs only before the first run, and its results remain."""
     numbers: tuple[int, int, str] | None = None
     """(set, binding, name) of the uniform buffer that the kernel reads instead of `push`."""
     images: tuple[Bound, ...] = ()
@@ -70,14 +70,14 @@ class Step:
 
     @property
     def buffers(self) -> list[str]:
-        """The buffers that it may read or write."""
+        """Names of the buffers that the step may read or write."""
         names = [name for _, _, name in self.bindings] + [name for _, name in self.addresses]
         return names + [bound.buffer for bound in self.images if bound.buffer is not None]
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor at a binding of set `set`, with numpy's name of its elements, and its sizes."""
+    """A tensor at a binding of the set `set`: numpy's name of its element type, and its sizes."""
 
     element: str
     extents: tuple[int, ...]
@@ -105,7 +105,8 @@ TENSOR_FORMATS = {
 @dataclass(frozen=True)
 class Routine:
     """
-    Steps from index `first` up to `end` that run together, with numbers that differ between runs.
+    Steps from index `first` up to `end` that run together. Sizes and push constants (`numbers`)
+    differ between runs.
 
     `grids` are (step index, axis, index of the number). `inputs` and `outputs` are buffers.
     """
