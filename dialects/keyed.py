@@ -216,7 +216,7 @@ class KeyedAttr(LocatedAttribute, ABC):
         return type(self)(**(self._values | changes))
 
     def is_printed(self, key: str) -> bool:
-        """True if a key is printed: it is always printed, or its value is not the default."""
+        """True if a key is printed: by default, if its value is not the default value."""
         declared = self.KEYS[key]
         return declared.always_printed or self._values[key] != declared.default
 

@@ -25,7 +25,7 @@ def place(op: Operation) -> str:
 
 
 SHARED = (ConstantOp, EmptyOp, FillOp)
-"""Operations that several nodes share after common subexpression elimination."""
+"""Classes of operations that common subexpression elimination shares between nodes of the model."""
 
 
 def node_of(op: Operation) -> str | None:
@@ -35,7 +35,7 @@ def node_of(op: Operation) -> str | None:
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """Returns the nodes of the operations in an operation's regions, or else its own node."""
+    """Returns the names of the model's nodes in an operation's regions, or else of its own node."""
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
     names = tuple(dict.fromkeys(name for name in nodes if name is not None))
@@ -44,5 +44,5 @@ def nodes_of(op: Operation) -> tuple[str, ...]:
 
 
 def labels_of(op: Operation) -> tuple[str, ...]:
-    """Returns names of an operation for a user: its nodes, or else its results in MLIR."""
+    """Returns the names of an operation's nodes, or else the name hints of its results."""
     return nodes_of(op) or tuple(r.name_hint for r in op.results if r.name_hint)

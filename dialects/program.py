@@ -75,7 +75,7 @@ def state_of(function: FuncOp, index: int) -> int | None:
 
 
 def states_of(function: FuncOp) -> dict[int, int]:
-    """Returns the argument index of each state with the index of its result."""
+    """Returns a map from the argument index of each state to the index of its result."""
     states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
     return {index: number for index, number in states.items() if number is not None}
 

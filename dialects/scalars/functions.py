@@ -1,8 +1,8 @@
 """
 Records each function of `math`: its meaning, its instructions, its error, its bounds.
 
-The interpreter computes the meaning, `kernel-to-spirv` writes the instructions, and `--check`
-bounds results by the image and the error. Importing this module fails if a function has no record.
+The interpreter computes the meaning, and `kernel-to-spirv` writes the instructions. `--check`
+bounds results by the function's bounds and error. Importing fails if a function has no record.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ScalarFunction:
     - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are
       extended to 32 bits first, and the result is rounded. Wider operands are not supported.
     - `image`: returns bounds of the exact function for bounds of the operands.
-    - `ulps`, `absolute`: errors of a device. `ulps` counts ulp of binary32, or of the result type
-      if that is less precise: a number, or a function of the operand's magnitude.
+    - `ulps`, `absolute`: errors of a device, as numbers or functions of the operand's magnitude.
+      `ulps` counts ulp of binary32, or of the result type if that is less precise.
     """
 
     op: type[Operation]
@@ -67,7 +67,7 @@ FLOATS = (32, 64)
 """Widths of floats that GLSL.std.450 supports, except in transcendental functions."""
 
 AWAY_FROM_ONE = 2.0**-21
-"""Vulkan's absolute error of `Log` and `Log2` between 1/2 and 2."""
+"""Vulkan's absolute error of `Log` and `Log2` for operands between 1/2 and 2."""
 
 RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(RemfOp, np.fmod, sequences.remainder, give_nan, inf),

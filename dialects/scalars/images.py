@@ -52,7 +52,9 @@ def even(function: Meaning, x: Bounds) -> Bounds:
 
 
 def oscillating(limit: float) -> Image:
-    """Returns bounds for a function into [-1, 1], exact for single points with |x| < `limit`."""
+    """
+    Returns an `Image` for functions into [-1, 1]: exact at points |x| < `limit`, else [-1, 1].
+    """
 
     def image(function: Meaning, x: Bounds) -> Bounds:
         low, high = x

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.scalars.values import Values, element_of, width_of
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 
 Sequence: TypeAlias = Callable[..., SSAValue]
-"""Writes the instructions of a function on operands, by `Values`, and returns the result."""
+"""A function that writes instructions on operands into a `Values`, and returns the result."""
 
 ERF_SMALL = (
     *(1.128379167063158, -0.3761263848380889, 0.11283782747201786, -0.02686544582155756),
@@ -172,7 +172,7 @@ def cosh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _half_powers(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Returns exp(x) / 2 and exp(-x) / 2, which overflow only if the result does."""
+    """Returns exp(x) / 2 and exp(-x) / 2, without overflow in between."""
     halves: list[SSAValue] = []
     for exponent in (x, v.negated(x)):
         root = exp(v, v.mul(exponent, v.number(0.5)))
@@ -351,7 +351,8 @@ def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
     Computes |x| - trunc(|x| / |y|) |y| with the sign of x, corrected if the quotient was rounded.
-    Exact if Fma rounds once or the product is exact, while FRem may err by a multiple of y.
+    The result is exact if Fma rounds once or the product is exact; FRem may err by a multiple of
+    y.
     """
     a, b = v.magnitude(x), v.magnitude(y)
     quotient = v.op(glsl.GLTruncOp, v.div(a, b))

@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 
 
 class Code(Protocol):
-    """The protocol of the code to which instructions are added."""
+    """The destination of instructions, such as a block that is being built."""
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation and returns its result."""
@@ -62,7 +62,7 @@ class Values:
     """
     Writes instructions on values of the type `type` into `code`.
 
-    `stated_width` is the width of the operation's type in bits, which `type` may extend.
+    `stated_width` is the width in bits of the operation's own type, if `type` is a wider type.
     """
 
     def __init__(self, code: Code, type: Attribute, stated_width: int | None = None):

@@ -74,13 +74,13 @@ PROBABILITIES = ("memory", "registers", "converted")
 """Ways to convert probabilities to the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys")
-"""Values that are loaded or computed before they are needed."""
+"""Values of the key `ahead`: the operand that is loaded before it is needed."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
 """Fields that must have their default values unless probabilities stay in registers."""
 
 ORDERS = ("queries", "batch")
-"""The loop index in which consecutive workgroups differ."""
+"""Values of the key `order`: the loop index in which consecutive workgroups differ."""
 
 QUERIES = ("held", "read")
 """Ways to load queries: once into registers (`held`), or again for each tile of keys (`read`)."""
@@ -204,7 +204,7 @@ class AttentionAttr(ScheduleAttr):
             if not self.in_registers and (given := getattr(self, name)) != self.KEYS[name].default:
                 raise VerifyException(f"{name} = {given.data} needs probabilities = registers")
         if self.instruction.kind.data != "coopmat":
-            raise VerifyException("the instruction of an attention is a coopmat")
+            raise VerifyException("the instruction of an attention must be a coopmat")
         if self.subgroups.data % self.key_parts.data:
             raise VerifyException(
                 f"subgroups = {self.subgroups.data} is not a multiple of key_parts = "
@@ -261,8 +261,8 @@ class AttentionOp(IRDLOperation):
     - `window = w`: scores with n < m + w are -inf.
     - sink: an additional score of every row of a batch, with the value 0.
     - `nan_to_zero`: NaN probabilities become 0. Without it, a row with only -inf as scores is NaN.
-    - `parts = s`: the keys are divided into s runs of equal length; the last ones may be shorter or
-      empty. The result is f32 of s x batch x m x (e + 2). Each run has the sum of exp(s - top) * v,
+    - `parts = r`: the keys are divided into r runs of equal length; the last ones may be shorter or
+      empty. The result is f32 of r x batch x m x (e + 2). Each run has the sum of exp(s - top) * v,
       the sum of exp(s - top), and top, its greatest score (at least the sink, which the first run
       adds). For a row that sees no key of a run, these are 0, 0 and -3.4e38. The result's map then
       gives the dimensions between the first and the last.
@@ -378,7 +378,7 @@ class AttentionOp(IRDLOperation):
                 expected = (self.parts.value.data, shape[-1])
                 if (shape[0], loops[e] + 2) != expected:
                     raise VerifyException(
-                        f"the result of parts must be {expected[0]}x...x{loops[e] + 2}"
+                        f"the result with parts must be {expected[0]}x...x{loops[e] + 2}"
                     )
                 shape = (*shape[1:-1], shape[-1] - 2)
             read, type = map.data, value.type

@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.keyed import (
 )
 
 DYNAMIC = -(2**63)
-"""Value of a loop size or an attention bound that the operand `numbers` gives."""
+"""Stands for a loop size or an attention bound that is an operand in `numbers`."""
 
 SCHEDULE = "schedule"
 """Name of the attribute with an operation's schedule."""
@@ -41,9 +41,9 @@ CONSIDERED = "schedule.considered"
 
 SUMMED = "schedule.summed"
 """
-Attribute of a row sum over an operand of a product: the index of the product's argument.
+Attribute of an operation that sums the rows of a matrix product's operand.
 
-The sum has a separate argument for the same memory.
+The value is the index of the kernel argument from which the product reads this operand.
 """
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
@@ -57,7 +57,7 @@ class ScheduleAttr(KeyedAttr):
     """Base class of all schedules, with the facts that passes need for every kind."""
 
     HAS_FRAGMENTS: ClassVar[bool] = False
-    """True if the kernel computes matrix fragments, which may cross the borders of parts."""
+    """True if the kernel computes matrix fragments."""
 
     READS_COLUMNS: ClassVar[bool] = False
     """True if operations that read or sum whole rows of operands can be fused into the kernel."""
@@ -130,10 +130,10 @@ class DirectAttr(KeyedAttr):
     `PackingAttr`). `ahead` is the number of instructions along K by which loads precede the
     multiplication, at most the number in a K tile.
 
-    With `layout = rows` the operand is not packed: invocations load whole units of its rows, in the
-    order along K of the other operand, which the kernel computes from packed planes. The planes of
-    such an operand are read by rows, too; `layout = panels` packs them into panels before, so that
-    a subgroup reads a plane's numbers for a fragment from one piece of memory.
+    With `layout = rows` the operand is not packed: invocations load contiguous elements of rows,
+    ordered along K as the other operand, which the kernel unpacks from bit planes. With
+    `layout = panels`, these bit planes are packed into panels, so that a subgroup reads the numbers
+    of a fragment from contiguous memory.
     """
 
     name = "schedule.direct"

@@ -263,7 +263,7 @@ class FlatViewOp(IRDLOperation):
             raise VerifyException(f"a flat view must have one dimension, not {view}")
         same_size = not source.has_static_shape() or _size_in_bits(source) == _size_in_bits(view)
         if not same_size or not same_space:
-            raise VerifyException(f"{source} cannot be viewed as {view}")
+            raise VerifyException(f"{source} and {view} must have equal size and memory space")
 
 
 @irdl_op_definition

@@ -76,8 +76,8 @@ class PackingAttr(KeyedAttr):
     - `words`: the order of an invocation's 32-bit words of a fragment, if it is not the components'
       order.
 
-    The device determines the order of elements in a fragment. A fragment of one row is a panel: K
-    tiles, row by row, with the elements in order.
+    The device determines the order of elements in a fragment. A fragment of one row is a panel, in
+    which each K tile is stored row by row, with the elements in order.
     """
 
     name = "schedule.packing"
@@ -201,7 +201,7 @@ def check_result(result: SSAValue | None, out: SSAValue) -> None:
     """Raises `VerifyException` unless there is a result for a tensor, and none for a memref."""
     if (result is not None) != isinstance(out.type, TensorType):
         raise VerifyException(
-            "it must have a result if it writes a tensor, and no result if it writes a memref"
+            "the operation must have a result if it writes a tensor, and none if it writes a memref"
         )
 
 

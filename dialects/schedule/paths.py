@@ -31,7 +31,7 @@ class LoopsAttr(ScheduleAttr):
       inside of a row are divided in the same way.
     - `rows`: with more than 1, a workgroup reduces `rows` times `elements` neighbouring rows
       together, and neighbouring invocations have neighbouring rows. Each row has `workgroup / rows`
-      invocations. This is for arrays in which the rows are contiguous.
+      invocations. This is for arrays in which neighbouring rows are contiguous in memory.
     - `tile`: with more than 1, elements pass through a square tile in Workgroup memory, for results
       whose contiguous dimension differs from the operands', as in a transpose.
 
@@ -89,7 +89,9 @@ MOST_BYTES = 16
 """Largest number of bytes of a load."""
 
 MOST_DIGITS = 3
-"""Maximum number of bytes into which a row element is split. More would exceed binary32."""
+"""
+Maximum number of bytes of an integer that replaces a row element: binary32 is exact to 24 bits.
+"""
 
 
 @keyed_attr_definition
@@ -101,14 +103,14 @@ class RowsAttr(ScheduleAttr):
     - `lanes`, `subgroups`: K is divided among `lanes` invocations of a subgroup and among
       `subgroups[0]` subgroups. The other invocations, and `subgroups[1]` subgroups, have other
       columns.
-    - `bytes`: largest load of the matrix, the unit in which an invocation processes K.
-    - `steps`: units that are loaded at a time.
-    - `groups`: groups of columns that an invocation computes one after the other. If an invocation
-      has only one such unit of K, the elements of the rows stay in registers.
-    - `ahead`: groups whose loads are issued early in this case.
-    - `digits`: with a number, elements of the rows become integers of so many bytes, for packed dot
-      products with a matrix of small integers.
-    - `within`: invocations that load the same unit, each for other elements.
+    - `bytes`: largest load of the matrix. The elements of a load are a unit of K.
+    - `steps`: units that an invocation loads at a time.
+    - `groups`: groups of columns that an invocation computes one after the other. The row elements
+      stay in registers if the invocation has only one unit of K.
+    - `ahead`: groups of columns whose loads are issued early, if there is only one unit of K.
+    - `digits`: row elements become integers of this many bytes, for packed dot products with a
+      matrix of small integers. 0 keeps floats.
+    - `within`: invocations that load the same unit, each for a different part of its elements.
 
         #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 2, bytes = 8, subgroups = [1, 4]>
     """

@@ -119,7 +119,7 @@ class Least:
 
 Atom: TypeAlias = Extent | Quotient | Least
 Monomial: TypeAlias = tuple[Atom, ...]
-"""A product of atoms, sorted by `_rank`. The empty product is 1."""
+"""A product of extents, quotients and minima, sorted by `_rank`. The empty product is 1."""
 
 _NUMBERS: WeakKeyDictionary[SSAValue, int] = WeakKeyDictionary()
 _COUNTER = count()
@@ -145,12 +145,12 @@ def _ranks(size: SymbolicSize) -> tuple[Any, ...]:
 
 
 class SymbolicSize:
-    """A size that is known only at run time, as a polynomial of atoms."""
+    """A size that is known only at run time, as a polynomial of extents, quotients and minima."""
 
     __slots__ = ("_hash", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
-    """Pairs of a product of atoms and its nonzero factor. At least one product has an atom."""
+    """Pairs of a product and its nonzero factor. At least one product is not empty."""
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms
@@ -298,7 +298,7 @@ def _terms(size: Size) -> Iterable[tuple[Monomial, int]]:
 
 
 def symbol(atom: Atom) -> SymbolicSize:
-    """Returns the size that consists of one atom."""
+    """Returns the size that consists of one extent, quotient or minimum."""
     return SymbolicSize((((atom,), 1),))
 
 
@@ -383,7 +383,7 @@ def surely_below(a: Size, b: Size) -> bool:
 
 
 def _is_natural(size: Size) -> bool:
-    """True if a size is at least 0 for all extents, since all of its factors are."""
+    """True if no term of a size can be negative."""
     return all(
         factor >= 0 and all(atom.is_natural for atom in atoms) for atoms, factor in _terms(size)
     )

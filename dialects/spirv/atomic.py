@@ -2,7 +2,7 @@
 Atomics (SPIR-V 3.42.18): atomic accesses to memory, with a scope and semantics.
 
 `spirv.AtomicIAdd <Device> <AcquireRelease|UniformMemory> %pointer, %value : !spirv.ptr<i32, ...>`.
-The types after an untyped pointer include the values': `!spirv.untyped_ptr<StorageBuffer>, i32`.
+After an untyped pointer's type follows the values' type: `!spirv.untyped_ptr<StorageBuffer>, i32`.
 """
 
 from __future__ import annotations

@@ -357,7 +357,7 @@ ImageDepth = IntEnum("ImageDepth", ["NoDepth", "IsDepth", "DepthUnknown"], start
 ImageArrayed = IntEnum("ImageArrayed", ["NonArrayed", "Arrayed"], start=0)
 ImageSampling = IntEnum("ImageSampling", ["SingleSampled", "MultiSampled"], start=0)
 ImageSampler = IntEnum("ImageSampler", ["SamplerUnknown", "NeedSampler", "NoSampler"], start=0)
-"""The numbers of OpTypeImage, as MLIR names them."""
+"""MLIR's names for the operand Sampled of OpTypeImage."""
 
 
 # fmt: off
@@ -366,7 +366,7 @@ class ImageDepthAttr(EnumerationAttr[ImageDepth], name="spirv.image_depth_info")
 class ImageArrayedAttr(EnumerationAttr[ImageArrayed], name="spirv.image_arrayed_info"):
     """Arrayed of OpTypeImage."""
 class ImageSamplingAttr(EnumerationAttr[ImageSampling], name="spirv.image_sampling_info"):
-    """MS of OpTypeImage."""
+    """MS of OpTypeImage: single- or multisampled."""
 class ImageSamplerAttr(EnumerationAttr[ImageSampler], name="spirv.image_sampler_use_info"):
     """Sampled of OpTypeImage."""
 class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands], name="spirv.tensor_operands_arm"):

@@ -108,7 +108,7 @@ class SPIRVOp(PlacedOperation, ABC):
         attributes: Mapping[str, Attribute | None] | None = None,
         **named: Attribute | Enum | int | str | None,
     ):
-        """`named` are properties: enumerants, numbers and symbol names become attributes."""
+        """Sets `named` as properties: enumerants, numbers and symbol names become attributes."""
         given = {key: as_attribute(value) for key, value in named.items() if value is not None}
         super().__init__(
             operands=operands,

@@ -222,7 +222,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """Returns the part at a path if a constant or construction shows it; else None."""
+    """Returns the part at a path, found through constants and constructions; else None."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:
@@ -356,8 +356,8 @@ class VectorShuffleOp(SPIRVOp):
         for index in self.components.data:
             if not -1 <= index.value.data < count:
                 raise VerifyException(
-                    f"{self.name}: component {index.value.data} is not below {count}, the number "
-                    "of components of both vectors, or -1 (undefined)"
+                    f"{self.name}: component {index.value.data} does not exist; use -1 (undefined) "
+                    f"or a number below {count}, the number of components of both vectors"
                 )
 
 

@@ -93,7 +93,7 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
 
     def __init__(self, value: Attribute, result_type: Attribute | None = None):
         """
-        `result_type` is required if the value has no type, or a different type (a matrix's splat).
+        `result_type` is required if the value has no type, or has a type other than the constant.
         """
         if result_type is None:
             if not isinstance(value, TypedAttribute):

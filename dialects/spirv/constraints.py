@@ -107,7 +107,7 @@ def require(
             refuse(
                 "CM-26",
                 f"{op.name} takes scalars and vectors, not {type_}",
-                "compute on the components, or outside the matrix",
+                "use an operation that accepts cooperative matrices",
             )
         elif isinstance(type_, MatrixType):
             raise VerifyException(f"{op.name} takes scalars and vectors, not {type_}")
@@ -121,7 +121,7 @@ def require(
 def check_arithmetic(
     op: Operation, types: Sequence[Attribute], *, floating: bool, matrices: bool
 ) -> None:
-    """Checks rules BF-09 and CM-26, then the operand types of an arithmetic instruction."""
+    """Checks operand types of arithmetic: no bfloat16 (BF-09), matrices of one type (CM-26)."""
     if floating:
         rules.bf_09_no_arithmetic(types)
     if matrices:
@@ -192,7 +192,7 @@ class Cast(SPIRVOp, ABC):
 
 @irdl_custom_directive
 class ComparedTypes(CustomDirective):
-    """Syntax of operand types: `T` if they are equal, else `(T1, T2)`. The result type follows."""
+    """Syntax of operand types: `T` if they are equal, else `(T1, T2)`. Derives the result type."""
 
     operands: TypeDirective
     result: TypeDirective

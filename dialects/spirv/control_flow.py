@@ -206,7 +206,7 @@ class Control(CustomDirective):
 
 
 FORMAT = "custom<Control>($CONTROL) (`->` type($constructed)^)? attr-dict-with-keyword $body"
-"""Assembly format of a construct. The name of its property replaces CONTROL."""
+"""Assembly format of a selection or loop. A class replaces CONTROL by the name of its property."""
 
 
 class Construct(SPIRVOp, ABC):

@@ -38,7 +38,7 @@ class NumericConversion(Cast, ABC):
     """Converts components to another kind of numbers. The shape does not change."""
 
     def check_kinds(self, source: tuple[Predicate, str], target: tuple[Predicate, str]) -> None:
-        """Checks the kinds of components, the shapes, and rule CM-19."""
+        """Checks components and shapes. Matrices may differ only in their components (CM-19)."""
         from_type, to_type = self.operand.type, self.result.type
         rules.cm_19_conversion(from_type, to_type)
         require(self, [from_type], *source, matrices=True)
@@ -232,7 +232,9 @@ class PointerCast(SPIRVOp, ABC):
         super().__init__([pointer], [result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
-        """Checks which of the two storage classes is Generic: `source`, `target`."""
+        """
+        Checks storage classes: Generic for the operand if `source`, for the result if `target`.
+        """
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:

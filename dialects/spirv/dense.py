@@ -37,7 +37,7 @@ Element = bool | int | float
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """A `dense` literal without a type. The shape of a splat is None; raw data has no elements."""
+    """A `dense` literal without a type. `shape` is None for a splat; `raw` has hexadecimal data."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ class DenseLiteral:
         return cls(start, parser.pos, shape, elements)
 
     def attribute(self, parser: Parser, type: Attribute) -> Attribute:
-        """Makes the literal's attribute for `type`, which is a scalar for a cooperative matrix."""
+        """Makes the literal's attribute for `type`: a scalar if `type` is a cooperative matrix."""
         try:
             return self._attribute(type)
         except (VerifyException, ValueError, OverflowError) as error:

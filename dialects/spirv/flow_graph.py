@@ -35,11 +35,11 @@ class FlowGraph:
         """Block -> its last node, which contains the terminator."""
         self.places: dict[int, int] = {}
         """
-        Identity of an operation or block -> its index in `stretches`. For a construct, the index
-        of the node that follows it, in which its results are defined.
+        Identity of an operation or block -> its position in the text of the function. The position
+        of a construct is where its results are defined: in the node that follows it.
         """
         self.stretches: list[int] = []
-        """The nodes that `places` refers to."""
+        """The node at each position."""
         self.around: dict[Region, frozenset[Region]] = {body: frozenset((body,))}
         """Region -> the region itself and all surrounding regions."""
         self.successors: list[list[int]] = []
@@ -153,9 +153,9 @@ def _reaches(graph: FlowGraph, value: SSAValue, defined: int, used: int) -> bool
 def _refuse(op: Operation, operand: SSAValue, in_scope: bool) -> None:
     name = f"%{operand.name_hint}" if operand.name_hint else f"a value of type {operand.type}"
     if in_scope:
-        reason = "its definition does not come before the use on every path"
+        reason = "the definition does not come before the use on every path"
         remedy = "pass the value to the block as an argument"
     else:
-        reason = "it is defined inside a construct and used outside"
+        reason = "the value is defined inside a construct and used outside"
         remedy = "make it a result of the construct, by spirv.mlir.merge"
     raise VerifyException(f"{op.name} uses {name}, but {reason}: {remedy}")

@@ -136,7 +136,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         ):
             if own is not None and len(own) != len(types):
                 raise VerifyException(
-                    f"{len(own)} attribute dictionaries for {len(types)} arguments or results"
+                    f"{len(types)} arguments or results have {len(own)} attribute dictionaries"
                 )
         if not self.body.blocks:
             if self.linkage_attributes is None and isinstance(self.parent_op(), ModuleOp):

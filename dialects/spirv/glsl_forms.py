@@ -276,7 +276,7 @@ class GLUnpackDouble2x32Op(GLUnpack, vector=VectorType(i32, [2]), packed=f64):
 
 
 class GLVectorLength(SPIRVOp, ABC):
-    """A length of vectors: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
+    """A length or distance of vectors: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
 
     result = result_def()
     traits = traits_def(Pure())

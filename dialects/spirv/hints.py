@@ -92,7 +92,7 @@ class SameValue(SPIRVOp, ABC):
 
 
 class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
-    """OpFreezeKHR: returns the operand, or for poison an arbitrary value, equal for all uses."""
+    """OpFreezeKHR: returns the operand; poison becomes one arbitrary value for all uses."""
 
     traits = traits_def(Pure())
 
@@ -123,7 +123,7 @@ class FmaOp(TernaryOperation, name="spirv.KHR.Fma"):
 
 class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
     """
-    OpBitcastExtractEXT: reinterprets bits of each integer, from a bit offset on, as another type.
+    OpBitcastExtractEXT: reads a smaller type from each integer's bits, at a bit offset.
 
     `spirv.EXT.BitcastExtract %base[%offset] : vector<4xi8>, i32 -> vector<4xf4E2M1FN>`.
     """

@@ -100,7 +100,7 @@ class LessOrGreaterOp(BinaryPredicate):
 
 
 class Lifetime(SPIRVOp, ABC):
-    """Starts or ends a lifetime: `spirv.X %p, 16 : !spirv.ptr<f32, Function>`; 0 bytes if typed."""
+    """Starts or ends a lifetime: `spirv.X %p, 0 : !spirv.ptr<f32, Function>` (0: all bytes)."""
 
     pointer = operand_def(POINTER)
     size = prop_def(IntegerAttr.constr(i32))

@@ -106,7 +106,7 @@ def array_stride(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> int:
-    """Returns the distance of an array's elements: ArrayStride, else the padded element size."""
+    """Returns an array's element stride in bytes: ArrayStride, else by the packing rule."""
     if type.stride.data:
         return type.stride.data
     element = type.element_type
@@ -114,7 +114,7 @@ def array_stride(
 
 
 def matrix_stride(type: MatrixType, packing: Packing = Packing.SCALAR) -> int:
-    """Returns the distance of a matrix's columns if it has no MatrixStride."""
+    """Returns a matrix's column stride in bytes by the packing rule."""
     column = type.column_type
     return round_up(size_in_bytes(column, packing), alignment(column, packing))
 

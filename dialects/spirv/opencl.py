@@ -90,7 +90,7 @@ class CLSinhOp(CLUnary, name="spirv.CL.sinh"): """Hyperbolic sine."""
 class CLSqrtOp(CLUnary, name="spirv.CL.sqrt"): """Square root."""
 class CLTanOp(CLUnary, name="spirv.CL.tan"): """Tangent."""
 class CLTanhOp(CLUnary, name="spirv.CL.tanh"): """Hyperbolic tangent."""
-class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Unsigned absolute value."""
+class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Absolute value, as unsigned."""
 class CLAtan2Op(CLBinary, name="spirv.CL.atan2", fields={"y": "operand_1", "x": "operand_2"}):
     """Angle of the point (x, y)."""
 class CLFmaxOp(CLBinary, name="spirv.CL.fmax"): """Maximum of floats."""

@@ -94,7 +94,7 @@ def parse_storage_class(parser: Parser) -> StorageClass | None:
 
 
 def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) -> None:
-    """Prints ` "StorageBuffer" %p`; without the storage class unless `plain`."""
+    """Prints ` "StorageBuffer" %p` if `plain`, else ` %p`."""
     printer.print_string(" ")
     if plain:
         storage_class = pointer_type(pointer).storage_class
@@ -255,7 +255,7 @@ class MemoryOperand:
         if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
             raise VerifyException(
                 "MakePointerAvailable or MakePointerVisible and a scope go together: "
-                "add scope(<Workgroup>), say, or remove it"
+                "give both, for example with scope(<Workgroup>), or neither"
             )
         if self.scope is not None and not access & MemoryAccess.NonPrivatePointer:
             raise VerifyException(
@@ -307,7 +307,7 @@ class MemoryCopying(MemoryAccessing, ABC):
 
     @property
     def source_memory(self) -> MemoryOperand:
-        """The source's memory operand if there are two."""
+        """The source's memory operand; empty if there is only one."""
         return MemoryOperand(
             self.source_memory_access, self.source_alignment, self.source_memory_scope
         )

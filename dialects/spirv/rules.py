@@ -1,5 +1,5 @@
 """
-The static rules of the four extensions, one function for each, named after the rule.
+The static rules of docs/rules.md, one function for each, named after the rule.
 
 A function returns None if the rule holds. Otherwise it raises a `VerifyException` with the rule's
 id, the cause and the remedy. Verifiers of operations call these functions. Rules that need several
@@ -117,7 +117,7 @@ def dot_09_same_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
 
 
 def dot_10_mixed_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
-    """DOT-10: an SU form needs two scalars, or vectors of one shape, the second without sign."""
+    """DOT-10: an SU form needs two scalars or two vectors of one shape, the second unsigned."""
     if isinstance(vector_1, VectorType) != isinstance(vector_2, VectorType):
         refuse(
             "DOT-10",
@@ -388,7 +388,7 @@ def integers(types: Sequence[Attribute]) -> list[IntegerType]:
 
 
 def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attribute) -> None:
-    """CM-20: MxK MatrixA times KxN MatrixB plus MxN accumulator must have one scope."""
+    """CM-20: A must be MxK, B KxN, C and the result MxN, with their uses and one scope."""
     matrices: list[tuple[str, CooperativeMatrixType]] = []
     for name, type_ in (("A", a), ("B", b), ("C", c), ("the result", result)):
         if not isinstance(type_, CooperativeMatrixType):
@@ -466,7 +466,7 @@ def cm_21_operands(
 
 
 def cm_26_arithmetic(types: Sequence[Attribute], *, floating: bool) -> None:
-    """CM-26: F instructions need floating-point matrices, others integer ones, of equal types."""
+    """CM-26: operands must be matrices of one type, of floats if `floating`, else of integers."""
     matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
     if not matrices:
         return
@@ -549,7 +549,7 @@ CONSTANT_OPERATIONS = frozenset(
         "spirv.SpecConstantOperation",
     }
 )
-"""Operations whose result is, at the latest after lowering, a constant instruction's."""
+"""Operations that are encoded as constant instructions, if necessary after lowering."""
 
 
 def is_constant(value: SSAValue) -> bool:

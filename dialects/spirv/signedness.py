@@ -40,7 +40,7 @@ def check_one_width(op: Operation, types: Sequence[Attribute]) -> None:
     if any(signless(t) != signless(types[0]) for t in types):
         spelled = " and ".join(dict.fromkeys(map(str, types)))
         raise VerifyException(
-            f"{op.name} has integers of one width and one number of components throughout, "
+            f"{op.name} needs integers with equal widths and numbers of components, "
             f"not {spelled}; convert with spirv.UConvert or spirv.SConvert"
         )
 

@@ -1,8 +1,8 @@
 """
-Group instructions from before SPIR-V 1.3, and extensions of the later ones.
+Group instructions from before SPIR-V 1.3, and group instructions of extensions.
 
-OpGroup* (capability Groups and SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR require that
-all invocations of the group execute them (uniform control flow), so they are not speculatable.
+All invocations of the group must execute OpGroup* (capability Groups and
+SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR together, so they are not speculatable.
 MLIR has `spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`,
 `spirv.KHR.GroupFMul` and `spirv.KHR.SubgroupBallot`. The syntax of the other operations is
 similar.
@@ -50,7 +50,7 @@ class GroupAnyOp(GroupVote):
 
 class GroupBroadcastOp(GroupNonUniformOperation):
     """
-    The value of the invocation with a local id, which has one to three components.
+    The value of the invocation with the given local id, of one to three components.
 
     `spirv.GroupBroadcast <Workgroup> %x, %id : f32, vector<3xi32>`.
     """

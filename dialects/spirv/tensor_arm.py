@@ -63,8 +63,8 @@ class TensorAccess(SPIRVOp, ABC):
         ]
         if sorted(given.values()) != sorted(wanted):
             raise VerifyException(
-                f"{self.name}: each of `outside`, `available` and `visible` needs a bit of the "
-                "tensor operands, and each bit needs the operand"
+                f"{self.name}: the tensor operands must have the bit of each of `outside`, "
+                "`available` and `visible` that is given, and no other bit of these"
             )
 
 
@@ -126,7 +126,7 @@ class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
             element = getattr(self.result.type, "element_type", self.result.type)
             if element != outside.type:
                 raise VerifyException(
-                    f"{self.name}: the value outside must be an element, not {outside.type}"
+                    f"{self.name}: the operand `outside` must be {element}, not {outside.type}"
                 )
 
 

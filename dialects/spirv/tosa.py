@@ -1,5 +1,5 @@
 """
-TOSA.001000.1: operators on whole tensors, the extended instruction set of graphs.
+The extended instruction set TOSA.001000.1: operators on whole tensors, for graphs.
 
 The syntax is MLIR's. The operands of an operation follow from the grammar: operands in
 `PARAMETERS` are constants, which MLIR writes as attributes (`pad = [1, 1, 1, 1]`). The others are
@@ -289,7 +289,7 @@ class TosaReshapeOp(TosaOp): """Changes the shape."""
 class TosaReverseOp(TosaOp): """Reverses elements along the axis."""
 class TosaSliceOp(TosaOp): """Slices `size` elements from `start` on."""
 class TosaTileOp(TosaOp): """Repeats a tensor."""
-class TosaTransposeOp(TosaOp): """Makes dimension perms[i] of the input dimension i."""
+class TosaTransposeOp(TosaOp): """Result dimension i is input dimension perms[i]."""
 class TosaGatherOp(TosaOp): """Selects rows of `values` by `indices`, in each batch."""
 class TosaScatterOp(TosaOp): """`values_in` with the rows at `indices` replaced by `input`."""
 class TosaResizeOp(TosaOp): """Resamples an NHWC image at another scale."""

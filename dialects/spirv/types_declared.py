@@ -334,7 +334,7 @@ class TensorViewType(DeclaredType):
             return
         if sorted(p for p in order if p is not None) != list(range(rank)):
             raise VerifyException(
-                f"a tensor view of {rank} dimensions permutes each of 0 to {rank - 1} once, "
+                f"a tensor view of {rank} dimensions needs a permutation of 0 to {rank - 1}, "
                 f"not {order}"
             )
 

@@ -1,9 +1,9 @@
 """
 SPV_KHR_untyped_pointers: pointers without a pointee type.
 
-Each access gives a type instead: an access chain the type that it indexes, a load or store the
-value's type (`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`, memory.py). MLIR has none
-of these operations.
+Each access gives a type instead. An access chain gives the type that it indexes. A load or store
+gives the value's type (`spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`, memory.py).
+MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -308,5 +308,5 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
         given = [name in self.properties for name in self.HINTS]
         if given != sorted(given, reverse=True):
             raise VerifyException(
-                f"{self.name}: locality requires the hint rw, cache_type both hints"
+                f"{self.name}: locality requires rw, and cache_type requires rw and locality"
             )

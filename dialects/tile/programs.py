@@ -173,9 +173,9 @@ class SizeOp(IRDLOperation):
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """
-    Makes another view of a view's buffer, which starts `offset` elements after the view's start.
+    Makes another view of a view's buffer, which starts `%at` elements after the view's start.
 
-        %v = tile.view %x[%offset] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
+        %v = tile.view_of %x[%at] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
 
     All elements of the new view must be inside the buffer.
     """

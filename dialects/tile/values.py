@@ -90,7 +90,7 @@ def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribu
     block = body.block
     require(
         tuple(block.arg_types) == tuple(arguments),
-        f"its function must take {list(map(str, arguments))}",
+        f"the function of {op.name} must take {list(map(str, arguments))}",
     )
     require(
         isinstance(block.last_op, YieldOp), f"the function of {op.name} must end with a tile.yield"

@@ -55,7 +55,7 @@
 
 // -----
 
-// CHECK: memref<4x6xf16> cannot be viewed as memref<12xvector<4xf16>>
+// CHECK: memref<4x6xf16> and memref<12xvector<4xf16>> must have equal size and memory space
 func.func @view(%m: memref<4x6xf16>) {
   %v = schedule.flat_view %m : memref<4x6xf16> to memref<12xvector<4xf16>>
   return

@@ -334,7 +334,7 @@ spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
   }
   spirv.ReturnValue %0 : f32
 }
-// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before the use on every path: pass the value to the block as an argument
+// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but the definition does not come before the use on every path: pass the value to the block as an argument
 
 // -----
 
@@ -361,7 +361,7 @@ spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
   }
   spirv.ReturnValue %0 : f32
 }
-// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but its definition does not come before
+// CHECK: Operation does not verify: spirv.mlir.merge uses %y, but the definition does not come before
 
 // -----
 
@@ -371,4 +371,4 @@ spirv.func @f(%x: f32) -> f32 "None" {
   %y = spirv.FAdd %x, %x : f32
   spirv.ReturnValue %0 : f32
 }
-// CHECK: Operation does not verify: spirv.FAdd uses %y, but its definition does not come before
+// CHECK: Operation does not verify: spirv.FAdd uses %y, but the definition does not come before

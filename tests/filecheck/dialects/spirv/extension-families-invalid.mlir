@@ -87,7 +87,7 @@ spirv.KHR.UntypedPrefetch %a, %b : !spirv.untyped_ptr<StorageBuffer>, i32
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<CrossWorkgroup>, i32)
 spirv.KHR.UntypedPrefetch %a, %b locality(3) : !spirv.untyped_ptr<CrossWorkgroup>, i32
-// CHECK: spirv.KHR.UntypedPrefetch: locality requires the hint rw, cache_type both hints
+// CHECK: spirv.KHR.UntypedPrefetch: locality requires rw, and cache_type requires rw and locality
 
 // -----
 
@@ -276,7 +276,7 @@ the constituents of // CHECK: vector<2xf32> must be f32, not i32
 // -----
 
 %0 = spirv.NV.CreateTensorView : !spirv.NV.tensor_view<2, false, 1, 1>
-// CHECK: a tensor view of 2 dimensions permutes each of 0 to 1 once, not [1, 1]
+// CHECK: a tensor view of 2 dimensions needs a permutation of 0 to 1, not [1, 1]
 
 // -----
 
@@ -342,7 +342,7 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32>)
 %0 = spirv.ARM.TensorRead %a[%b], <OutOfBoundsValueARM> : !spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32> -> f32
-// CHECK: spirv.ARM.TensorRead: each of `outside`, `available` and `visible` needs a bit of the tensor operands, and each bit needs the operand
+// CHECK: spirv.ARM.TensorRead: the tensor operands must have the bit of each of `outside`, `available` and `visible` that is given
 
 // -----
 

@@ -103,7 +103,7 @@ spirv.module Logical GLSL450 {
 
 spirv.module Logical GLSL450 {
   spirv.func @shuffle_outside(%a: vector<2xf32>) "None" {
-    // CHECK: component 4 is not below 4
+    // CHECK: component 4 does not exist; use -1 (undefined) or a number below 4
     %0 = spirv.VectorShuffle [0 : i32, 4 : i32] %a, %a : vector<2xf32>, vector<2xf32> -> vector<2xf32>
     spirv.Return
   }

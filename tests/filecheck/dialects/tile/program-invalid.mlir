@@ -165,7 +165,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: its function must take ['i32']
+// CHECK: the function of {{.*}} must take ['i32']
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<4xi32> {
