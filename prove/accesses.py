@@ -29,9 +29,9 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """Numbers of the possible intervals between the workgroup's barriers."""
+    """Ids of the intervals between barriers of the workgroup in which the access may happen."""
     near: frozenset[int]
-    """Numbers of the possible intervals between the subgroup's barriers."""
+    """Ids of the intervals between barriers of the subgroup in which the access may happen."""
     matrix: Attribute | None = None
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
@@ -40,7 +40,7 @@ class Access:
     free: tuple[Term, ...] = ()
     """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
-    """Explicit facts about the digits of the indices, which `digits` returns."""
+    """Facts about the digits of the indices. If empty, `digits` derives facts from the indices."""
 
     @cached_property
     def digits(self) -> Sequence[Term]:
@@ -51,7 +51,7 @@ class Access:
 
     @property
     def kind(self) -> int:
-        """Kind of storage, as the bits of barriers define it."""
+        """Kind of memory, as a bit of barrier semantics: Workgroup memory, images or buffers."""
         return {StorageClass.Workgroup: WORKGROUPS, StorageClass.Image: IMAGES}.get(
             self.place.storage, BUFFERS
         )

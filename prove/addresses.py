@@ -189,7 +189,10 @@ class AddressExecutor(ImageExecutor):
 
 
 def share_bytes(a: Place, b: Place, other: Callable[[Term], Term]) -> Term:
-    """Returns the condition that two accesses to physical memory overlap, with `b` renamed."""
+    """
+    Returns the condition that accesses to physical memory overlap: `a`, and `b` renamed by
+    `other`.
+    """
     x, y, differ = a.path[0].term, other(b.path[0].term), ALWAYS
     if a.root is not b.root:
         assert isinstance(a.root, Address)

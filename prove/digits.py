@@ -56,7 +56,7 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
 
 def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
-    Returns a bound for the addends that are not multiples of `factor`.
+    Returns an upper bound of the sum of the addends that are not multiples of `factor`.
 
     Ranges may bound a sum such as `column`, which a guard compares, without bounding its addends.
     """

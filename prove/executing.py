@@ -45,7 +45,7 @@ from xdsl_spirv.prove.values import (
 )
 
 State = dict[Hashable, Value]
-"""Values of variables, and of memory with values, by variable or memory key."""
+"""Values by variable, and by memory key for memory whose contents are modelled."""
 
 TRIPS = 256
 """Maximum number of iterations of a loop that is unrolled."""
@@ -230,7 +230,7 @@ class Executor:
     def leave_construct(
         self, op: flow.SelectionOp | flow.LoopOp, guard: Term | None, frame: Frame
     ) -> None:
-        """Continues at the merge block. `guard` is its condition if all paths lead to it."""
+        """Continues at the merge block. `guard` is the condition for this, if it is known."""
         merge = op.merge_block
         assert merge is not None
         edges = frame.edges.pop(merge, None)

@@ -131,7 +131,7 @@ class Kernel(AddressExecutor):
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """(integer, signedness) read from buffers that are never written, by buffer name."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
-        """For each function of a buffer's contents: the buffer, and byte strides of arguments."""
+        """Function of a buffer's contents -> buffer, byte offset, byte strides of the arguments."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
         """Functions that rename terms for another invocation, by level."""
         self.tickets: list[Ticket] = []

@@ -138,12 +138,12 @@ class LoopExecutor(Executor):
         return frozenset([next(self.numbers)])
 
     def symbol(self, name: str, type: Attribute, level: int) -> Term:
-        """Creates a symbol of a level."""
+        """Creates a symbol that all invocations within `level` (launch, workgroup, ...) share."""
         self.levels[name] = level
         return variable_term(name, type)
 
     def fresh(self, type: Attribute, level: int, what: str) -> Value:
-        """Creates an unknown value of a level."""
+        """Creates an unknown value of symbols that all invocations within `level` share."""
 
         def make(t: Attribute) -> Value:
             # The components of a cooperative matrix are not modelled.
@@ -397,9 +397,9 @@ class LoopExecutor(Executor):
         self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
     ) -> None:
         """
-        Adds facts that every iteration preserves. A variable changes by multiples of a power of
-        two, also with overflow. It stays on one side of its first value, of a bound that the loop
-        compares with it, or of another variable.
+        Adds facts about variables that every iteration preserves. A variable differs from its
+        first value by multiples of a power of two. It stays on one side of its first value, of a
+        bound that the loop compares with it, or of another variable.
         """
         first, head = dict(_cells(start)), dict(_cells(edge))
         kept: list[Candidate] = []

@@ -377,7 +377,7 @@ def _of_barriers(kernel: Kernel) -> Iterator[Question]:
 
 
 def rename_for(kernel: Kernel, level: int) -> Renaming:
-    """Returns a function that renames terms for another invocation, from a symbol level on."""
+    """Returns a function that renames symbols of `level` and below for another invocation."""
     if level in kernel.renamings:
         return kernel.renamings[level]
     own = [
@@ -411,7 +411,7 @@ def _facts(kernel: Kernel, other: Renaming) -> Term:
 
 
 def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
-    """Returns the facts that tickets are unique and that a subgroup elects only one invocation."""
+    """Returns the facts that counters give unique results and a subgroup elects one invocation."""
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)

@@ -48,8 +48,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     The elements of a tensor. An attribute is equal only to itself.
 
     The attribute prints as `dense_resource<key> : type`, which parses as xDSL's resource
-    attribute. If tensors in a process have the same key, the text's resources have only the last
-    printed tensor.
+    attribute. If several tensors of a process have one key, only the last printed one is written.
     """
 
     name = "held_tensor"

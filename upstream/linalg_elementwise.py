@@ -56,7 +56,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""The operation on floats of each kind, except `square` and `reciprocal`, which need several."""
+"""Kind -> operation on floats. `square` and `reciprocal` are absent, since they need several."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,

@@ -474,7 +474,7 @@ class ExtendedLinalg(DialectOnDemand):
 
     def declaring(self, name: str) -> Iterable[Declaration]:
         """
-        Returns the operation of a table line; for any other name, all declarations without a line.
+        Returns the operation `name` of a table; for other names, all declarations without a table.
         """
         if name in self.makers:
             return [self._operation(name)]

@@ -82,7 +82,7 @@ class Winograd(OfOneTensor):
         start, name = parser.pos, parser.parse_identifier()
         known = [f"F_{m}_{r}" for m, r in WINOGRAD]
         if name not in known:
-            parser.raise_error(f"fmr is one of {', '.join(known)}", start, parser.pos)
+            parser.raise_error(f"fmr must be one of {', '.join(known)}", start, parser.pos)
         return IntegerAttr(known.index(name), i32)
 
     def shown_parameter(self) -> str:
@@ -105,7 +105,7 @@ class Winograd(OfOneTensor):
 
     def is_transformed(self, axis: int) -> bool:
         """
-        True if rows (0) or columns (1) are transformed. A filter with one row or column is not.
+        True if rows (0) or columns (1) are transformed: if the filter has several along this axis.
         """
         return self.windows()[0][axis] != 1
 

@@ -216,8 +216,8 @@ def truncate(
 
 def to_single(x: Bits) -> Bits:
     """
-    Converts a float to f32, and an f64 with rounding to odd: the last bit of an inexact result is
-    set. Such a result is never a tie, so that rounding it again equals rounding once.
+    Converts a float to f32. An f64 is rounded to odd: the last bit of an inexact result is set.
+    Such a result is never a tie, so that rounding it again equals rounding once.
     """
     type = x.value.type
     assert isinstance(type, AnyFloat)

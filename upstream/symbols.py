@@ -17,7 +17,7 @@ from xdsl.traits import SymbolOpInterface, SymbolTable
 
 
 class _Table:
-    """The symbols of one operation, and the first operation for each key of `first_of`."""
+    """The symbols of one operation, and the results of `first_of` by key."""
 
     def __init__(self, op: Operation):
         self.symbols: dict[str, Operation] = {}
@@ -63,8 +63,8 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 def first_of(op: Operation, key: Hashable) -> Operation | None:
     """
-    Returns the first sibling for which this was called with this key, or `op`; None outside of
-    `symbols_at_hand`.
+    Returns the first operation of the same parent for which this function was called with this
+    key. This may be `op`. Returns None outside of `symbols_at_hand`.
     """
     parent = op.parent_op()
     at_hand = None if parent is None else _AT_HAND.get(parent)

@@ -1,10 +1,10 @@
 """
 Finds the constructs of a function's control flow: the blocks inside each selection and loop.
 
-A construct consists of the blocks that its header dominates and its merge block does not, on the
-graph with additional edges from a header to its merge block and continue target (SPIR-V 2.11,
-structural dominance). `find_constructs` returns None if a branch is not structured, or if the
-dialect's regions cannot express it. The decoder then does not make regions for the function.
+A construct consists of the blocks that its header dominates and its merge block does not. For this,
+the graph also has edges from a header to its merge block and continue target (SPIR-V 2.11).
+`find_constructs` returns None if a branch is not structured, or if the dialect's regions cannot
+express it. The decoder then does not make regions for the function.
 
 Blocks are given by their labels. Their instructions do not matter.
 """
@@ -46,7 +46,7 @@ class Construct:
     parent: Construct | None
     depth: int
     blocks: list[int] = field(default_factory=list[int])
-    """The blocks of the construct's region, without the continuations of inner constructs."""
+    """The blocks of the construct's region, without blocks after inner constructs."""
 
 
 @dataclass(eq=False, slots=True)
@@ -61,7 +61,7 @@ class Constructs:
     Block -> the innermost construct whose region contains the block. A loop contains its header.
     """
     absorbed: set[int]
-    """Loop headers and continuations that continue the preceding block of the dialect."""
+    """SPIR-V blocks that become part of the preceding block of the dialect."""
 
 
 def _edges(block: BasicBlock) -> Iterable[int]:
@@ -228,7 +228,7 @@ class _Finder:
         return self._end(target, loop) == back[0]
 
     def _end(self, label: int, loop: Construct) -> int:
-        """Returns the last SPIR-V block that continues a block of the loop's region."""
+        """Returns the last SPIR-V block of those that become the same block of the dialect."""
         while True:
             block = self.blocks[label]
             if block.merge is not None:

@@ -267,8 +267,6 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
 
 
 def _derived_reader(field: str) -> Reader:
-    """Returns a reader for a word that `decode` compares with the value from the types."""
-
     def read(state: Words) -> None:
         state.derived[field] = state.next()
 

@@ -367,7 +367,7 @@ class ModuleEncoder:
         inner = op.regions[0].block.first_op
         if inner is None or len(inner.results) != 1:
             raise SPIRVEncodeError(
-                "its region must contain one operation with exactly one result", op
+                "the region must contain one operation with exactly one result", op
             )
         # Operands are declared before the instruction.
         for operand in inner.operands:

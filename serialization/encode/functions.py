@@ -1,9 +1,9 @@
 """
-Encodes functions: structured regions become blocks with merge instructions, block arguments phis.
+Encodes functions: regions become blocks with merge instructions, block arguments become OpPhi.
 
 The region of a selection or loop is inlined into the block of the operation: this block ends with
 a branch to the region's header, and continues as the region's merge block. So a block of the
-dialect may become several blocks of SPIR-V. A phi's parent is the label of the last of them.
+dialect may become several blocks of SPIR-V. OpPhi names the last of them as predecessor.
 Values that leave a region are operands of `spirv.mlir.merge`, and need no instruction.
 
 Blocks keep the order of the text, except that a block moves after its first predecessor (SPIR-V

@@ -174,7 +174,7 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
             words += written
         if len(words) > MAX_WORD_COUNT:
             raise SPIRVEncodeError(
-                f"its instruction has {len(words)} words, above SPIR-V's limit of {MAX_WORD_COUNT}",
+                f"the instruction has {len(words)} words, above SPIR-V's limit of {MAX_WORD_COUNT}",
                 op,
             )
         words[0] = len(words) << 16 | opcode
@@ -260,7 +260,6 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
 
 
 def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef]]) -> Writer:
-    """Makes a writer of SSA operands. Positions are fixed if at most one segment is variadic."""
     index = names.index(field)
     lengths = [issubclass(d, VarOperandDef | OptOperandDef) for d in definitions]
     if sum(lengths) > 1:

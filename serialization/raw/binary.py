@@ -49,8 +49,8 @@ class Limits:
 
     group_decorations: int = 100_000
     """
-    Largest total number of decorations that decoration groups apply. SPIR-V has no such limit. A
-    group that is applied to groups counts once for each path through them.
+    Largest total number of decorations that decoration groups apply. SPIR-V has no such limit.
+    Decorations that a group applies to other groups count again for each of their targets.
     """
 
     branch_values: int = 20_000

@@ -337,7 +337,7 @@ class _Reader:
         self._need(spec, number.words)
         value = value_of(self.words[self.at : self.at + number.words], number)
         if value is None:
-            raise self._unknown(f"{spec.name} has bits outside its type's {number.width}")
+            raise self._unknown(f"{spec.name} has bits beyond the {number.width} of its type")
         self.out.append(RawOperand(spec.kind, value, self.at, number))
         self.at += number.words
 
@@ -347,10 +347,10 @@ class _Reader:
             number = self.symbols.number_type(type_id, self.instruction.index)
         except KeyError:
             raise self._error(
-                f"{spec.name} is of type %{type_id}, which no scalar type before it declares"
+                f"{spec.name} has type %{type_id}, which is not a scalar type declared before"
             ) from None
         if number is None:
-            raise self._unknown(f"{spec.name} is of type %{type_id}, which has no literals")
+            raise self._unknown(f"{spec.name} has type %{type_id}, which has no literals")
         self._literal(spec, number)
 
     def read_extended(self, spec: Spec) -> None:

@@ -279,7 +279,7 @@ class Encoder:
         while at < len(words):
             count, opcode = words[at] >> 16, words[at] & 0xFFFF
             if not 0 < count <= len(words) - at:
-                cause = f"{len(words)} words do not end with an instruction: one has {count} words"
+                cause = f"an instruction of {count} words goes beyond the {len(words)} given words"
                 raise OperandError(cause, first)
             if operand_specs(opcode) is not None:
                 self._remember(_shape(opcode), words[at : at + count])

@@ -100,7 +100,6 @@ class _Namer:
         self._next: dict[str, int] = {}
 
     def _few(self) -> NDArray[np.bool_]:
-        """Marks instructions that name an id, and earlier instructions with a result."""
         opcodes = self._module.opcodes
         chosen = _describing()[opcodes]
         naming = opcode_table("OpName", "OpDecorate")[opcodes]

@@ -247,9 +247,7 @@ def _number(decided: Decided | None) -> Column:
 
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
-    """
-    Returns the text of a word that determines others, and the specs of these; None if unknown.
-    """
+    """Returns the text of a deciding word, and the specs of the words after it; None if unknown."""
     value = decided.words[place]
     if spec.form == "opcode":
         specs = nested_operand_specs(value)

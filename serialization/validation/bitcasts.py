@@ -85,7 +85,7 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
     elif m.addressing_model == "PhysicalStorageBuffer64":
         if pointer.storage != "PhysicalStorageBuffer":
             yield Problem(
-                f"{pointer} is in no physical storage buffer",
+                f"{pointer} does not point to a physical storage buffer",
                 "convert pointers to PhysicalStorageBuffer storage only",
             )
         elif m.environment.vulkan and number.width != 64:

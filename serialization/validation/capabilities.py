@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""Exempt built-ins, which glslang names in every shader of a stage even if unused."""
+"""Built-ins that need no capability, because glslang names them even in shaders without uses."""
 
 
 ROUNDING = "Decoration FPRoundingMode"
@@ -41,7 +41,7 @@ NARROW_STORAGE = Requirements(
     (1, 0),
     None,
 )
-"""Vulkan's requirements for the decoration FPRoundingMode."""
+"""Vulkan's requirements for the decoration FPRoundingMode: a capability for 16-bit storage."""
 
 
 @cache

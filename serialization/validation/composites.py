@@ -337,7 +337,7 @@ def select(m: Module, i: Instruction) -> Problems:
             "branch by OpBranchConditional and store, instead of OpSelect",
         )
     if condition.base != "Bool" or not condition.is_scalar_or_vector:
-        yield Problem(f"the condition has type {condition}", remedies.BOOLEAN)
+        yield Problem(f"the condition must be a Boolean, not {condition}", remedies.BOOLEAN)
     elif condition.is_vector and condition.shape() != result.shape():
         yield Problem(
             f"the condition {condition} does not have the shape of {result}",
@@ -410,7 +410,7 @@ def replicate(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
     if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):
-        yield Problem("the value is a specialization constant", "use the OpSpecConstant form")
+        yield Problem("the value cannot be a specialization constant", "use OpSpecConstant...")
     if type_ is None or value is None:
         return
     if type_.kind == "TensorARM":
@@ -421,6 +421,6 @@ def replicate(m: Module, i: Instruction) -> Problems:
     elif type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
         wanted = type_.members if type_.kind == "Struct" else (type_.element,)
         if any(w is not None and w is not value for w in wanted):
-            yield Problem(f"{type_} does not consist of {value}", f"give a part of {type_}")
+            yield Problem(f"a part of {type_} cannot have type {value}", f"give a part of {type_}")
     else:
         yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)

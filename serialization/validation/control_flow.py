@@ -1,12 +1,11 @@
 """
 Rules of control flow (CFG).
 
-Structured control flow is checked by nesting. Every block has an innermost construct, inherited
-from its dominator in the structured dominator tree: a header opens its construct, a merge block
-closes it, a continue target switches from the loop's construct to its continue construct, and a
-switch's targets open cases. Each edge is then compared with the allowed exits of the constructs
-that it leaves. This takes about one step for each edge, while the specification's definition needs
-a set of blocks for each header.
+Structured control flow is checked by nesting. Every block inherits its innermost construct from its
+structural dominator. A header opens its construct, and a merge block closes it. A continue target
+switches from the loop's construct to its continue construct, and a switch's targets open cases.
+Each edge is then compared with the allowed exits of the constructs that it leaves. This takes about
+one step for each edge, while the specification's definition needs a set of blocks for each header.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def targets(m: Module, i: Instruction) -> Problems:
                 )
         elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
             yield Problem(
-                "the branch goes to the function's entry block",
-                "insert an entry block that branches to this block",
+                "a branch cannot go to the function's entry block",
+                "insert a new entry block that branches to this block",
             )
 
 
@@ -64,12 +63,12 @@ def conditions(m: Module, i: Instruction) -> Problems:
     type_ = m.type_of(i.words[1])
     if i.op == "BranchConditional":
         if type_ is not None and type_.kind != "Bool":
-            yield Problem(f"the condition has type {type_}", remedies.BOOLEAN)
+            yield Problem(f"the condition must be a Boolean, not {type_}", remedies.BOOLEAN)
         elif type_ is None and m.op_of(i.words[1]):
-            yield Problem("the condition is not a value", remedies.BOOLEAN)
+            yield Problem("the condition must be a value", remedies.BOOLEAN)
         if len(i.words) not in (4, 6):
             yield Problem(
-                "the number of branch weights is not 0 or 2",
+                "the number of branch weights must be 0 or 2",
                 "give two branch weights, or remove them",
             )
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
@@ -80,7 +79,7 @@ def conditions(m: Module, i: Instruction) -> Problems:
             )
         return
     if type_ is not None and type_.kind != "Int":
-        yield Problem(f"the selector has type {type_}", remedies.INTEGER_SCALAR)
+        yield Problem(f"the selector must be an integer, not {type_}", remedies.INTEGER_SCALAR)
     literals = i.values("LiteralInteger")
     if len(set(literals)) != len(literals):
         yield Problem("two cases have the same literal", "remove one of these cases")
@@ -140,7 +139,7 @@ declared_rule(
     "A conditional branch without an exit of a construct has a merge instruction.",
 )
 declared_rule("CFG-11", "2.11.2", "A branch into a construct goes to its header.")
-declared_rule("CFG-10", "2.11.1", "A case falls through to no case except the next.")
+declared_rule("CFG-10", "2.11.1", "A case may fall through only to the next case.")
 
 
 @module_rule("CFG-04", "2.11")
@@ -247,7 +246,7 @@ class _Structure:
             sources = self.back.get(block, [])
             if len(sources) != 1:
                 yield Problem(
-                    f"the loop header has {len(sources)} back edges",
+                    f"a loop header must have 1 back edge, not {len(sources)}",
                     "branch to the header from one block of the continue construct",
                     block.merge,
                 )

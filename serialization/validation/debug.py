@@ -22,9 +22,7 @@ def files(m: Module, i: Instruction) -> Problems:
     """The file of OpLine or OpSource must be an OpString."""
     id = i.get("file")
     if id and id in m.definitions and m.op_of(id) != "String":
-        yield Problem(
-            f"the file {m.spell(id)} is the result of Op{m.op_of(id)}", "name an OpString"
-        )
+        yield Problem(f"the file cannot be Op{m.op_of(id)} {m.spell(id)}", "name an OpString")
 
 
 @instruction_rule("DBG-02", "3.49.2", "MemberName")

@@ -135,12 +135,12 @@ def arrays(m: Module, i: Instruction) -> Problems:
             return
     value = m.integer(length, default=True)
     if value is not None and value < 1 and not m.is_spec(length):
-        yield Problem(f"the array's length is {value}", "use a length of at least 1")
+        yield Problem(f"the array's length cannot be {value}", "use a length of at least 1")
 
 
 @instruction_rule("TYP-05", "3.49.6", "TypeStruct")
 def structs(m: Module, i: Instruction) -> Problems:
-    """A struct must not have members of void, and only its last may be a runtime array."""
+    """A struct must not have members of void, and only its last member may be a runtime array."""
     members = i.words[2:]
     if len(members) > MAX_MEMBERS:
         yield Problem(
@@ -158,7 +158,7 @@ def structs(m: Module, i: Instruction) -> Problems:
     )
     if last is not None and last.kind == "RuntimeArray" and m.environment.vulkan:
         if not m.has(i.result, "Block") and not m.has(i.result, "BufferBlock"):
-            yield Problem("a struct with a runtime array is not a block", "decorate it with Block")
+            yield Problem("a struct with a runtime array must be a block", "decorate it with Block")
     for k, member in enumerate(members):
         at = m.definitions.get(member)
         type_ = _part(m, member)
@@ -189,7 +189,7 @@ def pointers(m: Module, i: Instruction) -> Problems:
             yield _no_type(m, "the pointee", i.words[3])
         elif pointee is not None and pointee.kind == "Function":
             if "FunctionPointersINTEL" not in m.capabilities:
-                yield Problem("a pointer points to a function type", "point to a type of values")
+                yield Problem("a pointer cannot point to a function type", "name a type of values")
         return
     if len(i.words) < 3:
         return
@@ -205,7 +205,7 @@ def pointers(m: Module, i: Instruction) -> Problems:
         held = m.pointee(target)
         if held is not None and held.kind != "Struct" and m.is_shader:
             yield Problem(
-                "a forward pointer does not point to a struct",
+                "a forward pointer must point to a struct",
                 "use OpTypeForwardPointer for pointers to structs only",
             )
 
@@ -219,11 +219,11 @@ def function_types(m: Module, i: Instruction) -> Problems:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
         elif k and declared_type.kind in ("Void", "Function"):
             yield Problem(
-                f"parameter {k - 1} has type {declared_type}",
+                f"parameter {k - 1} cannot have type {declared_type}",
                 "remove the parameter, or change its type",
             )
         elif k == 0 and declared_type.kind == "Function":
-            yield Problem("the result type is a function type", "return a pointer or a value")
+            yield Problem("a function cannot return a function type", "return a pointer or value")
     if len(i.words) > 3 + 255:
         yield Problem(
             "the function type has more than 255 parameters (SPIR-V 2.17)",
@@ -236,7 +236,7 @@ def undefined(m: Module, i: Instruction) -> Problems:
     """OpUndef must not have the type void."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
-        yield Problem(f"an OpUndef has type {type_}", "use a type that has values")
+        yield Problem(f"an OpUndef cannot have type {type_}", "use a type that has values")
 
 
 @instruction_rule("TYP-08", "3.49.6", "TypeImage TypeSampledImage")
@@ -249,7 +249,7 @@ def images(m: Module, i: Instruction) -> Problems:
         if held is None or held.kind != "Image":
             yield Problem(f"{m.spell(i.words[2])} is not an image type", "name an OpTypeImage")
         elif len(held.at.words) > 7 and held.at.words[7] == 2:
-            yield Problem("the image is a storage image", "declare the image with Sampled 0 or 1")
+            yield Problem("a storage image cannot be sampled", "declare it with Sampled 0 or 1")
         elif len(held.at.words) > 3 and _dimension(held.at.words[3]) in (
             ("Buffer", "SubpassData") if m.version >= (1, 6) else ("SubpassData",)
         ):

@@ -47,11 +47,11 @@ def entry_function(m: Module, i: Instruction) -> Problems:
         return
     type_ = m.types.get(at.get("function_type"))
     if type_ is not None and type_.kind == "Function" and type_.members:
-        yield Problem("the entry point's function has parameters", "read Input variables instead")
+        yield Problem("an entry point cannot have parameters", "read Input variables instead")
     result = m.types.get(at.type_id)
     if result is not None and result.kind != "Void":
         yield Problem(
-            f"the entry point's function returns {result}", "change the function's result to void"
+            f"an entry point cannot return {result}", "change the function's result to void"
         )
 
 
@@ -69,7 +69,7 @@ def entry_names(m: Module) -> Problems:
     for call in m.by_op.get("FunctionCall", ()):
         if call.get("function") in functions:
             yield Problem(
-                "a function call names an entry point",
+                "an entry point cannot be called",
                 "move the body into a function that both use",
                 call,
             )
@@ -343,7 +343,9 @@ def origins(m: Module) -> Problems:
         origin = names & {"OriginUpperLeft", "OriginLowerLeft"}
         if len(origin) != 1:
             yield Problem(
-                f"the entry point has {len(origin)} origins", "state OriginUpperLeft once", entry.at
+                f"the entry point needs 1 origin, not {len(origin)}",
+                "state OriginUpperLeft",
+                entry.at,
             )
         elif m.environment.vulkan and "OriginLowerLeft" in names:
             yield Problem("Vulkan has no OriginLowerLeft", "use OriginUpperLeft", entry.at)
@@ -423,7 +425,7 @@ def limited(m: Module) -> Problems:
             for i in m.by_op.get(op, ()):
                 if i.block is not None and i.block.function.id in inside:
                     yield Problem(
-                        f"Op{op} is reached from {entry.name!r}, of {entry.model}",
+                        f"Op{op} is not allowed in {entry.model}, but {entry.name!r} reaches it",
                         f"use the instruction only in entry points of {models[0]}",
                         i,
                     )

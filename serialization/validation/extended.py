@@ -50,7 +50,7 @@ def semantic_uses(m: Module) -> Problems:
             continue
         if not results.isdisjoint(i.ids()):
             yield Problem(
-                "an operand is the result of a non-semantic instruction",
+                "an operand must not be the result of a non-semantic instruction",
                 "use the result in non-semantic instructions only",
                 i,
             )
@@ -79,7 +79,7 @@ class Form(NamedTuple):
     text: str
     fits: Callable[[Type], bool]
     same: bool = True
-    """True if operands must have the result type; with `loose` its shape and width."""
+    """True if operands must have the result type, or with `loose` only its shape and width."""
     loose: bool = False
 
 
@@ -185,29 +185,29 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
         case "Length" | "Distance":
             if result.kind != "Float" or first.scalar is not result or first.base != "Float":
                 yield Problem(
-                    f"{name} of {first} does not have the type {result}",
+                    f"{name} of {first} cannot return {result}",
                     "make the result type the component type of a vector of floats",
                 )
             if len(operands) > 1 and operands[1] is not None and operands[1] is not first:
                 yield Problem(
-                    f"{name} of {first} and {operands[1]}", "give both operands the same type"
+                    f"{name} cannot take {first} and {operands[1]}", "use operands of one type"
                 )
         case "Ldexp":
             exponent = operands[1] if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"Ldexp of {first} does not have the type {result}", remedies.FLOATS)
+                yield Problem(f"Ldexp of {first} cannot return {result}", remedies.FLOATS)
             elif exponent is not None and (
                 exponent.base != "Int" or exponent.shape() != result.shape()
             ):
                 yield Problem(
-                    f"the exponent has type {exponent}", "use integers of the result's shape"
+                    f"the exponent cannot be {exponent}", "use integers of the result's shape"
                 )
         case "Modf" | "Frexp":
             held = m.pointee(operands[1]) if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"{name} of {first} does not have the type {result}", remedies.FLOATS)
+                yield Problem(f"{name} of {first} cannot return {result}", remedies.FLOATS)
             elif name == "Modf" and held is not None and held is not result:
-                yield Problem(f"the whole part is stored as {held}", f"point to a {result}")
+                yield Problem(f"the whole part cannot be stored as {held}", f"point to a {result}")
         case "ModfStruct" | "FrexpStruct":
             if result.kind != "Struct" or len(result.members) != 2:
                 yield Problem(
@@ -215,26 +215,22 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
                     "use a struct of two members as the result type",
                 )
             elif result.members[0] is not first:
-                yield Problem(
-                    f"the first member does not have the type {first}", f"make it {first}"
-                )
+                yield Problem(f"the result's first member must be {first}", f"make it {first}")
         case "Determinant":
             if not _square(first) or first.scalar is not result:
                 yield Problem(
-                    f"the determinant of {first} does not have the type {result}",
+                    f"the determinant of {first} cannot have type {result}",
                     "make the result type the component of a square matrix",
                 )
         case "MatrixInverse":
             if not _square(result) or first is not result:
                 yield Problem(
-                    f"the inverse of {first} does not have the type {result}",
+                    f"the inverse of {first} cannot have type {result}",
                     "use a square matrix type for operand and result",
                 )
         case "Refract":
             if result.base != "Float" or first is not result:
-                yield Problem(
-                    f"Refract of {first} does not have the type {result}", remedies.FLOATS
-                )
+                yield Problem(f"Refract of {first} cannot return {result}", remedies.FLOATS)
         case _:
             return
 
@@ -246,4 +242,4 @@ def non_semantic(m: Module, i: Instruction) -> Problems:
         return
     result = m.types.get(i.type_id)
     if result is not None and result.kind != "Void":
-        yield Problem(f"the result has type {result}", "make the result type OpTypeVoid")
+        yield Problem(f"the result must be void, not {result}", "make the result type OpTypeVoid")

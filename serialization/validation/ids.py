@@ -1,5 +1,5 @@
 """
-Rules of ids (ID): one definition, before all uses, of the right kind; and of readable words (GRM).
+Rules of ids (ID): definitions, uses and kinds. A rule of readable instructions (GRM).
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def result_types(m: Module) -> Problems:
             yield Problem(f"the result type {m.spell(i.type_id)} is not a type", remedies.TYPE, i)
         elif i.type_id and m.types.get(i.type_id) is not None:
             if m.types[i.type_id].kind == "Function":
-                yield Problem("the result type is a function type", "name a type of values", i)
+                yield Problem("a result type cannot be a function type", "name a type of values", i)
 
 
 @module_rule("ID-07", "2.3")

@@ -54,7 +54,7 @@ IMAGE = Want(
 SAMPLER = Want("an OpTypeSampler", lambda t, r: t.kind == "Sampler", "load an OpTypeSampler")
 
 register(
-    Row("IMG-01", "3.49.10", "A sampled image is of an OpTypeSampledImage.",
+    Row("IMG-01", "3.49.10", "A sampled image has an OpTypeSampledImage as its type.",
         _with("sampled_image"), None, {"sampled_image": SAMPLED_IMAGE})
 )  # fmt: skip
 register(
@@ -74,7 +74,7 @@ def image(m: Module, i: Instruction) -> Problems:
         and not (sampled_too and type_.kind == "SampledImage")
     ):
         yield Problem(
-            f"the image has type {type_}", "extract the image from a sampled image with OpImage"
+            f"the image cannot be {type_}", "extract the image from a sampled image with OpImage"
         )
 
 
@@ -161,23 +161,23 @@ def _texel(m: Module, i: Instruction) -> Type | None:
 
 @instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
-    """A texel must have four components of the Sampled Type, a comparison's result one."""
+    """A texel must have four components of the Sampled Type; a comparison's result has one."""
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
     if type_ is None or type_.scalar is None or type_.kind not in ("Int", "Float", "Vector"):
         yield Problem(
-            f"the texel has type {type_}", "use numbers; a sparse result is {code, texel}"
+            f"the texel must be a number or vector, not {type_}", "use {code, texel} if sparse"
         )
         return
     one = "Dref" in i.op and "Gather" not in i.op
     is_free = i.op == "ImageWrite" or ("Read" in i.op and not m.environment.vulkan)
     lanes = type_.lanes if type_.is_vector else 1
     if not is_free and lanes != (1 if one else 4):
-        yield Problem(f"the texel has {lanes} components", f"give it {1 if one else 4}")
+        yield Problem(f"the texel cannot have {lanes} components", f"give it {1 if one else 4}")
     if image.sampled_type.kind != "Void" and type_.scalar is not image.sampled_type:
         yield Problem(
-            f"the texel has type {type_}, but the image's Sampled Type is {image.sampled_type}",
+            f"the texel is {type_}, but the image's Sampled Type is {image.sampled_type}",
             "read and write numbers of the Sampled Type",
         )
 
@@ -198,7 +198,7 @@ def coordinates(m: Module, i: Instruction) -> Problems:
     lanes = type_.lanes if type_.is_vector else 1
     if type_.base not in kinds or not _has_width(m, type_) or lanes < least:
         numbers = " or ".join("integers" if kind == "Int" else "floats" for kind in kinds)
-        yield Problem(f"the coordinate has type {type_}", f"give {least} 32-bit {numbers}")
+        yield Problem(f"the coordinate cannot have type {type_}", f"give {least} 32-bit {numbers}")
 
 
 @instruction_rule("IMG-06", "3.49.10", ACCESSING)
@@ -225,7 +225,7 @@ def kinds(m: Module, i: Instruction) -> Problems:
     elif "Dref" in i.op and image.dim == "3D" and m.environment.vulkan:
         wrong = "Dim 3D, for which Vulkan has no comparisons"
     if wrong:
-        yield Problem(f"the image has {wrong}", "use an image that the instruction supports")
+        yield Problem(f"Op{i.op} does not support {wrong}", "use an image without this property")
 
 
 @instruction_rule(
@@ -237,11 +237,11 @@ def references(m: Module, i: Instruction) -> Problems:
     """Dref must be a 32-bit float, and the Component of a gather a constant 32-bit integer."""
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
-            yield Problem("Dref is not a 32-bit float", "convert Dref to 32 bits")
+            yield Problem("Dref must be a 32-bit float", "convert Dref to 32 bits")
     elif not _is_number(m, m.type_of(i.get("component")), "Int"):
-        yield Problem("Component is not a 32-bit integer", "use 0, 1, 2 or 3")
+        yield Problem("Component must be a 32-bit integer", "use 0, 1, 2 or 3")
     elif m.environment.vulkan and not m.is_constant(i.get("component")):
-        yield Problem("Component is not a constant", "use 0, 1, 2 or 3")
+        yield Problem("Component must be a constant", "use 0, 1, 2 or 3")
 
 
 class Operand(NamedTuple):
@@ -301,9 +301,9 @@ def operands(m: Module, i: Instruction) -> Problems:
             "remove the operand Sample",
         )
     if "Lod" in given and "Grad" in given:
-        yield Problem("both image operands Lod and Grad are given", "keep one of them")
+        yield Problem("the image operands Lod and Grad exclude each other", "keep one of them")
     if len({"Offset", "ConstOffset", "ConstOffsets", "Offsets"} & {*given}) > 1:
-        yield Problem("more than one offset operand is given", "keep one of them")
+        yield Problem("only one offset operand may be given", "keep one of them")
     for name, ids in given.items():
         if name in OPERANDS and not (name == "MinLod" and "Grad" in given):
             yield from _operand(m, i, image, name, ids)
@@ -347,13 +347,15 @@ def queries(m: Module, i: Instruction) -> Problems:
     if image is None or result is None:
         return
     if image.dim not in QUERIES[i.op]:
-        yield Problem(f"the image has Dim {image.dim}", "query an image that supports this query")
+        yield Problem(
+            f"Op{i.op} does not support Dim {image.dim}", "query an image with another Dim"
+        )
         return
     size = (2 if image.dim == "Cube" else image.axes) + image.arrayed
     lanes = 2 if i.op == "ImageQueryLod" else size if "Size" in i.op else 1
     base = "Float" if i.op == "ImageQueryLod" else "Int"
     if result.base != base or (result.lanes if result.is_vector else 1) != lanes:
-        yield Problem(f"the result is {result}", f"give it {lanes} components")
+        yield Problem(f"the result cannot have type {result}", f"give it {lanes} components")
     sampled = i.op in ("ImageQuerySizeLod", "ImageQueryLevels")
     if sampled and m.environment.vulkan and image.sampled != 1:
         yield Problem(
@@ -362,10 +364,10 @@ def queries(m: Module, i: Instruction) -> Problems:
         )
     samples = i.op == "ImageQuerySamples"
     if image.multisampled != samples and i.op in ("ImageQuerySizeLod", "ImageQuerySamples"):
-        yield Problem(f"the image has MS {int(image.multisampled)}", "use OpImageQuerySize")
+        yield Problem(f"Op{i.op} cannot query MS {int(image.multisampled)}", "use OpImageQuerySize")
     levels = image.dim in WITH_LEVELS and not image.multisampled and image.sampled == 1
     if i.op == "ImageQuerySize" and levels:
-        yield Problem("the image has levels", "use OpImageQuerySizeLod")
+        yield Problem("OpImageQuerySize cannot query levels", "use OpImageQuerySizeLod")
 
 
 def _format_base(image: Image) -> tuple[str, bool]:
@@ -381,7 +383,7 @@ def image_types(m: Module, i: Instruction) -> Problems:
         return
     base, width = image.sampled_type.kind, image.sampled_type.width
     if (base, width) not in (("Float", 32), ("Int", 32), ("Int", 64)):
-        yield Problem(f"the Sampled Type is {image.sampled_type}", "use f32, or i32 or i64")
+        yield Problem(f"the Sampled Type cannot be {image.sampled_type}", "use f32, or i32 or i64")
     elif image.format != "Unknown":
         long = image.format.startswith("R64")
         if _format_base(image)[0] != base or (base == "Int" and long != (width == 64)):
@@ -391,7 +393,7 @@ def image_types(m: Module, i: Instruction) -> Problems:
             )
     if image.sampled == 0 or image.dim == "Rect":
         wrong = "Sampled 0" if image.sampled == 0 else "Dim Rect"
-        yield Problem(f"the image has {wrong}", "use Sampled 1 or 2, and another Dim")
+        yield Problem(f"a storage image cannot have {wrong}", "use Sampled 1 or 2, and another Dim")
     storage = image.sampled == 2 and image.multisampled and image.dim != "SubpassData"
     if storage and "StorageImageMultisample" not in m.capabilities:
         name = "StorageImageMultisample"

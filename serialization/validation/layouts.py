@@ -179,7 +179,7 @@ def blocks(m: Module) -> Problems:
         if held.kind in ("Array", "RuntimeArray") and not explicit:
             if storage == "PushConstant" and m.environment.vulkan:
                 yield Problem(
-                    "push constants are an array of blocks", "put the array into one block", i
+                    "push constants cannot be an array of blocks", "put the array into one block", i
                 )
             while held is not None and held.kind in ("Array", "RuntimeArray"):
                 held = held.element
@@ -219,7 +219,7 @@ def _variable(
     if held.kind != "Struct":
         if storage != "Workgroup" and m.environment.vulkan:
             yield Problem(
-                f"the variable in {storage} holds {held}",
+                f"a variable in {storage} cannot hold {held}",
                 "use a struct that is decorated with Block",
                 i,
             )
@@ -261,7 +261,7 @@ class _Check:
             if type_.kind == "Struct":
                 if type_ is not struct and any(self.m.has(type_.id, b) for b in BLOCKS):
                     yield Problem(
-                        "a block contains another block",
+                        "a block cannot contain another block",
                         "remove Block from the inner struct",
                         type_.at,
                         "BLK-06",

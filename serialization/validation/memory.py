@@ -19,10 +19,7 @@ VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 
 @instruction_rule("MEM-01", "3.49.8", "Variable UntypedVariableKHR")
 def variable(m: Module, i: Instruction) -> Problems:
-    """
-    A variable must have a pointer type of its storage class: Function inside functions, others
-    outside.
-    """
+    """A variable must have a pointer type of its storage class: Function only inside functions."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -38,7 +35,7 @@ def variable(m: Module, i: Instruction) -> Problems:
     if (i.block is not None) != (storage == "Function"):
         where = "in a function" if i.block is not None else "outside of functions"
         yield Problem(
-            f"a variable of {storage} storage is {where}",
+            f"a variable of {storage} storage cannot be {where}",
             "move the variable, or change its storage class",
         )
     if storage == "Generic":
@@ -72,7 +69,7 @@ def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
                 f"the initializer has type {given}, not {held}", f"use a constant of {held}"
             )
     if storage == "Input" or (m.environment.vulkan and storage in NOT_INITIALIZED):
-        yield Problem(f"a variable of {storage} storage has an initializer", remedies.STORE)
+        yield Problem(f"a variable of {storage} storage cannot have an initializer", remedies.STORE)
     elif m.environment.vulkan and storage == "Workgroup" and op != "ConstantNull":
         yield Problem(
             "a Workgroup variable can only be initialized with OpConstantNull",
@@ -93,7 +90,7 @@ def held(m: Module, i: Instruction) -> Problems:
     if type_ is None or held_type is None:
         return
     if held_type.kind in ("Void", "Function"):
-        yield Problem(f"a variable holds {held_type}", "use a type that has values")
+        yield Problem(f"a variable cannot hold {held_type}", "use a type that has values")
         return
     storage = type_.storage
     if not m.is_shader:
@@ -116,7 +113,7 @@ def held(m: Module, i: Instruction) -> Problems:
         builtin = any(d.name == "BuiltIn" for d in m.decorations.get(i.result, ()))
         if not builtin and not (storage in ("Input", "Output") and _builtin_members(m, held_type)):
             yield Problem(
-                f"a Boolean is in {storage} storage", "use an integer: Booleans have no layout"
+                f"{storage} storage cannot have Booleans", "use an integer: Booleans have no layout"
             )
     if "RuntimeArray" in held_type.contains:
         yield from _runtime_array(m, i, held_type, storage)
@@ -141,25 +138,25 @@ def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> 
     if held_type.kind == "RuntimeArray":
         if "RuntimeDescriptorArray" not in m.capabilities:
             yield Problem(
-                "the type of a variable is a runtime array",
+                "a variable cannot have a runtime array as its type",
                 remedies.declare("RuntimeDescriptorArray"),
             )
         elif storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
             yield Problem(
-                f"a runtime array is in {storage} storage",
+                f"a runtime array cannot be in {storage} storage",
                 "give the array a length, or use StorageBuffer",
             )
         return
     inner = held_type.element if held_type.kind == "Array" else held_type
     if inner is None or inner.kind != "Struct":
         yield Problem(
-            "a runtime array is inside a type that is not a struct",
+            "a runtime array must be a member of a struct",
             "make the array the last member of the struct that the variable holds",
         )
     elif storage == "Uniform" and not m.has(inner.id, "BufferBlock"):
-        yield Problem("a runtime array is in a Uniform block", "use StorageBuffer")
+        yield Problem("a runtime array cannot be in a Uniform block", "use StorageBuffer")
     elif storage not in ("StorageBuffer", "Uniform", "PhysicalStorageBuffer"):
-        yield Problem(f"a struct with a runtime array is in {storage} storage", "use StorageBuffer")
+        yield Problem(f"a runtime array cannot be in {storage} storage", "use StorageBuffer")
 
 
 @instruction_rule("MEM-03", "3.49.8", "Load")
@@ -232,7 +229,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
         )
     elif "RuntimeArray" in want.contains:
         yield Problem(
-            "an object with a runtime array is loaded or stored",
+            "an object with a runtime array cannot be loaded or stored",
             "access the array's elements one by one",
         )
 
@@ -262,8 +259,8 @@ def _bit(name: str) -> int:
 )
 def operands(m: Module, i: Instruction) -> Problems:
     """
-    Memory operands must be consistent: availability needs NonPrivatePointer, alignments must be
-    powers of two, scopes constants.
+    Availability operands need NonPrivatePointer, and scopes must be constants. An alignment must
+    be a power of two.
     """
     masks = list(memory_operands(i))
     copy = i.op.startswith("CopyMemory")
@@ -410,6 +407,6 @@ def sized_copy(m: Module, i: Instruction) -> Problems:
             yield Problem(f"the {name} has type {type_}, which is not a pointer", remedies.POINTER)
     size = m.type_of(i.get("size"))
     if size is not None and size.kind != "Int":
-        yield Problem(f"the size has type {size}", remedies.INTEGER_SCALAR)
+        yield Problem(f"the size must be an integer scalar, not {size}", remedies.INTEGER_SCALAR)
     elif m.integer(i.get("size")) == 0:
         yield Problem("the size is 0", "copy at least one byte")

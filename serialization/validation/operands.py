@@ -91,7 +91,7 @@ def _same_width(m: Module, i: Instruction) -> str | None:
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
     if a is None or b is None or a.width == b.width:
         return None
-    return f"the operands are {a.width} and {b.width} bits wide"
+    return f"the operands must have one width, not {a.width} and {b.width} bits"
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
@@ -167,7 +167,7 @@ TABLE = (
         BOOL, {}, _float_pair),
     Row("OPR-13", "3.49.15", "Tests of floats take a float of the result's shape.",
         "IsNan IsInf IsFinite IsNormal SignBitSet", BOOL, {"x": FLOAT_SHAPE}),
-    Row("OPR-14", "3.49.14", "A shift keeps the base's shape and width; the count has its shape.",
+    Row("OPR-14", "3.49.14", "A shift keeps the base's shape and width. The count has this shape.",
         "ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical", INT,
         {"base": LIKE, "shift": INT_SHAPE}),
     Row("OPR-15", "3.49.14", "Bitwise operations take integers of the result's shape and width.",
@@ -179,7 +179,7 @@ TABLE = (
     Row("OPR-18", "3.49.14", "A bit field's extraction keeps the base's type.",
         "BitFieldSExtract BitFieldUExtract", INT,
         {"base": SAME, "offset": INT_SCALAR, "count": INT_SCALAR}),
-    Row("OPR-19", "3.49.14", "BitReverse keeps the type; BitCount the shape.",
+    Row("OPR-19", "3.49.14", "BitReverse keeps the type.",
         "BitReverse", INT, {"base": SAME}),
     Row("OPR-20", "3.49.14", "BitCount keeps the shape.", "BitCount", INT, {"base": INT_SHAPE}),
     Row("OPR-21", "3.49.11", "A conversion from float to integer keeps the shape.",

@@ -149,7 +149,7 @@ class _FunctionOrder:
         if op == "Function":
             if self.function is not None:
                 yield Problem(
-                    "a function starts inside another function",
+                    "a function cannot start inside another function",
                     "put OpFunctionEnd before the second OpFunction",
                     i,
                 )
@@ -237,7 +237,7 @@ def phi_first(m: Module, i: Instruction) -> Problems:
         return
     if i.block.order == 0:
         yield Problem(
-            "an OpPhi is in the entry block",
+            "an OpPhi cannot be in the entry block",
             "remove the OpPhi, since the entry block has no predecessors",
         )
         return
@@ -262,7 +262,7 @@ def merge_second_to_last(m: Module, i: Instruction) -> Problems:
     if following is None or following.op not in allowed:
         what = "nothing" if following is None else f"Op{following.op}"
         yield Problem(
-            f"Op{i.op} is followed by {what}",
+            f"Op{i.op} cannot be followed by {what}",
             f"put Op{' or Op'.join(allowed)} directly after the merge instruction",
         )
     if any(o.op in MERGES and o is not i for o in i.block.instructions):

@@ -144,7 +144,9 @@ def array_length(m: Module, i: Instruction) -> Problems:
     else:
         last = struct.members[-1]
         if last is not None and last.kind != "RuntimeArray":
-            yield Problem(f"the last member has type {last}", "end the struct with a runtime array")
+            yield Problem(
+                f"the last member cannot be {last}", "end the struct with a runtime array"
+            )
 
 
 @instruction_rule("MEM-10", "3.49.8", "PtrEqual PtrNotEqual PtrDiff")
@@ -156,12 +158,12 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
         return
     if result.kind != ("Int" if i.op == "PtrDiff" else "Bool"):
         yield Problem(
-            f"the result has type {result}",
+            f"the result cannot have type {result}",
             "make the result type OpTypeBool (for OpPtrDiff an integer)",
         )
     if first is not second or not first.is_pointer:
         yield Problem(
-            f"the operands have types {first} and {second}", "compare pointers of the same type"
+            f"{first} and {second} cannot be compared", "compare pointers of the same type"
         )
     elif first.storage == "PhysicalStorageBuffer":
         yield Problem(
@@ -176,7 +178,8 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
             )
         elif not can_vary(m, first):
             yield Problem(
-                "variable pointers are not declared", remedies.declare(VARYING[first.storage])
+                "the capability for variable pointers is not declared",
+                remedies.declare(VARYING[first.storage]),
             )
 
 

@@ -149,7 +149,7 @@ def _bits(names: tuple[str, ...]) -> int:
 
 @instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
-    """Memory semantics must have at most one order, and one with MakeAvailable or MakeVisible."""
+    """Memory semantics must have at most one order; MakeAvailable and MakeVisible need one."""
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
             continue
@@ -238,7 +238,7 @@ def atomic(m: Module, i: Instruction) -> Problems:
     moves = floating or i.op == "AtomicExchange"
     vector = moves and held.kind == "Vector" and "AtomicFloat16VectorNV" in m.capabilities
     if held.kind not in kinds and not vector:
-        yield Problem(f"the pointee has type {held}", f"use a {' or '.join(kinds).lower()} scalar")
+        yield Problem(f"the pointee cannot be {held}", f"use a {' or '.join(kinds).lower()} scalar")
         return
     if result is not held:
         yield Problem(
@@ -281,7 +281,7 @@ def unequal(m: Module, i: Instruction) -> Problems:
     if value is None:
         return
     if value & _bits(("Release", "AcquireRelease")):
-        yield Problem("the Unequal semantics release", "use Acquire or None as Unequal semantics")
+        yield Problem("the Unequal semantics must not release", "use Acquire or None instead")
     volatile = _bits(("Volatile",))
     if equal is not None and (value ^ equal) & volatile:
         yield Problem(
@@ -322,7 +322,7 @@ def reduction(m: Module, i: Instruction) -> Problems:
     kind = "Int" if i.op in GROUP_INTEGERS.split() else "Bool"
     kind = "Float" if i.op in GROUP_FLOATS.split() else kind
     if result.base != kind or not result.is_scalar_or_vector:
-        yield Problem(f"the result has type {result}", f"use {kind.lower()} scalars or vectors")
+        yield Problem(f"the result cannot be {result}", f"use {kind.lower()} scalars or vectors")
     elif result.is_bfloat16:
         yield Problem(
             f"group operations do not support bfloat16, as in {result}",
@@ -331,7 +331,7 @@ def reduction(m: Module, i: Instruction) -> Problems:
             "BF-09",
         )
     elif i.op in ("GroupNonUniformUMin", "GroupNonUniformUMax") and result.signed:
-        yield Problem(f"the result {result} has Signedness 1", remedies.UNSIGNED_RESULT)
+        yield Problem(f"the result {result} must have Signedness 0", remedies.UNSIGNED_RESULT)
     operation = enumerant("GroupOperation", i.get("operation"))
     value = m.type_of(i.words[5])
     if value is not None and value is not result:
@@ -397,7 +397,7 @@ def ballot(m: Module, i: Instruction) -> Problems:
         mask.kind == "Vector" and mask.lanes == 4 and mask.base == "Int"
         and mask.width == 32 and not mask.signed
     ):  # fmt: skip
-        yield Problem(f"the ballot has type {mask}", "use four unsigned 32-bit integers")
+        yield Problem(f"the ballot cannot have type {mask}", "use four unsigned 32-bit integers")
     if is_ballot:
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
@@ -408,9 +408,9 @@ def ballot(m: Module, i: Instruction) -> Problems:
         if "index" in i.shape.places:
             index = m.type_of(i.get("index"))
             if index is not None and (index.kind != "Int" or index.signed):
-                yield Problem(f"the index has type {index}", remedies.UNSIGNED)
+                yield Problem(f"the index must be unsigned, not {index}", remedies.UNSIGNED)
     elif result.kind != "Int" or result.signed:
-        yield Problem(f"the result has type {result}", remedies.UNSIGNED_RESULT)
+        yield Problem(f"the result must be unsigned, not {result}", remedies.UNSIGNED_RESULT)
     if "BitCount" in i.op and m.environment.vulkan:
         operation = enumerant("GroupOperation", i.words[4])
         if operation not in ("Reduce", "InclusiveScan", "ExclusiveScan"):

@@ -61,7 +61,7 @@ MAX_TEXT = 400
 
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "The verifier of each operation succeeds.")
 WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be encoded as a binary.")
-"""Rules for a `spirv.module` before it is encoded. `of_dialect.py` checks both."""
+"""Rules that `of_dialect.py` checks for a `spirv.module` before it is encoded."""
 
 
 @dataclass(frozen=True, slots=True)

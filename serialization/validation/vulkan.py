@@ -130,14 +130,14 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     if held is None:
         return
     if arrays > 1 and type_.storage in RESOURCES:
-        yield Problem("a resource is in an array of arrays", "use a single array of resources")
+        yield Problem("a resource cannot be in an array of arrays", "use a single array")
     if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
         yield Problem(
-            f"UniformConstant holds {held}", "move the variable to Uniform or StorageBuffer"
+            f"UniformConstant cannot hold {held}", "move the variable to Uniform or StorageBuffer"
         )
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
         yield Problem(
-            f"{type_.storage} holds an opaque object",
+            f"{type_.storage} cannot hold an opaque object",
             "move the variable to UniformConstant storage",
         )
 
@@ -173,7 +173,9 @@ def rounding_modes(m: Module) -> Problems:
     for given in m.decorations.values():
         for decoration in given:
             if decoration.name == "FPRoundingMode" and int(decoration.parameters[0]) > 1:
-                yield Problem("the rounding is up or down", "round to even or zero", decoration.at)
+                yield Problem(
+                    "Vulkan cannot round up or down", "round to even or zero", decoration.at
+                )
 
 
 @instruction_rule("VUL-13", "Vulkan", "Variable UntypedVariableKHR", vulkan=True)
@@ -220,7 +222,7 @@ def push_constants(m: Module) -> Problems:
         used = {v for f in reachable(m, entry) for v in _globals(m, f)} & variables
         if len(used) > 1:
             yield Problem(
-                f"{len(used)} blocks of push constants are used",
+                f"the entry point uses {len(used)} blocks of push constants, but may use 1",
                 "put all push constants into one block",
                 entry.at,
             )

@@ -100,7 +100,7 @@ BAD_OPERANDS = {
     "mask": (of("OpLoad", 1, 2, 3, 1 << 30), "bit 0x40000000 is not a MemoryAccess"),
     "parameter": (of("OpLoad", 1, 2, 3, 2), "before its MemoryAccess|before its LiteralInteger"),
     "pair": (of("OpPhi", 1, 2, 3), "ends after 4 words"),
-    "type": (of("OpConstant", 1, 2, 3), "is of type %1, which no scalar type before it declares"),
+    "type": (of("OpConstant", 1, 2, 3), "has type %1, which is not a scalar type declared before"),
     "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 is not a number defined before"),
     "set": (of("OpExtInst", 1, 2, 3, 4), "no OpExtInstImport before it imports %3"),
     "nested": (of("OpSpecConstantOp", 1, 2, 52), "52 is not an operation on constants"),
