@@ -259,7 +259,7 @@ MISTAKES = {
     "%1 = OpLoad %2 %3 Aligned|Foo 4": (1, 19, "'Foo' is not a MemoryAccess"),
     "%1 = OpExtInst %2 %3 Sin %4": (1, 22, "the instruction set is not imported before"),
     "%1 = OpSpecConstantOp %2 Label": (1, 26, "'Label' is not an operation on constants"),
-    "!0x00050011 !1": (1, 1, "2 words do not end with an instruction"),
+    "!0x00050011 !1": (1, 1, "an instruction of 5 words goes beyond the 2 given words"),
     "!x": (1, 1, "'x' is not an integer"),
     "hello": (1, 1, "'hello' is not an instruction"),
 }
