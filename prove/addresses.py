@@ -101,7 +101,7 @@ class AddressExecutor(ImageExecutor):
         if isinstance(op, ConvertPtrToUOp):
             place = operands[0]
             if not isinstance(place, Place) or not isinstance(place.root, Address):
-                raise Unsupported("the variable that a pointer refers to is not known", op)
+                raise Unsupported("a pointer to an unknown variable is not supported", op)
             term = place.root.term + place.path[0].term
             return (Scalar(resize(term, width(op.results[0].type), False)),)
         assert isinstance(op, ConvertUToPtrOp)
@@ -111,7 +111,7 @@ class AddressExecutor(ImageExecutor):
         known = self.pushed | self.members
         named = [(n, t, a) for a in addends for n, t in known.items() if a[0] == 1 and t.eq(a[1])]
         if len(named) != 1:
-            raise Unsupported("an address is not a number of the launch plus an offset", op)
+            raise Unsupported("an address must be a number of the launch plus an offset", op)
         name, term, addend = named[0]
         place = self.address(name, term, op.results[0].type)
         offset = place.path[0].term
@@ -139,7 +139,7 @@ class AddressExecutor(ImageExecutor):
         """Returns the address stored in a member of a block that is never written."""
         name = self._name_place(place) if unwritten and not isinstance(place.root, Address) else ""
         if not name:
-            raise Unsupported("an address is read from memory at an unknown index", op)
+            raise Unsupported("an address that is read at an unknown index is not supported", op)
         return self.address(name, None, place.type)
 
     def name_members(self, place: Place, value: Value) -> None:

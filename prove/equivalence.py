@@ -192,7 +192,7 @@ class Launch(Executor):
         for index in place.path:
             number = known_number(index.term)
             if number is None:
-                raise Unsupported("an address depends on contents of buffers")
+                raise Unsupported("addresses that depend on contents of buffers are not supported")
             if isinstance(type, StructType):
                 offset += member_offsets(type)[number]
             else:
@@ -221,7 +221,7 @@ class Launch(Executor):
         if update is None:
             return super().act(op, operands)
         if self.several and any(result.uses for result in op.results):
-            raise Unsupported("the order of atomics between invocations matters", op)
+            raise Unsupported("results that depend on the order of atomics are not supported", op)
         place = operands[0]
         old = self.read(place, op)
         unknown = either([x.undefined for x in (old, *operands[1:])])

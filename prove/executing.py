@@ -371,7 +371,7 @@ class Executor:
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
         """Returns the pointer to the part of `base` that `indexes` select."""
         if not isinstance(base, Place):
-            raise Unsupported("the variable that a pointer refers to is not known", op)
+            raise Unsupported("a pointer to an unknown variable is not supported", op)
         type = base.type
         for index in indexes:
             type = self.part_type(type, index)
@@ -393,7 +393,7 @@ class Executor:
     def read(self, place: Value, op: Operation) -> Value:
         """Loads from a variable of the invocation, or from memory."""
         if not isinstance(place, Place):
-            raise Unsupported("the variable that a pointer refers to is not known", op)
+            raise Unsupported("a pointer to an unknown variable is not supported", op)
         if place.storage not in INVOCATION:
             return self.load(place, op)
         value, type = self._value_in(self.state, place.root), place.whole
@@ -406,7 +406,7 @@ class Executor:
     def write(self, place: Value, value: Value, op: Operation) -> None:
         """Stores to a variable of the invocation, or to memory."""
         if not isinstance(place, Place):
-            raise Unsupported("the variable that a pointer refers to is not known", op)
+            raise Unsupported("a pointer to an unknown variable is not supported", op)
         if place.storage not in INVOCATION:
             return self.store(place, value, op)
         old = self._value_in(self.state, place.root)

@@ -102,10 +102,10 @@ class ImageExecutor(MatrixExecutor):
     def _size_of(self, image: Value, axis: int) -> Term:
         """Returns the size of an image along an axis. The last axis of an array is its layers."""
         if not isinstance(image, Place):
-            raise Unsupported("the accessed image depends on a condition")
+            raise Unsupported("an image that a condition selects is not supported")
         places = [known_number(index.term) for index in image.path]
         if None in places:
-            raise Unsupported("an array of images is accessed at an unknown index")
+            raise Unsupported("an unknown index into an array of images is not supported")
         part = "".join(f"[{place}]" for place in places)
         return self.length_of(f"size({self.name_of(image.root)}{part}).{'xyz'[axis]}")
 

@@ -505,7 +505,7 @@ class Kernel(AddressExecutor):
         if isinstance(op, AtomicOperation):
             place = operands[0]
             if not isinstance(place, Place):
-                raise Unsupported("the variable that a pointer refers to is not known", op)
+                raise Unsupported("a pointer to an unknown variable is not supported", op)
             self.check_path(place, op)
             for write in [False] * (not isinstance(op, AtomicStoreOp)) + [True] * (
                 not isinstance(op, AtomicLoadOp)

@@ -494,7 +494,7 @@ class LoopExecutor(Executor):
         # Exits before a barrier are exits of a head, and the general iteration repeats them.
         after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
         if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
-            raise Unsupported("an iteration of a loop with barriers may skip all barriers", op)
+            raise Unsupported("a loop that may skip all its barriers is not supported", op)
         frame.edges[merge] = [*left, *after]
         if back:
             self._head(blocks, self.merge(back), frame, op)
@@ -502,7 +502,7 @@ class LoopExecutor(Executor):
     def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
         cut, self._cut = self._cut, True
         if self._iterate(blocks, start, frame):
-            raise Unsupported("an iteration of a loop with barriers may skip all barriers", op)
+            raise Unsupported("a loop that may skip all its barriers is not supported", op)
         self._cut = cut
 
 
@@ -561,7 +561,7 @@ def map_leaves(value: Value, leaf: object) -> Value:
         return tuple(map_leaves(part, leaf) for part in value)
     if isinstance(value, Scalar):
         return leaf(value)  # pyright: ignore
-    raise Unsupported("a loop changes a pointer")
+    raise Unsupported("a loop that changes a pointer is not supported")
 
 
 def equal(x: Term, y: Term) -> Term:

@@ -93,7 +93,7 @@ def choose(condition: Term, a: Value, b: Value) -> Value:
         return Scalar(choose_term(condition, a.term, b.term), undefined)
     if a == b:
         return a
-    raise Unsupported("the target of a pointer depends on a condition")
+    raise Unsupported("a pointer that a condition selects is not supported")
 
 
 def scalars(value: Value) -> Iterator[Scalar]:
@@ -130,7 +130,7 @@ def float_sort(type: Attribute) -> Any:
     """Returns the FP-theory sort of a float type."""
     sizes = FLOAT_SORTS.get(type.__class__)
     if sizes is None:
-        raise Unsupported(f"arithmetic on {type}")
+        raise Unsupported(f"arithmetic on {type} is not supported")
     return z3.FPSort(*sizes)
 
 
