@@ -22,7 +22,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def number_of(value: SSAValue) -> int | None:
-    """Returns the number of a constant scalar or comparison of constants; else None."""
+    """Returns the number of a scalar constant, or of a comparison of constants; else None."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data

@@ -22,13 +22,13 @@ SIZES = "program.sizes"
 """Attribute with the names of an argument's dimensions; empty for static dimensions."""
 
 FLOATS = "program.floats"
-"""Attribute with the widest float type of the model. The importer introduced all wider types."""
+"""Attribute with the widest float type of the model. Only the importer introduced wider types."""
 
 VALUE = "program.value"
 """Attribute with a weight's value, or with a state's value in the first run."""
 
 STATE = "program.state"
-"""Attribute of a state: index of the result that becomes the argument's value in the next run."""
+"""Attribute of a state argument: index of the result with the argument's value in the next run."""
 
 RANGE = "program.range"
 """Attribute with the least and the greatest value of an argument's elements."""
@@ -69,7 +69,7 @@ def value_of(function: FuncOp, index: int) -> Attribute | None:
 
 
 def state_of(function: FuncOp, index: int) -> int | None:
-    """Returns the index of the result with an argument's next value; None if it is not a state."""
+    """Returns the index of the result with a state's next value; None for other arguments."""
     number = _noted_attribute(function, index, STATE)
     return number.value.data if isinstance(number, IntegerAttr) else None
 

@@ -171,7 +171,7 @@ class AddressExecutor(ImageExecutor):
         return [(f"{name}.{names[n]}" if name else names[n], part) for n, part in parts]
 
     def demand_address(self, place: Place, op: Operation) -> None:
-        """Demands that an access to physical memory is inside its buffer."""
+        """Records a demand that an access to physical memory is inside its buffer."""
         address = place.root
         assert isinstance(address, Address)
         name = f"len({address.name})"
@@ -184,7 +184,7 @@ class AddressExecutor(ImageExecutor):
     def demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
-        """Demands that the condition `wrong` is false whenever an instruction is executed."""
+        """Records a demand that `wrong` is false whenever an instruction is executed."""
         raise NotImplementedError
 
 

@@ -104,7 +104,7 @@ class Launch(Executor):
         self.written: dict[tuple[Hashable, int], Attribute] = {}
 
     def run(self, entry: str, invocations: int | None = None) -> None:
-        """Executes an entry point for all invocations, or for the first ones."""
+        """Executes an entry point for all invocations, or for the first `invocations`."""
         context = Context(self.module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         function = find_entry(self.module, entry)
         size = workgroup_size(context, function)

@@ -45,7 +45,7 @@ class ImageExecutor(MatrixExecutor):
     """Names of the lengths and sizes that the kernel reads."""
 
     def demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
-        """Demands that an index is below a length."""
+        """Records a demand that an index is below a length."""
         raise NotImplementedError
 
     def name_of(self, root: Hashable) -> str:

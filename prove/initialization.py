@@ -107,7 +107,7 @@ def _find_writers(
 
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
-    """Completes the chosen ids of an invocation from its local index or its subgroup."""
+    """Replaces a chosen lane, subgroup or local index by the local id of the invocation."""
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
     subgroup, index = found.pop(kernel.subgroup, None), found.pop(kernel.index(), None)
@@ -124,7 +124,6 @@ def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[T
 def _place_writer(
     kernel: Kernel, write: Access, indexes: Sequence[Term], chosen: Mapping[Term, Term]
 ) -> Iterator[tuple[Term, Term]]:
-    """Yields the pair of `_find_writers` for the invocation with the chosen ids."""
     number = next(kernel.numbers)
     facts = [*kernel.facts, z3.Implies(z3.Bool(CONSECUTIVE), kernel.consecutive)]
     symbols = constants_of([write.guard, *facts, *(p.term for p in write.place.path)])

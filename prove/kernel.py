@@ -358,7 +358,7 @@ class Kernel(AddressExecutor):
         self.accesses.append(made)
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Demands that each index on the path to a part is in bounds."""
+        """Records a demand that each index on the path to a part is in bounds."""
         if place.storage is StorageClass.Image:
             return  # The instruction that creates the pointer has this demand.
         if isinstance(place.root, Address):
@@ -394,7 +394,7 @@ class Kernel(AddressExecutor):
         return name if name and name not in self.shared_names else str(root)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Demands that an index is below a known length."""
+        """Records a demand that an index is below a known length."""
         if known_number(index.term) is None or (known_number(index.term) or 0) >= count:
             self.demand_index(index, z3.BitVecVal(count, 32), op)
 
@@ -478,7 +478,7 @@ class Kernel(AddressExecutor):
         return Scalar(choose_term(leaf.undefined, anything, leaf.term))
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Demands that divisions and shifts have a defined result."""
+        """Records demands that divisions and shifts have a defined result."""
         undefined = UNDEFINED.get(type(op))
         if undefined is None:
             return

@@ -33,7 +33,7 @@ class MatrixExecutor(LoopExecutor):
         raise NotImplementedError
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Demands that each index on the path to a part is in bounds."""
+        """Records a demand that each index on the path to a part is in bounds."""
         raise NotImplementedError
 
     def access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:

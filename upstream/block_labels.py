@@ -14,7 +14,7 @@ from xdsl.parser import core
 
 
 class _LabelledBlock(Block):
-    """Creates xDSL's blocks. A label becomes a name hint unless it is `bbN` or not a valid hint."""
+    """Creates xDSL's blocks. A label that is a valid hint, except `bbN`, becomes a name hint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Block(*args, **kwargs)

@@ -161,7 +161,7 @@ class FillRandomOp(IRDLOperation):
 
 
 def _draw_number(block: Block, result: Attribute) -> Operation:
-    """Draws a number between the first two arguments from seed and element index, as MLIR does."""
+    """Adds operations that draw a number from seed and element index, as MLIR does."""
 
     def add(op: Operation) -> SSAValue:
         block.add_op(op)

@@ -124,7 +124,7 @@ class Winograd(OfOneTensor):
             raise VerifyException("the result should have the type of outs")
 
     def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
-        """Returns the transformed shape of an untransformed tensor of shape `image`."""
+        """Returns the shape of the transformed tensor for an image of shape `image`."""
         raise NotImplementedError
 
 

@@ -43,7 +43,7 @@ class PassOnDemand:
     """Imports and returns the class of the pass."""
 
     needs: Collection[str] | None = None
-    """Contents without which the pass changes nothing (`contents`); None if not known."""
+    """Names (see `contents`) without which the pass changes nothing; None if not known."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -76,7 +76,7 @@ def run(
 
 
 class Names(dict[int, tuple[Attribute, set[str]]]):
-    """Caches the names in each attribute by object identity."""
+    """Maps the identity of an attribute to the attribute and the names in it."""
 
     def of(self, attribute: Attribute) -> set[str]:
         """Returns the names of types and attributes within an attribute."""

@@ -83,7 +83,7 @@ _define = irdl.irdl_op_definition
 
 
 def define(cls: type[Any]) -> type[Any]:
-    """Replaces xDSL's `irdl_op_definition`; new classes of `OURS` then cache signatures."""
+    """Replaces xDSL's `irdl_op_definition`: classes of xDSL and this package cache signatures."""
     if "get_irdl_definition" in vars(cls):
         return cls
     defined = _define(cls)

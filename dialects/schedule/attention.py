@@ -59,7 +59,7 @@ KEEP_LOOP = "schedule.keep_loop"
 """Attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
-"""Operand paths that use vector loads. Their width determines the element order of fragments."""
+"""Ways to load an operand by vectors. Their width determines the element order of fragments."""
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
@@ -141,7 +141,7 @@ class AttentionAttr(ScheduleAttr):
 
     @property
     def paths(self) -> tuple[str, str, str]:
-        """The paths of the queries, keys and values."""
+        """The ways to load the queries, keys and values (see `PATHS`)."""
         return self.q.data, self.k.data, self.v.data
 
     @property

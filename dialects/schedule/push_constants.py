@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
 
 NUMBERS = "schedule.numbers"
-"""Attribute of a push-constant block that launches fill, and of a launch with the numbers."""
+"""Attribute of a push-constant block that launches fill. On a launch, it has the numbers."""
 
 NUMBER_BYTES = 4
 """Size in bytes of a number in the block."""
@@ -59,7 +59,7 @@ def bytes_of(numbers: list[tuple[str, int | float]]) -> bytes:
 
 
 SIZES = "schedule.sizes"
-"""Attribute of a push-constant block: the argument and dimension whose size each member is."""
+"""Attribute of a push-constant block: (argument, dimension) of the size in each member."""
 
 SIZE_BYTES = 4
 """Size in bytes of a member, an unsigned 32-bit integer."""

@@ -47,7 +47,7 @@ VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 
 
 Value = SSAValue | Operation
-"""An operand of a constructor. An operation represents its result."""
+"""An operand for a constructor: a value, or an operation that stands for its result."""
 
 
 class Facts(TypedDict, total=False):

@@ -374,7 +374,6 @@ class SelectionOfConstant(RewritePattern):
 def _taken_path(
     blocks: Sequence[Block],
 ) -> Sequence[tuple[Block, Sequence[SSAValue]]] | None:
-    """Returns the blocks from header to merge block and their arguments' values, or None."""
     block, passed = blocks[0], ()
     path: list[tuple[Block, Sequence[SSAValue]]] = [(block, passed)]
     following = _decided_branch(block.last_op)

@@ -107,7 +107,7 @@ class FConvertOp(WidthConversion, Foldable):
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds exact conversions of constants. Execution modes determine other roundings."""
+        """Folds exact conversions of constants only. Execution modes may change other roundings."""
         folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
         result = folded[0] if folded else None
         if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):
@@ -115,7 +115,7 @@ class FConvertOp(WidthConversion, Foldable):
         return folded if result.value == value.value else None
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> Attribute | None:
-        """Returns the nearest value; None if it is beyond the largest value."""
+        """Returns the operand's nearest value in the result type; None beyond the largest value."""
         (value,), type_ = operands, self.result.type
         if not isinstance(value, FloatAttr) or not isinstance(type_, AnyFloat):
             return None

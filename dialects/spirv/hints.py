@@ -104,10 +104,10 @@ class ArithmeticFenceOp(SameValue, name="spirv.EXT.ArithmeticFence"):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        require(self, [self.value.type], rules_float, "floating-point")
+        require(self, [self.value.type], has_float_encoding, "floating-point")
 
 
-def rules_float(type_: Attribute) -> bool:
+def has_float_encoding(type_: Attribute) -> bool:
     """True for a float of any encoding."""
     return width_of(type_) > 0 and not is_integer(type_) and not is_bool(type_)
 

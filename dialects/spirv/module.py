@@ -55,7 +55,7 @@ CONVERSIONS = frozenset(
 USE_CONVERSIONS = frozenset(
     {Capability.CooperativeMatrixConversionsNV, Capability.CooperativeMatrixConversionsEXT}
 )
-"""Capabilities that allow to convert an accumulator to a MatrixA or MatrixB."""
+"""Capabilities that allow conversions of an accumulator to a MatrixA or MatrixB."""
 
 POINTER_USERS = frozenset(
     {

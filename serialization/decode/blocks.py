@@ -115,4 +115,4 @@ def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
             if target is not None and target not in blocks:
                 raise index.error(f"%{target} is not a block of the function")
         if blocks and next(iter(blocks)) in flow.successors:
-            raise index.error("the branch goes to the first block of its function")
+            raise index.error("a branch cannot go to the first block of its function")

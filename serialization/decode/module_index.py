@@ -157,7 +157,7 @@ class ModuleIndex:
                 start = row
             elif opcode == end:
                 if start is None:
-                    raise self.error("OpFunctionEnd without an OpFunction before it")
+                    raise self.error("OpFunctionEnd has no OpFunction before it")
                 yield range(start, row + 1)
                 start = None
             elif start is None and (self.name(row) or "").startswith("OpGraph"):

@@ -146,7 +146,7 @@ class _Shape:
         )
 
     def row(self, operands: int) -> list[Mapping[str, int] | None] | None:
-        """Returns a table for each of `operands` tokens; None if the tokens may differ in form."""
+        """Returns the table for each of `operands` tokens; None if one may have several words."""
         tail = operands - len(self.columns)
         if operands < self.least:
             return None

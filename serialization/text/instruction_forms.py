@@ -45,7 +45,7 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 
 
 FEW = 32
-"""`operand_columns` results with fewer operand words than this are cached across modules."""
+"""`operand_columns` caches its results across modules for fewer operand words than this."""
 
 
 class _Integers(dict[int, str]):

@@ -261,7 +261,7 @@ def copy_logical(m: Module, i: Instruction) -> Problems:
     if result is None or operand is None:
         return
     if operand is result:
-        yield Problem("the operand and the result have the same type", "use OpCopyObject instead")
+        yield Problem("the operand and the result must differ in type", "use OpCopyObject instead")
     elif not logically_match(m, result, operand):
         yield Problem(
             f"{operand} does not match {result} logically",

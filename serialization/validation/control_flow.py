@@ -130,13 +130,13 @@ declared_rule(
 declared_rule(
     "CFG-07",
     "2.11",
-    "A continue construct contains the block of the back edge, and leaves only by this edge.",
+    "A continue construct contains the block of the back edge, and is left only by this edge.",
 )
 declared_rule("CFG-08", "2.11.2", "A branch out of a construct is one of the construct's exits.")
 declared_rule(
     "CFG-09",
     "2.11.1",
-    "A conditional branch without an exit of a construct has a merge instruction.",
+    "A conditional branch with two targets that are not exits has a merge instruction.",
 )
 declared_rule("CFG-11", "2.11.2", "A branch into a construct goes to its header.")
 declared_rule("CFG-10", "2.11.1", "A case may fall through only to the next case.")
@@ -278,7 +278,7 @@ class _Structure:
             elif end is not None and not selects and end.op == "BranchConditional":
                 if len({b.id for b in block.successors} - seen) > 1:
                     yield Problem(
-                        "a conditional branch without an exit of a construct has no merge block",
+                        "a conditional branch to two targets that are not exits has no merge block",
                         "add an OpSelectionMerge",
                         end,
                         "CFG-09",

@@ -57,11 +57,11 @@ def scalar_widths(m: Module, i: Instruction) -> Problems:
         if width not in (8, 16, 32, 64) and not small and not arbitrary:
             yield Problem(f"SPIR-V has no integers of {width} bits", "use 8, 16, 32 or 64")
         if len(i.words) > 3 and i.words[3] not in (0, 1):
-            yield Problem(f"Signedness is 0 or 1, not {i.words[3]}", "use 0 or 1")
+            yield Problem(f"Signedness must be 0 or 1, not {i.words[3]}", "use 0 or 1")
         elif len(i.words) > 3 and i.words[3] and "Kernel" in m.capabilities:
             if not m.is_shader:
                 yield Problem(
-                    "Signedness is 0 with the capability Kernel",
+                    "Signedness must be 0 with the capability Kernel",
                     "declare the integer with Signedness 0",
                 )
         return

@@ -103,7 +103,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
     Difference("DEC-06", "takes no string", NEVER),
     Difference("GRP-02", "ClusterSize", "spirv-val only checks the cluster size of a rotation"),
     Difference("SCO-03", "unknown bits", NEVER),
-    Difference("TYP-02", "Signedness is 0 or 1", NEVER),
+    Difference("TYP-02", "Signedness must be 0 or 1", NEVER),
 )
 
 ACCEPTED_HERE: tuple[Difference, ...] = (

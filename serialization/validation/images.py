@@ -245,7 +245,7 @@ def references(m: Module, i: Instruction) -> Problems:
 
 
 class Operand(NamedTuple):
-    """An image operand: a pattern of the instructions that allow it, and its number type."""
+    """The rule of an image operand. `ops` is a pattern of the instructions that allow it."""
 
     ops: str
     base: str

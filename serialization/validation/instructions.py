@@ -123,7 +123,7 @@ class Instruction(RawInstruction):
         return self.words[1:result] + self.words[result + 1 :]
 
     def named_types(self) -> list[int]:
-        """Returns the operands that are types, by the grammar's operand names."""
+        """Returns the ids of the operands that the grammar calls types, except the result type."""
         named = self.shape.places.items()
         places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
         return [self.words[place] for place in places if place < len(self.words)]

@@ -227,7 +227,7 @@ def _variable(
     if not is_block:
         if storage != "Workgroup" and m.environment.vulkan:
             yield Problem(
-                f"the struct in {storage} is not a Block", "decorate the struct with Block", i
+                f"the struct in {storage} must be a Block", "decorate the struct with Block", i
             )
         return
     if storage in ("StorageBuffer", "PushConstant") and m.has(held.id, "BufferBlock"):

@@ -60,7 +60,7 @@ def parse_finding(error: VerifyException, file: str, line: int) -> Finding:
 
 
 def _refusal(error: VerifyException, op: Operation | None) -> Finding:
-    """Makes a finding from a verifier's error, for the rule that it names, or for `VERIFIER`."""
+    """Makes a finding from a verifier's error. Its rule is named in the error, or is `VERIFIER`."""
     if isinstance(error, RuleViolation):
         return _finding(error.rule, error.cause, error.remedy, op)
     cause = str(error).strip().splitlines()[-1]

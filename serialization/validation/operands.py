@@ -102,7 +102,7 @@ def _other_width(m: Module, i: Instruction) -> str | None:
         return None
     if a.is_matrix and a is not r:
         return None
-    return f"{a} and {r} have the same width"
+    return f"{a} and {r} must differ in width"
 
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
