@@ -176,6 +176,12 @@ class ContractionModel:
     """Minimum K tiles of a loop for which an incomplete last tile gets separate code."""
     most_residents: int
     """Maximum workgroups of a compute unit for which the time at partial occupancy is known."""
+    most_fragments: int
+    """Maximum result fragments of a subgroup that tuning tries. With more, registers spill."""
+    exchanged_bytes: int
+    """Maximum bytes of Workgroup memory through which slices of K exchange sums at a time."""
+    full_channels: int
+    """Number of channels of a convolution's group that fills a matrix."""
     narrow: Mapping[str, float]
     """Factor of a rate if an operand's loads have this many bytes instead of 16."""
     scalar: ScalarModel
@@ -259,6 +265,18 @@ class RowsModel:
 
 
 @dataclass(frozen=True)
+class PackingModel:
+    """Constants for the kernels that pack operands."""
+
+    subgroups: int
+    """Maximum subgroups of a workgroup along M or N."""
+    depth: int
+    """Maximum fragments along K that a subgroup packs."""
+    tile_bytes: int
+    """Maximum bytes of a panel that a workgroup transposes at a time."""
+
+
+@dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
     """Minimum products of a part of a split sum. With fewer, a kernel's start and end dominate."""
@@ -329,8 +347,11 @@ class Model:
     fitted: Fit
     dispatch_seconds: float
     """Seconds of an empty separate dispatch and the barrier after it."""
+    most_bound: int
+    """Maximum buffers of a kernel that fuses a dispatch with its readers."""
     attention: AttentionModel
     contraction: ContractionModel
+    packing: PackingModel
     rows: RowsModel
     reductions: ReductionsModel
     window: WindowModel

@@ -28,9 +28,6 @@ from xdsl_spirv.targets import Target
 SIGN = -128
 """The sign bit of a byte, as a signed 8-bit integer."""
 
-DISPATCH_SECONDS = 4e-6
-"""Estimated seconds of an additional dispatch with a barrier."""
-
 SAME = "s8 -> s32"
 """The key in a schedule's `rates` for products of bytes of equal signedness."""
 
@@ -64,7 +61,8 @@ class OtherSigns:
         products = 2e-12 * prod(map(typical, sizes))
         saved = products / target.rates["dot"] - products / matrices
         shifted, read = (prod(map(typical, extents(value))) for value in (changed, summed))
-        return saved > 2 * DISPATCH_SECONDS + (2 * shifted + read) / target.measured_copy
+        moved = (2 * shifted + read) / target.measured_copy
+        return saved > 2 * target.model.dispatch_seconds + moved
 
     def of(self, value: SSAValue) -> SSAValue:
         """Returns the tensor `value xor 128`, created at the first call."""

@@ -121,7 +121,7 @@ def _widen(block: Block, estimates: Estimates) -> None:
 
         assert isinstance(op, linalg.ops.GenericOp)
         code = WideCode(op)
-        new = widen_contraction(op, code)
+        new = widen_contraction(op, code, estimates.target.model.contraction.full_channels)
         if new is None:
             code.erase()
             continue

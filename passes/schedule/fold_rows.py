@@ -62,14 +62,10 @@ from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.analysis.values import erase_dead, erase_unused, erase_unused_ops, is_zero
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns, views_of
-from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
-
-MOST_BOUND = 8
-"""Largest number of a kernel's buffers on a device without measurements: WebGPU's default limit."""
 
 Generic = linalg.ops.GenericOp
 
@@ -446,9 +442,8 @@ class FoldReadersPass(FoldPass):
 
         Returns False if the fused kernel has too many buffers.
         """
-        most = MOST_BOUND if pair.target.measured_copy is None else MOST_INPUTS
         read = [value for value in folded.inputs if isinstance(value.type, TensorType)]
-        if len(read) + len(folded.results) - len(folded.updates) > most:
+        if len(read) + len(folded.results) - len(folded.updates) > pair.target.model.most_bound:
             return False
         root = root_of(folded)
         schedule = None if root is None else root.attributes.get(SCHEDULE)

@@ -28,15 +28,6 @@ from xdsl_spirv.passes.schedule.tiles import (
 )
 from xdsl_spirv.targets import Target
 
-MOST_SUBGROUPS = 4
-"""Largest number of subgroups of a workgroup along M or N."""
-
-DEPTH = 4
-"""Largest number of fragments along K that a subgroup packs."""
-
-TILE_BYTES = 16384
-"""Largest part of a panel, in bytes, that a workgroup transposes at once."""
-
 
 @dataclass(frozen=True)
 class PackPlan(KernelPlan):
@@ -98,8 +89,9 @@ def plan_fragments(op: PackOp, target: Target) -> FragmentsPlan:
     sizes, element = _sizes_of(op), element_type(op.source)
     _, inner_count, outer_count, _ = sizes.shape
     outer_size, inner_size = own = sizes.packing.fragment_sizes
-    subgroups = next(n for n in (MOST_SUBGROUPS, 2, 1) if is_multiple(outer_count, n))
-    steps = next(n for n in (DEPTH, 2, 1) if is_multiple(inner_count, n))
+    model = target.model.packing
+    subgroups = next(n for n in (model.subgroups, 2, 1) if is_multiple(outer_count, n))
+    steps = next(n for n in (model.depth, 2, 1) if is_multiple(inner_count, n))
     shape, counts = (subgroups * outer_size, steps * inner_size), (subgroups, steps)
     staged = _stage_operand(op.source, sizes, shape, counts, own)
     tile = PackedTile(sizes.packing, element, target.subgroup_size)
@@ -111,12 +103,13 @@ def plan_panels(op: PackOp, target: Target) -> PanelsPlan:
     sizes, bytes = _sizes_of(op), bit_width(element_type(op.source)) // 8
     _, _, count, depth = sizes.packing.shape
     vector = _widest(bytes, depth)
-    invocations = MOST_SUBGROUPS * target.subgroup_size
-    most = min(UNROLLED * vector * invocations, TILE_BYTES // bytes) // depth
+    model = target.model.packing
+    invocations = model.subgroups * target.subgroup_size
+    most = min(UNROLLED * vector * invocations, model.tile_bytes // bytes) // depth
     rows = next(r for r in (64, 32, 16, 8, 4, 2, 1) if count % r == 0 and (r <= most or r == 1))
     # An operand that runs across K is transposed element by element.
     staged = _stage_operand(op.source, sizes, (rows, depth), (rows, 1), (1, vector))
-    return PanelsPlan(sizes, target, MOST_SUBGROUPS, staged, rows, vector)
+    return PanelsPlan(sizes, target, model.subgroups, staged, rows, vector)
 
 
 def _sizes_of(op: PackOp) -> PackedSizes:

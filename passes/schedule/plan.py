@@ -194,7 +194,8 @@ class Plan(ContractionPlan[ContractionAttr]):
             return None
         result, memory = self.result, self.target.workgroup_memory_bytes
         left = memory - self._tiles_bytes - result.scratch_bytes
-        return PartialSums(self.schedule, (self.a, self.b), result.element_bytes, left)
+        room = min(left, self.target.model.contraction.exchanged_bytes)
+        return PartialSums(self.schedule, (self.a, self.b), result.element_bytes, room)
 
     @property
     def slice_depth(self) -> int:

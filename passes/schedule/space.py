@@ -45,8 +45,6 @@ SLICES = (1, 2, 4, 8)
 """Numbers of slices of a K tile. Only `neighbours` tries more than one."""
 DEPTHS = (1, 2, 4)
 """Depths of a K tile, in instructions."""
-MOST_ACCUMULATORS = 16
-"""Largest number of a subgroup's result fragments. With more, registers spill."""
 STAGES = (1, 2)
 RASTER_GROUPS = (1, 4, 8, 16)
 
@@ -179,7 +177,7 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
         a, b = paths(contraction, line.shape, 16)
         whole = ceil_div(typical(contraction.m), m) * m, ceil_div(typical(contraction.n), n) * n
         for (tile_m, tile_n), grid in product(_tiles(whole), GRIDS):
-            if not _is_sensible(tile_m, tile_n, grid, line.shape, whole):
+            if not _is_sensible((tile_m, tile_n), grid, line.shape, whole, target):
                 continue
             for depth in DEPTHS:
                 tile = (tile_m, tile_n, min(depth * k, ceil_div(typical(contraction.k), k) * k))
@@ -200,19 +198,20 @@ def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:
 
 
 def _is_sensible(
-    tile_m: int,
-    tile_n: int,
+    tile: tuple[int, int],
     grid: tuple[int, int],
     shape: tuple[int, int, int],
     whole: tuple[int, int],
+    target: Target,
 ) -> bool:
     """True if subgroups divide the tile and have a suitable number of fragments."""
-    unit_m, unit_n = grid[0] * shape[0], grid[1] * shape[1]
+    (tile_m, tile_n), (unit_m, unit_n) = tile, (grid[0] * shape[0], grid[1] * shape[1])
     if tile_m % unit_m or tile_n % unit_n:
         return False
     fragments = tile_m // unit_m * (tile_n // unit_n)
     # A single fragment does not reuse operands: only small results justify it.
-    return fragments <= MOST_ACCUMULATORS and (fragments > 1 or min(whole) <= 64)
+    most = target.model.contraction.most_fragments
+    return fragments <= most and (fragments > 1 or min(whole) <= 64)
 
 
 def _variants(

@@ -13,11 +13,6 @@ from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS, WORD_BYTES, StagedTile, Tile
 from xdsl_spirv.targets import Fragment, Target
 
-MOST_BYTES = 16384
-"""
-Largest size of Workgroup memory for partial sums, in bytes. Larger sums are exchanged in rounds.
-"""
-
 STRIP_BYTES = 16
 """Size of one store in bytes if results are stored row by row."""
 
@@ -224,10 +219,8 @@ class PartialSums:
     schedule: ContractionAttr
     tiles: tuple[Tile, Tile]
     element_bytes: int
-    left: int
-    """
-    Bytes of Workgroup memory that are free beside the operands' tiles and the result's scratch.
-    """
+    room: int
+    """Bytes of Workgroup memory for the sums. Larger sums are exchanged in rounds."""
 
     @property
     def fragments(self) -> int:
@@ -260,7 +253,7 @@ class PartialSums:
 
     @property
     def _apart(self) -> int:
-        return self._most(min(MOST_BYTES, self.left))
+        return self._most(self.room)
 
     @property
     def _others(self) -> int:

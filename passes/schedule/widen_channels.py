@@ -36,9 +36,6 @@ from xdsl_spirv.passes.graph.layouts import weight_of, with_type
 VECTOR = 4
 """Least number of an image's channels after widening: 8 bytes of f16 form one access."""
 
-FULL = 64
-"""Number of channels in a group that fills a matrix."""
-
 
 class WideCode(Code):
     """Emits operations that widen tensors."""
@@ -64,8 +61,14 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return tensor_type(value).get_shape()
 
 
-def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.GenericOp | None:
-    """Inserts a widened contraction before the operation; returns None if widening is useless."""
+def widen_contraction(
+    op: linalg.ops.GenericOp, code: WideCode, full: int
+) -> linalg.ops.GenericOp | None:
+    """
+    Inserts a widened contraction before the operation; returns None if widening is useless.
+
+    A group of `full` channels fills a matrix.
+    """
     weight = weight_of(op)
     operands = [*op.operands]
     if not is_weight(weight) or any(size < 0 for value in operands for size in _shape(value)):
@@ -82,11 +85,11 @@ def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.Ge
     (channel,) = channels
     count = _shape(weight)[cast(int, of[channel][1])]
     if not groups:
-        return _of_vectors(op, code, channel, count) if count % VECTOR and count < FULL else None
+        return _of_vectors(op, code, channel, count) if count % VECTOR and count < full else None
     filters = [_shape(weight)[w] for x, w, r in of if x is None and w is not None and r is not None]
     size = _shape(weight)[cast(int, of[groups[0]][1])]
     largest = max(count, *filters, 1)
-    fitting = [n for n in range(2, FULL // largest + 1) if size % n == 0]
+    fitting = [n for n in range(2, full // largest + 1) if size % n == 0]
     if not fitting or count == largest == 1:
         return None
     return _of_groups(op, code, groups[0], fitting[-1])
