@@ -126,7 +126,7 @@ def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
 
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
-    """Returns the results of a dispatch or collective, as functions of one operation's result."""
+    """Returns the results of a dispatch or collective, as functions of `source`."""
     writer = definition(source)
     assert writer is not None
     block = writer.parent_block()

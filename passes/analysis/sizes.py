@@ -178,7 +178,7 @@ def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
 
 
 def equal_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
-    """Maps extents to other sizes that they must equal, as operations require."""
+    """Maps sizes of dimensions to other sizes that the operations require to be equal."""
     known: dict[Extent, Size] = {}
 
     def in_known(size: Size) -> Size:

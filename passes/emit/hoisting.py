@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """Consecutive indices (`first` to `last`) that delinearize `number` by `sizes`."""
+    """Indices `first` to `last` of element `number` in a row-major shape of `sizes`."""
 
     number: Index
     sizes: tuple[Size, ...]

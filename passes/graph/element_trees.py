@@ -376,7 +376,7 @@ class Trees:
         return self._scalar(value)
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
-        """Traces a loop that computes `out = out + f(inputs)` (for any +) as a reduction of f."""
+        """Traces a loop of `out = out <op> f(inputs)` as a reduction of f by <op>."""
         kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
         combined = yields_of(block)[0].owner

@@ -79,7 +79,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
 
 
 def _is_native(op: Operation, target: Target) -> bool:
-    """True for a contraction that the target has matrix instructions for, and for its body."""
+    """True for contractions with matrix instructions on the target, and inside of their bodies."""
     if isinstance(op, FuncOp | ReturnOp):
         return True
     parent = op.parent_op()

@@ -175,7 +175,7 @@ class Group:
         return [*reversed(before), self.root, *after]
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
-        """Returns the values that the group reads, and the free operations that it copies."""
+        """Returns the values that the group reads, and the cheap operations that it copies."""
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
         visited: set[SSAValue] = set()

@@ -158,7 +158,7 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:
-    """True if the group depends on an operation outside of the group that depends on this one."""
+    """True if the group depends on an operation outside of the group that depends on `op`."""
     direct, tainted = set(op.results), set[SSAValue]()
     last = group.ordered()[-1]
     following = op.next_op

@@ -93,7 +93,7 @@ class Numbers:
                 self._read(region.block)
 
     def _enter(self, op: scf.ForOp) -> None:
-        """Defines the index of a loop along a new axis, unless its bounds depend on other loops."""
+        """Adds an axis for the index of a loop, unless the loop's bounds depend on other loops."""
         lower, upper, step = (self.known.get(value) for value in (op.lb, op.ub, op.step))
         size = constant(step)
         if lower is None or upper is None or not size or size < 0:

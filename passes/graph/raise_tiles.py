@@ -84,7 +84,7 @@ class _Function:
         self.elements, self.results = elements, results
         order = [axis for result in results for axis in result.axes if axis is not None]
         self.order = list(dict.fromkeys([*order, *elements.dimensions]))
-        """All dimensions, in the order in which tensors have dimensions."""
+        """All dimensions of the program, in the order that its tensors use."""
         self.block = Block()
         self.b = Builder(InsertPoint.at_end(self.block))
         self.arguments: dict[int, SSAValue] = {}

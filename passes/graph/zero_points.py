@@ -46,7 +46,7 @@ class Shifted:
 
 def match_shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
     """
-    Returns a factor of the body as a shifted input; None for any other factor.
+    Returns a factor of the body as `ext(x) - zero` or `ext(x)`; None for any other factor.
 
     An extended difference matches only if the narrow difference cannot wrap.
     """

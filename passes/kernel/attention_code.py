@@ -229,7 +229,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Writes one iteration; stages that run ahead process a later tile."""
+        """Writes one iteration and returns the new state; stages ahead process a later tile."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
@@ -428,7 +428,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Raises the maxima to these scores: always, or if a score exceeds one by `EXCESS`."""
+        """Returns the state with maxima raised: always, or if a score exceeds one by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -452,14 +452,14 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
-        """Raises the maxima to the greatest new scores and rescales sums and results."""
+        """Returns the state with maxima raised to the greatest new scores, and sums rescaled."""
         risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
         pairs = zip(state.maxima, greatest, strict=True)
         maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
         return self._move_maxima(state, maxima)
 
     def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
-        """Replaces the maxima and rescales sums and results accordingly."""
+        """Returns the state with other maxima, and with sums and results rescaled accordingly."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
             own: list[Cell] = []
@@ -488,7 +488,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _correct(
         self, scores: Cells, kept: State, lefts: list[list[Fragment]], sums: list[list[Cell]]
     ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
-        """Recomputes powers and row sums with new maxima if a row sum is too large."""
+        """Returns state, powers and row sums, recomputed with new maxima if a sum is too large."""
         totals = [total for row in sums for total in row]
         over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
         whole = replace(kept, words={"k": lefts, "v": sums})
@@ -506,7 +506,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _powers(
         self, scores: Cells, maxima: list[list[Cell]]
     ) -> tuple[list[list[Fragment]], list[list[Cell]]]:
-        """Computes exp(score - maximum) as left operands of the second product, and row sums."""
+        """Returns exp(score - maximum) as left operands of the second product, and row sums."""
         rows, sums = self.rows, list[list[Cell]]()
 
         def strips() -> Iterator[list[list[Cell]]]:

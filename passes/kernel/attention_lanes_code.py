@@ -218,7 +218,7 @@ class LanesCode(Numbers[LanesPlan]):
         return loaded
 
     def _step(self, first: Index, loaded: tuple[list[Values], list[Values]], state: State) -> State:
-        """Computes the scores of a step's keys, then the new state from the step's values."""
+        """Computes the scores of a step's keys, and returns the new state."""
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys)
@@ -251,7 +251,7 @@ class LanesCode(Numbers[LanesPlan]):
         return state
 
     def _rise(self, state: State, tops: Values) -> State:
-        """Raises the maxima to `tops` where greater, and rescales sums and results."""
+        """Returns the state with maxima raised to `tops`, and with sums and results rescaled."""
         new = [self.greater(own, top) for own, top in zip(state.maxima[0], tops, strict=True)]
         factors = [self.distant(own, top) for own, top in zip(state.maxima[0], new, strict=True)]
         sums = list(map(self.times, state.sums[0], factors))
@@ -306,7 +306,7 @@ class LanesCode(Numbers[LanesPlan]):
         ]
 
     def _score(self, total: SSAValue, slot: int, first: Index) -> SSAValue:
-        """Computes a score from the dot product `total`: scales, caps and masks it."""
+        """Returns the score for the dot product `total`, scaled, capped and masked."""
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:

@@ -153,7 +153,7 @@ class WindowKernel:
         return nested(0, loops, totals)
 
     def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Loads one row of the windows and adds its products, one rotation per window element."""
+        """Returns `totals` plus the products of one row of windows, one rotation per element."""
         b, plan = self.builder, self.plan
         window = plan.window
         assert window is not None

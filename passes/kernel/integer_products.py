@@ -168,7 +168,7 @@ class RowDigits:
         return reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
 
     def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
-        """Sums the products of elements and signed bytes, which `words` contains."""
+        """Returns the sum of the products of elements and the signed bytes in `words`."""
         b = self.b
         result: SSAValue | None = None
         for digit in reversed(range(self.digits)):

@@ -138,7 +138,7 @@ def moved_bits(
     b: KernelEmitter, number: Index, bits: Sequence[tuple[int, int]], total: Index = 0
 ) -> Index:
     """
-    Adds the weights of the set bits of `number` to `total`. `bits` has pairs of bit and weight.
+    Returns `total` plus the weights of the set bits of `number`. `bits` has (bit, weight) pairs.
     """
     while bits:
         (first, weight), count = bits[0], 1

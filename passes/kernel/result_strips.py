@@ -67,7 +67,7 @@ class ResultStrips:
         store_matrix(b, result, self.memory, (place,), self.stride, shared=True)
 
     def _from_strip(self, corner: tuple[Index, Index]) -> None:
-        """Copies a strip from Workgroup memory to the result; all loads precede the stores."""
+        """Copies a row of fragments from Workgroup memory to the result; loads precede stores."""
         b, tile, lanes = self.builder, self.tile, self.tile.plan.target.subgroup_size
         across = self.stride - 1
         vectors = tile.m * across

@@ -125,8 +125,8 @@ class RowSums:
 
     def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
         """
-        Returns the reader of the summed tensor in the products. Returns None if the products do
-        not read each row exactly once.
+        Returns the code with which products read the summed tensor; None if they read no whole
+        row.
         """
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)

@@ -96,7 +96,7 @@ class RowsKernel:
             self._add_up()
 
     def _parts_of_own_units(self) -> list[SSAValue] | None:
-        """Returns row sums of the elements that the products read; None if impossible."""
+        """Returns partial row sums of the elements that the products read; None if impossible."""
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
         if not self.row_sums.placed or not alone or not plan.sums.meets_in_memory:
@@ -206,9 +206,7 @@ class RowsKernel:
 
     def _in_turns_of_parts(self, number: Index) -> Index:
         """
-        Returns the operand column of a column index.
-
-        With several parts, consecutive indices are columns of different parts.
+        Returns the operand's column for a column index, which counts columns of all parts in turn.
         """
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:

@@ -51,7 +51,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Lists (load, quad, existence condition) for each quad of the invocation."""
+        """Lists (load, quad of four elements, existence condition) for the invocation's quads."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
 CHUNK = 4
-"""Number of moves in one iteration of the loop that copies larger tiles."""
+"""Number of copies in one iteration of the loop that copies larger tiles."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class TileInMemory(ABC):
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
-        """Assigns the copies that fill the tile to invocations. `moves` stays empty for a loop."""
+        """Assigns the copies that fill the tile to invocations; no `moves` if a loop makes them."""
         self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []

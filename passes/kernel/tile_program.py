@@ -99,7 +99,7 @@ class ProgramCode:
         return self.b.cast(held, value.type) if is_index(value.type) else held
 
     def write_scalar(self, op: Operation) -> None:
-        """Writes an operation of `arith` or `math` on numbers of the workgroup."""
+        """Writes an operation of `arith` or `math` on scalars that the workgroup shares."""
         if op.name.partition(".")[0] not in ("arith", "math"):
             self.b.refuse(f"lower-tiles does not support {op.name}")
         if len(op.results) == 1 and all(is_index(v.type) for v in (*op.operands, *op.results)):

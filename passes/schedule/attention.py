@@ -51,7 +51,7 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N
 
 @dataclass(frozen=True)
 class OfAttention(KernelPlan, Generic[AttentionT]):
-    """Base class of plans: an attention with a schedule on a target."""
+    """Base class of the plans of an attention with a schedule on a target."""
 
     op: AttentionOp
     schedule: AttentionT

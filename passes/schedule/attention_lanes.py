@@ -65,7 +65,7 @@ class Scores:
 
     @property
     def own_rows(self) -> int:
-        """Largest number of existing rows of which a lane holds scores."""
+        """Largest number of rows for which a lane holds scores; only rows that exist count."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class MergePlan(KernelPlan):
-    """The merge of an attention's parts on a target."""
+    """Plans the merge of an attention's partial results for a target."""
 
     op: AttentionMergeOp
     target: Target

@@ -159,7 +159,7 @@ def _guess(plan: Plan) -> float:
 
 
 def _share(tile: StagedTile, model: ContractionModel) -> float:
-    """Returns the factor of a rate for a tile's vector width and layout."""
+    """Returns the factor by which a tile's vector width and layout change a rate."""
     if tile.in_fragments:
         return 1.0
     share = model.across_k if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0

@@ -95,7 +95,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """Base class of passes that fuse dispatches with their readers. One of both has few rows."""
+    """Base class of passes that fuse dispatches with their readers; one of the two has few rows."""
 
     def most(self, target: Target) -> int:
         """Returns the largest number of readers of a dispatch."""

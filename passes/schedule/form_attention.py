@@ -265,7 +265,7 @@ class _Match:
         return y if masked_if else x
 
     def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
-        """Returns the queries and the keys that the first contraction multiplies."""
+        """Returns the queries and the keys whose product is the scores."""
         first = as_contraction(_owner(scores))
         if (
             first is None

@@ -39,7 +39,7 @@ GenericOp: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class JoinProductsPass(ModulePass):
-    """Joins an attention's operands that are products of one operand."""
+    """Joins products of one operand that compute the queries, keys and values of an attention."""
 
     name = "join-products"
 
@@ -173,7 +173,7 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """Joins one operation of each chain to a single one; `before` is the previous joined result."""
+    """Joins one operation of each chain to one; `before` is the previous joined result."""
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):

@@ -88,10 +88,10 @@ class KernelPlan(ABC):
     target: Target
 
     CHECKS: ClassVar[str] = ""
-    """`module:function` of this package that yields the problems; "" if a method does."""
+    """`module:function` of this package that yields the problems; "" if the plan has a method."""
 
     SECONDS: ClassVar[str] = ""
-    """`module:function` of this package that estimates the seconds; "" if a method does."""
+    """`module:function` of this package that estimates the seconds; "" if the plan has a method."""
 
     PACKINGS: ClassVar[str] = ""
     """`module:function` of this package that yields the operands to pack; "" if none is packed."""

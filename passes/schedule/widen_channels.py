@@ -51,7 +51,7 @@ class WideCode(Code):
         return self.insert(split_dimension(value, dimension, _shape(value)[dimension] // count))
 
     def together(self, value: SSAValue, dimension: int, shape: Sequence[int]) -> SSAValue:
-        """Merges a dimension with the next one."""
+        """Merges a dimension with the next one, to a tensor of sizes `shape`."""
         groups = [[n] for n in range(len(_shape(value))) if n != dimension + 1]
         groups[dimension].append(dimension + 1)
         return self.insert(merge_dimensions(value, groups, shape))
