@@ -161,7 +161,6 @@ def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    """Computes the softmax in the type `scores.softmax`."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     axis = x.rank - 1

@@ -83,7 +83,7 @@ class BlockFormat:
 
     def planes_of(self, data: Array, rows: int) -> dict[str, Array]:
         """
-        Splits `rows` rows of blocks into planes (one array per field, which begins rows x blocks).
+        Splits `rows` rows of blocks into planes: one array of rows x blocks x ... per field.
 
         Raises `ValueError` if the length of `data` is wrong.
         """
@@ -367,7 +367,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
 
 
 def _groups_of(bits: int, size: int) -> dict[str, int]:
-    """Returns the trip counts of the loops over a block. Raises `ValueError` for other sizes."""
+    """Returns the trip counts of a block's loops. Raises `ValueError` for an unsuitable size."""
     count = 8 // bits
     apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
     if not apart:

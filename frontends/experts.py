@@ -125,7 +125,7 @@ class Mixture:
         return self._by_blocks(x)
 
     def _row_by_row(self, x: Tensor) -> Tensor:
-        """Computes with one block per token and expert."""
+        """Computes the layer with one block per token and expert."""
         b, (tokens, used) = self.b, self.chosen.sizes
         experts = b.reshape(self.chosen, [tokens * used])
         own = x
@@ -144,7 +144,7 @@ class Mixture:
         return b.generic(operands, [out], 3, add, [2])[0]
 
     def _by_blocks(self, x: Tensor) -> Tensor:
-        """Computes with blocks of rows that are sorted by expert."""
+        """Computes the layer with blocks of rows that are sorted by expert."""
         b, chosen, blocks = self.b, self.chosen, self._sort_by_expert()
         source = Reader(b, b.convert(x, self.element))
 

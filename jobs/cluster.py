@@ -319,7 +319,7 @@ class _Run:
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:
-        """Submits a job to a worker, or to any if it is lost. Returns the task's number."""
+        """Submits a job to a worker, or to any if the worker is lost. Returns the task's number."""
         return self._send([job], workers=[worker], allow_other_workers=True)
 
     def _send(self, jobs: list[Job], **where: Any) -> int:
@@ -403,7 +403,6 @@ class _Run:
             return [None] * len(futures)
 
     def cancel(self) -> None:
-        """Cancels all open jobs."""
         self.engine.dealer.withdraw(self)
         for number in list(self.open):
             self.engine.dealer.release(number)

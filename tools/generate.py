@@ -130,7 +130,6 @@ def _interrupting(answer: Answer) -> Generator[None]:
 
 
 def _report(answer: Answer, program: Program, file: ModelFile) -> None:
-    """Prints the speed and the memory usage."""
     seed = "" if answer.seed is None else f"; seed {answer.seed}"
     end = ENDS[answer.end] if answer.end else "unfinished"
     _say(f"{len(answer.prompt)} tokens, answered with {len(answer.tokens)} ({end}){seed}")

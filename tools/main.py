@@ -211,7 +211,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_chosen(given: list[str]) -> int:
-    """Runs the selected command, and returns the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names and source lines may contain characters outside the terminal's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")

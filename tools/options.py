@@ -5,8 +5,8 @@ Declares the options of commands from texts that read like a manual.
     -o --output DIR!  where to write the program
     --form [kernels|graph] default=kernels
         graph: one graph of TOSA operators, not kernels
-    --dim NAME=SIZE repeat dest=dims  an open dimension (repeat)
-    @target (the best device there is)
+    --dim NAME=SIZE repeat dest=dims  size of an open dimension (repeatable)
+    @target (default: the best device of this machine)
 
 A line declares an option: its names, the name of its value, and attributes (words of `WORDS`,
 `default=`, `dest=`). The help text follows after two spaces and on the indented lines below. A

@@ -83,7 +83,6 @@ class _Writer:
     budget: int = MOST_CHARACTERS
 
     def section(self, number: int) -> _Section:
-        """Makes the section of one pass."""
         stage = self.stages[number]
         before = self.stages[number - 1] if number else Stage("", "", {})
         names = [name for name in before.units if name not in stage.units]

@@ -35,7 +35,7 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """Returns the sizes, or None if no block is windowed or states hold the whole context."""
+        """Returns the sizes; None if no block is windowed or states hold the whole context."""
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)
@@ -58,12 +58,12 @@ class Cache:
         return head * self.stored.dtype.itemsize + F16.dtype.itemsize * self.scaled
 
     def parts(self, head: int) -> Mapping[str, tuple[Element, int]]:
-        """Returns the parts of a state by name suffix: element type and length of a row."""
+        """Returns element type and row length of each tensor of a state, by name suffix."""
         rows = {"": (self.stored, head)}
         return rows | ({"_scale": (F16, 1)} if self.scaled else {})
 
     def pack(self, b: TensorBuilder, rows: Tensor) -> Mapping[str, Tensor]:
-        """Converts new rows to the stored parts."""
+        """Converts new rows to the tensors in which a state stores them, by name suffix."""
         if not self.scaled:
             return {"": b.convert(rows, self.stored)}
         largest = b.reduce(

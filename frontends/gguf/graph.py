@@ -81,7 +81,7 @@ class Weights:
         """
         Returns the arrays of a tensor's block fields (planes) by name.
 
-        Without blocks, the only array is "": vectors in f32, matrices in their format.
+        A format without blocks has one array, named "". Vectors are converted to f32.
         """
         if name not in self._arrays:
             self._arrays[name] = self._made(self.file.tensors[name])

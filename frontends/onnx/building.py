@@ -509,7 +509,7 @@ class TensorBuilder:
         return Front(state, whole, sizes, axis, self.value(part))
 
     def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
-        """Inserts tensors into a state after its front. Returns the extended front."""
+        """Inserts tensors into a state after the elements of `front`. Returns the longer front."""
         whole, size, axis = front.whole, front.sizes[front.axis], front.axis
         for t in tensors:
             starts: list[Size] = [size if i == axis else 0 for i in range(whole.rank)]

@@ -124,7 +124,6 @@ def _integers(inputs: Any, attributes: Attributes, number: int, name: str) -> li
 
 
 def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
-    """Returns the axes over which a reduction works."""
     axes = _integers(inputs, attributes, 1, "axes")
     return [axis % rank for axis in axes or range(rank)]
 

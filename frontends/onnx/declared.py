@@ -25,7 +25,7 @@ Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
 """Values of inputs, by the index of the input."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
-"""Deduces possible data from all inputs, the sizes of the first result, and the attributes."""
+"""Deduces possible values of inputs from inputs, sizes of the first result, and attributes."""
 
 KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
 """Operators whose result has the shape of their first operand."""
@@ -189,7 +189,7 @@ DEDUCTIONS: dict[str, Deduction] = {
 """Functions that deduce data from a declared result, by operator."""
 
 OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
-"""Operators whose data is a list of axes."""
+"""Operators for which the deduced data is a list of axes."""
 
 
 def deduced(

@@ -58,7 +58,7 @@ def written(
     Converts a number to the nearest code, with ties to even.
 
     A float beyond the range becomes the greatest float with `saturate`, else infinity or NaN.
-    Integers keep their low bits; a float's fraction is dropped in an integer type.
+    A narrow integer keeps the low bits of an integer, and drops the fraction of a float.
     """
     x = s.wide(x)
     if not element.is_narrow_float:

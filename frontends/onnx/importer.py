@@ -85,7 +85,7 @@ def import_onnx(
 
 
 def import_graph(nodes: Nodes, weights: Weights, sizes: Collection[str] = ()) -> None:
-    """Imports a graph whose dynamic dimensions are decided; `sizes` names inputs that are sizes."""
+    """Imports a graph whose dynamic dimensions are decided; `sizes` names inputs that set sizes."""
     declare(nodes, onnx_file.inputs_of(nodes.model), sizes)
     import_nodes(nodes, weights)
 

@@ -32,7 +32,7 @@ def with_progressions(
     attributes: Mapping[str, Any],
     results: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
-    """Marks a node's results that are progressions, given the operands' progressions."""
+    """Marks results that are ones or consecutive numbers, given such marks of operands."""
     given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
     if not any(t.progression for t in given) or len(results) != 1:
         return results

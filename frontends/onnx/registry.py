@@ -66,7 +66,7 @@ REFUSED = {
 """Reasons and remedies for unsupported operators. On constants, the operators are folded."""
 
 DOMAINS = {"ai.onnx": ""}
-"""Aliases of domains."""
+"""Maps other names of ONNX's domains to the registered names."""
 
 
 @dataclass(frozen=True)

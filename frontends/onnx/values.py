@@ -61,7 +61,7 @@ class Element:
 
     @property
     def computed(self) -> Element:
-        """Returns the type of computations."""
+        """Returns the type in which devices compute elements of this type."""
         return self.narrow or self
 
     @cached_property
@@ -164,7 +164,7 @@ class Tensor:
         self.value = value
         self.known = known
         self.name = name
-        """Name of a weight."""
+        """Name of the tensor, if it is a weight."""
         self.progression: tuple[Size, int] | None = None
         """
         First number and step along the last axis, if all rows are equal arithmetic progressions;

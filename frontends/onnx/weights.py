@@ -66,9 +66,7 @@ def array_of(tensor: Any) -> Array:
 def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
-    """
-    Returns a model without large initializers, and these; `arrays` gives some of their values.
-    """
+    """Splits a model into a model without large initializers, and the initializers as `Weights`."""
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:

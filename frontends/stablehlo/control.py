@@ -38,7 +38,7 @@ def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 @operation("stablehlo.case", "stablehlo.if")
 def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
-    """Imports the region of a known index, or all regions with a selection of their results."""
+    """Imports the region that a known index selects, else all regions, and selects by index."""
     regions = [region.blocks[0] for region in op.regions]
     last = len(regions) - 1
     if index.numbers is not None:

@@ -258,8 +258,8 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
     """
     Imports the function `@main` of a jaxlib module, of its text, or of a `jax.export` artifact.
 
-    Its first arguments take the values of `weights`. The other arguments are inputs, named `argN`,
-    where N counts from the argument `first`.
+    The function's first arguments take the values of `weights`. The other arguments are inputs,
+    named `argN`, where N counts from the argument `first`.
     """
     module = read_module(source) if isinstance(source, str | bytes) else source
     expand_chlo(module)

@@ -29,7 +29,7 @@ class Carried:
     """
     A value that a loop carries.
 
-    It grows by `growth` per iteration, or is carried as an index, a tile or a scalar.
+    The value grows by `growth` per iteration, or is carried as an index, a tile or a scalar.
     """
 
     first: Form

@@ -245,7 +245,7 @@ def _join(
 
 
 def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
-    """Yields the parts that a description gives to a block."""
+    """Yields the buffer or the members (parts) that a description gives to a block."""
     label = "buffers." + ".members.".join(path)
     if (contents.format, contents.levels, contents.sampler) != (None, 1, None):
         raise Misuse(
@@ -346,7 +346,7 @@ def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
 
 
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
-    """Returns the shape of a part, from the description or implied by its content or its block."""
+    """Returns the shape of a buffer or member, as described or implied by its content or block."""
     known = tuple(n for n in leaf.shape if n is not None)
     has_known_size = len(known) == len(leaf.shape)
     size = contents.size

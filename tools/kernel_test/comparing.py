@@ -77,7 +77,7 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
 
 
 def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
-    """Returns the expected value of a part, broadcast to its shape, or None."""
+    """Returns the expected value of a buffer or member, broadcast to its shape, or None."""
     want, label = part.contents.expect, f"{part.label}.expect"
     if want is None:
         return None

@@ -52,7 +52,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "shifts": ("UNDEF-03",),
     "initialization": ("UNDEF-01",),
 }
-"""Maps a question about all launches to the rules whose findings show a violation."""
+"""Maps a question for proofs (such as races) to the rules whose findings show a violation."""
 
 PROOF_TIMEOUT = 60.0
 """Default limit of processor time for a proof, in seconds. 95 % of proofs take less."""

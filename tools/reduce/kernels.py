@@ -202,7 +202,7 @@ def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program
 def _replace_values(
     program: Program, values: Mapping[int, int], kept: Callable[[Row], bool]
 ) -> Program:
-    """Replaces ids according to `values`, and removes the rows for which `kept` is false."""
+    """Replaces ids according to `values`, and removes instructions for which `kept` is false."""
     functions = (
         Function(f.head, substitute((tuple(filter(kept, b)) for b in f.blocks), values))
         for f in program.functions

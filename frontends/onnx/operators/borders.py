@@ -158,7 +158,7 @@ def _padded_by_data(
 
 
 def _negative(n: Size) -> int:
-    """Returns the number of elements that an amount removes; 0 for a dynamic amount."""
+    """Returns the number of elements that a padding amount removes; 0 for a dynamic amount."""
     return max(0, -n) if isinstance(n, int) else 0
 
 

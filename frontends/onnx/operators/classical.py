@@ -411,8 +411,8 @@ class Ensemble:
 
     def with_leaves(self) -> tuple[TreeNodes, dict[str, list[Any]]]:
         """
-        Converts the trees to the attributes of the older operators. Returns the nodes and the
-        leaves' weights.
+        Converts the trees to the attributes of ONNX's older tree operators. Returns the nodes and
+        the leaves' weights.
 
         A node that tests membership in a set becomes a chain of nodes that compare with one
         member.

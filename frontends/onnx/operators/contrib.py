@@ -49,7 +49,6 @@ for _function, _name in (
 
 
 def _apply_activation(b: Nodes, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
-    """Applies the activation `name`, if any."""
     if not name:
         return x
     alpha, beta = [*parameters, None, None][:2]

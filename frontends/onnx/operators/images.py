@@ -444,7 +444,7 @@ def _taps(
     scale: float,
     filter: Filter,
 ) -> tuple[Array, Array]:
-    """Returns the source elements and weights of each new element: two arrays, new x taps."""
+    """Returns source indices and weights of new elements: two arrays, new x source elements."""
     mode = filter.mode
     if mode == "nearest":
         nearest = {

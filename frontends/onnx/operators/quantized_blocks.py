@@ -1,9 +1,9 @@
 """
 Represents packed weights of 2, 4 or 8 bits in blocks along an axis.
 
-Known weights of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` become planes
-(`frontends/blocks`). The last block may exceed the matrix: the other operand is 0 in the excess
-columns.
+Known weights of `MatMulNBits`, `GatherBlockQuantized` and `DequantizeLinear` become planes (an
+array per field, `frontends/blocks`). The last block may exceed the matrix: the other operand is 0
+in the excess columns.
 """
 
 from __future__ import annotations

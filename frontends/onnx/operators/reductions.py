@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum
 
 
 def total_of(sizes: Iterable[Any]) -> Any:
-    """Returns the number of elements."""
+    """Returns the product of sizes."""
     total: Any = 1
     for size in sizes:
         total = total * size

@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., Sequence[Number]]
-"""Computes new values from rate, step count, gradient, further operands, and the old value."""
+"""Computes new values from learning rate, step count, gradient, further operands, and old value."""
 
 
 def _step_tensors(
