@@ -137,7 +137,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def more(filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns a copy of `filled` for one page."""
+    """Makes a copy of `filled` the working directory, and returns it."""
     folder = shutil.copytree(filled, tmp_path / "more")
     monkeypatch.chdir(folder)
     return folder

@@ -72,7 +72,7 @@ class Reader:
     share: float
     """Share of the processor time."""
     strict: bool = False
-    """True if the reader catches its allowed errors."""
+    """True if any exception of the reader is a fault."""
 
 
 # SPIR-V

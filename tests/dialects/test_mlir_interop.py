@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def sources(path: Path, *left_out: str) -> list[str]:
-    """Returns the file's unmarked modules without comments (the checks are comments)."""
+    """Returns a file's modules without comments, except modules marked EXTENSION or `left_out`."""
     chunks = re.split(r"^// -----.*$", path.read_text(), flags=re.MULTILINE)
     kept = [c for c in chunks if not any(f"// {mark}" in c for mark in ("EXTENSION", *left_out))]
     return [re.sub(r"^\s*//.*\n", "", chunk, flags=re.MULTILINE) for chunk in kept]

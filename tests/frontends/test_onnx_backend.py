@@ -39,7 +39,7 @@ SAMPLE = {
     "softmax": ["test_softmax_axis_1"],
     "unique": ["test_unique_sorted_without_axis"],
 }
-"""Cases by their module of `onnx.backend.test.case.node`: creating all cases takes long."""
+"""Some cases by their module of `onnx.backend.test.case.node`. All cases would take long."""
 
 
 def known() -> dict[str, str]:

@@ -138,7 +138,7 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 def loaded(
     kernel: Kernel, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
 ) -> Any:
-    """Returns the result of a load into a matrix of 9.0."""
+    """Returns the result of a load into a matrix whose elements were 9.0."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
     before = kernel.op(

@@ -36,7 +36,7 @@ PLAYED = "vulkan:played"
 
 @pytest.fixture(scope="module")
 def engine() -> Generator[Cluster]:
-    """Yields two workers, each with a GPU that is not opened."""
+    """Yields a cluster of two workers, each with a simulated GPU."""
     played = [Place(PLAYED, "played", "1", f"vulkan:{n}") for n in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "here", lambda: (*here(), *played))

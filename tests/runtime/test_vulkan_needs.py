@@ -448,7 +448,7 @@ def test_a_target_file_says_that_a_driver_executes_on_a_processor(tmp_path: Path
 def test_clocks_of_an_infinite_period_are_not_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """RADV's null device has a frequency of 0, a period of inf ns."""
+    """RADV without a GPU reports a timestamp period of infinity."""
     for period, said in ((1.0, "64 bits of 1 ns"), (float("inf"), "none")):
         info = dataclasses.replace(DEVICE, timestamp_period=period)
         offered = Offered("", (1, 3, 0), (info,))

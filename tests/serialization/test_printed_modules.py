@@ -18,7 +18,7 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 HERE = Path(__file__).resolve().parent
 MODULES = sorted((HERE / "printed").glob("*.spv"))
-"""Small modules that were damaged once. Modules that once failed were damaged again."""
+"""Damaged modules that once failed. Other tests damage them again."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)

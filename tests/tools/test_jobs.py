@@ -73,7 +73,7 @@ def test_a_worker_without_a_scheduler(
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-    assert main(["worker", "--scheduler", address, "--cores", "1"]) == 3, "the machine's, not ours"
+    assert main(["worker", "--scheduler", address, "--cores", "1"]) == 3, "the machine is at fault"
     assert f"no scheduler answers at {address}" in capsys.readouterr().err
 
 

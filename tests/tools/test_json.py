@@ -97,7 +97,7 @@ def test_explained_layers(folder: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def json_and_text_of_explain(path: str) -> Any:
-    """Returns the object, whose rows equal the text's."""
+    """Returns the JSON of `explain`, after comparing the text's rows with it."""
     words = ["explain", path, "--target", "nvidia-h200"]
     texts: list[str] = []
     for option in ((), ("--json",)):

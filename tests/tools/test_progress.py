@@ -199,7 +199,7 @@ def test_long_silent_stages_are_reported(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_fork_is_silent():
-    """Only the parent prints, and stops during a fork."""
+    """A forked process shows no progress. Its parent does, after the fork."""
     listener = Listener()
     with shown_on(listener):
         child = os.fork()

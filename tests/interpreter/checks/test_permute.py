@@ -151,7 +151,7 @@ def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: typ
 
 
 def correct(kernel: Kernel) -> None:
-    """Writes barriers on both sides, group operations, divergence and early returns."""
+    """Writes a kernel without races: barriers, a group operation and a branch."""
     loop(kernel, BARRIER)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
     chosen = kernel.op(f"spirv.SLessThan %lane, {kernel.constant(7)} : i32")

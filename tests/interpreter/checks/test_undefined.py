@@ -388,7 +388,7 @@ INITIALIZES = {
     "%old = spirv.AtomicCompareExchange <Workgroup> <Relaxed> <Relaxed> {0}, %one, %local : {1}":
         False,
 }  # fmt: skip
-"""True if unwritten memory is defined after the atomic."""
+"""True for an atomic that defines unwritten memory."""
 
 
 @pytest.mark.parametrize("atomic", INITIALIZES)

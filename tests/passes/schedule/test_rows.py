@@ -424,7 +424,7 @@ def write_packed(n: int, blocks: int, rows: int, schedule: str | None = None) ->
 
 
 def test_steps_under_way_fit_into_registers():
-    """Turnip spills four steps of four columns."""
+    """Mesa's Turnip would spill registers with four steps instead of two."""
     program = compile_module(parse_text(write_packed(4096, 128, 1)), "qualcomm-adreno")
     assert "columns = 4, lanes = 64, steps = 2, " in program.layers[0].schedule
 

@@ -219,7 +219,7 @@ def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, 
 def test_halves_that_a_driver_mixes_up(
     columns: int, width: int, types: tuple[str, str], refused: bool
 ):
-    """An H200's driver computes windows of two halves wrongly."""
+    """An H200's driver computes some windows with two columns of f16 wrongly."""
     window = Window(1, None, 4, width, (3, columns), 1, 1, 0, types, 1, 1, False, False)
     if refused:
         with pytest.raises(DiagnosticException, match="selected_halves"):

@@ -110,7 +110,7 @@ EMPTY = re.compile(
     r"(it|one|them|that|all|two|another|the same|a type|one type|one that is( not)?|that type|"
     r"it up|something else|another type|another way)"
 )
-"""Exceptions whose text does not name the missing part."""
+"""Matches advice that names nothing, such as `use another type`."""
 
 
 def remedies() -> list[tuple[str, str]]:

@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 PASS = "spirv-int64-to-words"
 SMALL = "spirv-small-storage-to-words,spirv-small-integers-to-32-bits"
 TOGETHER = 12
-"""Number of rules in a kernel."""
+"""Number of rules that one kernel tests."""
 
 
 def lowered(text: str, passes: str = PASS) -> ModuleOp:
