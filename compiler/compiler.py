@@ -286,7 +286,7 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
 def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
     """
     Checks the contents of a weight or state, and adds them to `values`. If all elements of a state
-    are equal, their number is stored in the returned buffer record instead.
+    are equal, the returned buffer record contains their value instead.
     """
     if buffer.kind not in SHARED:
         return buffer

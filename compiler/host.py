@@ -384,7 +384,7 @@ class _HostReader:
         self.names[op.results[0]] = self.names[source]
 
     def _constant(self, op: arith.ConstantOp) -> None:
-        """Declares a constant that a kernel reads as a weight."""
+        """Declares a weight for a constant that a kernel reads."""
         if op.result in self.names:
             return
         name = self._unused("constant", len(self.constants))

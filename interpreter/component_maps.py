@@ -41,7 +41,7 @@ USES = {
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
     Returns (lanes, components): the row-major index of each component of each invocation. Returns
-    None if no data exists for the mapping or for such matrices.
+    None if no data exists for the mapping or for these matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None

@@ -32,7 +32,7 @@ def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
 
 
 def encode_texels(format: Format, components: Array) -> Array:
-    """Returns the stored form of texel components (..., 4, or more than the format has)."""
+    """Encodes texel components (..., 4). Drops components that the format lacks."""
     count = len(format.bits)
     parts = components[..., :count]
     match format.kind:

@@ -91,9 +91,9 @@ class Turn:
         self.stopped = stopped
         self.reason: object = None
         self.repeats = False
-        """True if its loop ends only after another batch writes."""
+        """True if the loop of the batch ends only after another batch writes."""
         self.others_ran = False
-        """True if other batches of its workgroups have run since its last stop."""
+        """True if other batches of the same workgroups have run since the last stop."""
 
     @property
     def watch(self) -> Watch | None:
@@ -106,7 +106,7 @@ class Turn:
         return self.reason if isinstance(self.reason, Operation) else None
 
     def workgroups(self) -> Array:
-        """Returns a mask (w,) of the chunk's workgroups with lanes in this batch."""
+        """Returns a mask of the chunk's workgroups with lanes in this batch."""
         if self.stopped is None:
             return np.ones(self.batch.workgroups, np.bool_)
         return self.stopped.alive().any(axis=(1, 2))

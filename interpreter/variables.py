@@ -98,7 +98,7 @@ def insert_component(
     component: Array,
     mask: Mask,
 ) -> Array:
-    """Replaces component `index` of each active lane. The first lane that stores it wins."""
+    """Replaces component `index` of active lanes. Of lanes that share it, the first one wins."""
     position, exists = component_position(form, mapping, batch, index)
     if mask is not None:
         exists = exists & mask
@@ -199,7 +199,7 @@ def holds_matrix(form: Form) -> bool:
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """Returns the representation of the part at a path. All elements of an array have the same."""
+    """Returns the representation of the part at a path. All elements of an array share one."""
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]

@@ -33,7 +33,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 FIRST = 16
 """Number of iterations after which iterations of a loop are compared."""
 WINDOW = 64
-"""Number of iterations compared with a stored one before the next is stored. It doubles."""
+"""Number of iterations compared with a stored iteration. The number doubles for the next one."""
 QUIET = 32
 """Number of iterations with equal reads after which other batches run in any case."""
 
@@ -74,8 +74,8 @@ class Slice:
     The program slice that determines the branches of a loop.
 
     `needed` are its values, including results of shared `reads` (with their pointers) and of
-    `clocks`. `variables` are variables of the invocation. `sources` are everything that is read:
-    pointers to shared memory, and calls.
+    `clocks`. `variables` are variables of the invocation. `sources` are pointers to shared memory
+    that is read, and calls.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):
@@ -268,7 +268,7 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stops the batch if an iteration equals an earlier one, or if many have equal reads."""
+        """Stops the batch if an iteration equals an earlier one, or many read equal values."""
         batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0

@@ -30,7 +30,7 @@ class Structure:
     time: float
     """Time of one operation, relative to the fastest variant."""
     causal: float
-    """Time of one operation with a mask by index, relative to the fastest variant."""
+    """Time of one operation with a mask computed from indices, relative to the fastest variant."""
     pieces: float
     """Time factor if keys are not packed and are read as vectors."""
     subgroups: int = 0
@@ -287,7 +287,7 @@ class ReductionsModel:
     worthwhile_of_blocks: float
     """Used instead of `worthwhile` if an operand is in packed planes."""
     cached: float
-    """Rate at which parts are stored and summed, relative to a copy. Caches make it faster."""
+    """Rate at which parts are stored and summed (often in caches), relative to a copy."""
 
 
 @dataclass(frozen=True)

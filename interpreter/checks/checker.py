@@ -79,7 +79,7 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Sets the batch's mask to `lanes` (perhaps of other batches, too) during the `with`."""
+        """Sets the active lanes to `lanes` during the `with`, also lanes of other batches."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

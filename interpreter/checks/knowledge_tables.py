@@ -103,7 +103,7 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire by an invocation. It orders all accesses that the releases recorded."""
+    """An acquire by an invocation. It orders accesses recorded by the releases that it reads."""
 
     lane: int
     semantics: Semantics

@@ -71,7 +71,7 @@ def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
 
 @action(spv.VariableOp)
 def variable(op: spv.VariableOp, context: Context) -> Function:
-    """Creates a variable for each invocation, with its initial value or 0 where one exists."""
+    """Creates a variable for each invocation, with its initial value or its type's null value."""
     form = context.form(pointer_type(op.result).pointee)
     return lambda batch, *initial: VariablePointer(
         Variable(form, initial[0] if initial else None if isinstance(form, Opaque) else zeros(form))

@@ -68,7 +68,7 @@ class Elements:
             yield place, inside[..., number] & batch.active()
 
     def part(self, value: Array, number: int) -> Array:
-        """Returns the element of this index of a value."""
+        """Returns element `number` of a value."""
         return value[..., number] if self.form.shape else value
 
     def whole(self, parts: list[Array]) -> Array:

@@ -76,7 +76,7 @@ class Recording:
     """A command buffer for runs of a routine, and the staging memory of its copies."""
 
     name: str
-    """Key in `LoadedWork.commands`."""
+    """Name of the command buffer in `LoadedWork.commands`."""
     staging: Staging
     inside: list[Copy] = field(default_factory=list[Copy])
     outside: list[Copy] = field(default_factory=list[Copy])
@@ -351,7 +351,7 @@ class Recorder:
         )
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
-        """Returns the copies of this many bytes of inputs and outputs through staging memory."""
+        """Returns input copies and output copies through staging memory, of `moved` bytes each."""
         inside: list[Copy] = []
         outside: list[Copy] = []
         at = 0

@@ -157,7 +157,7 @@ class Work:
     target: str = ""
     """The target for which the work was compiled, for messages."""
     component_map: str | None = None
-    """The target on whose component map kernels depend, or None."""
+    """The target whose map of matrix components to invocations kernels need, or None."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
     """Bytes of weights, and the initial contents of states."""
     routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])
