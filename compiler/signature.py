@@ -236,7 +236,9 @@ class _Equalities:
             self._others.append((left, right, op))
 
     def numbers(self) -> tuple[dict[Key, int], list[tuple[Size, Size, Operation]]]:
-        """Returns the known numbers by the root of equal sizes, and the pairs to check later."""
+        """
+        Returns the known numbers by root of equal sizes, and the pairs of sizes to check later.
+        """
         static: dict[Key, int] = {}
         contradictions: list[tuple[Size, Size, Operation]] = []
         for key, size, op in self._numbers:

@@ -107,7 +107,7 @@ class Finder:
         value_types: Mapping[int, int],
         constants: Mapping[int, int],
     ):
-        """Takes the reader's tables by id: words of types, types of values, values of constants."""
+        """Uses the reader's tables by id: words of types, types of values, values of constants."""
         self.types, self.value_types, self.constants = types, value_types, constants
         self.uses: set[Use] = set()
         self._finders = _finders()

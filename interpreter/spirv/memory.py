@@ -207,7 +207,7 @@ def access_chain(op: spv.AccessChainOp, context: Context) -> Function:
 
 @value(spv.UntypedAccessChainOp, spv.UntypedInBoundsAccessChainOp)
 def untyped_chain(op: spv.UntypedAccessChain, context: Context) -> Function:
-    """Returns the pointer to the part of an object of the given type."""
+    """Returns the pointer to the part that the indices select in an object of the given type."""
     return _chain(accessed(op.base, op.base_type), op.indexes, context, op)
 
 

@@ -55,7 +55,7 @@ WELCOME = (
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
 """Features that limit out-of-bounds accesses to the buffer, or make them read zeros."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
-"""Environment variable that enables `ROBUST`, for untrusted programs. They may run slower."""
+"""Environment variable that enables `ROBUST`, for untrusted programs. Kernels may run slower."""
 STATISTICS = Feature(
     "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", "pipelineExecutableInfo"
 )
