@@ -1,11 +1,11 @@
 """
 Describes memory layouts of a contraction's operands as walks over groups of loops.
 
-The loops of a contraction are sorted into groups (batch, M, N, K), and one number counts through
-each group. An operand is row-major and its index map linear, so an element's address is a constant
-plus one term for each group's number. A group whose loops are contiguous in memory is a single
-`Axis`, whatever the rank of the tensor. The numbers of other groups are split by division. In this
-way a matrix, a batch of matrices and the windows of a convolution have one description.
+The loops of a contraction are sorted into groups (batch, M, N, K), and one index counts the steps
+of each group. An operand is row-major and its index map linear, so an element's address is a
+constant plus one term for each group's index. A group whose loops are contiguous in memory is a
+single `Axis`, whatever the rank of the tensor. Indices of other groups are split by division. In
+this way a matrix, a batch of matrices and the windows of a convolution have one description.
 
 A coordinate that may leave its dimension (the border of a padded convolution) is a `Guard`.
 """

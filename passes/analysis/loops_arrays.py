@@ -3,7 +3,7 @@ Describes a kernel without a contraction as arrays that are computed from other 
 
     linalg.fill outs(%t)                      Filled
     linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)
-    linalg.generic ins(%t) outs(%r)           Computed(Loops(Computed(...)), 0), kept in %r
+    linalg.generic ins(%t) outs(%r)           Computed(Loops(Computed(...)), 0), stored in %r
 
 An element of an array is an expression of elements of other arrays. `LoopsCode` emits the
 expression where the element is used. Only results that leave the kernel are stored. `loops_reader`

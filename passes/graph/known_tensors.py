@@ -1,5 +1,5 @@
 """
-Evaluates tensors that depend only on constants, with the interpreter.
+Evaluates, with the interpreter, tensors that depend only on constants.
 
 So a transposed or reshaped constant counts as a constant.
 """

@@ -2,9 +2,9 @@
 Evaluates the integers of a tile program for every workgroup of a launch and every loop iteration.
 
 The interpreter computes arrays with an axis for workgroups and one for each loop. `Digits` sorts
-the workgroups by the elements that they store, and writes an integer as a linear sum of
-mixed-radix digits of that order and of loop iterations. So launches that group, reverse or permute
-their tiles become plain rows and columns of tiles.
+the workgroups by the elements that they store. It writes an integer as a linear sum of loop indices
+and of mixed-radix digits of the workgroup's rank. So launches that group, reverse or permute their
+tiles become plain rows and columns of tiles.
 """
 
 from __future__ import annotations

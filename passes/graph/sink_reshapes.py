@@ -6,9 +6,9 @@ Moves a reshape of a contraction's result behind the elementwise operations that
     %2 = max(%1 + %row, 0) : 3x4x10               %2 = expand_shape %1 : 3x4x10
 
 Reshapes cost nothing, but elementwise operations behind a reshape need a second kernel. Each
-operand's index map is composed with the reshape. An operand with merged dimensions must have all
-of them, in order, and is reshaped too, or must have none of them. Split dimensions have no
-restriction. A reshape that undoes another reshape is removed.
+operand's index map is composed with the reshape. If the reshape merges dimensions, an operand must
+have none of them, or all of them in order; then the operand is reshaped, too. Split dimensions have
+no restriction. A reshape that undoes another reshape is removed.
 """
 
 from __future__ import annotations

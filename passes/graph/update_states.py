@@ -120,9 +120,7 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """
-    Returns the index of the operand into which a result is inserted; None for shared operands.
-    """
+    """Returns the index of the operand into which a result is inserted; None if others read it."""
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)

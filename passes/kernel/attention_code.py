@@ -3,10 +3,10 @@ Writes the attention kernel that multiplies cooperative matrices, one tile of ke
 
 Each subgroup loops over the keys for its own rows of queries. For each row the loop carries the
 greatest score m so far, the sum of exp(s - m) over the scores s, and the unnormalized result. When
-m grows, the sum and the result are multiplied by exp(m_before - m). Each row sum is divided among
-the cells of the row until the end. An exact maximum would need the whole row in every iteration. A
-smaller value is allowed as long as no power overflows f16, so with `rescale = seldom` a vote of
-the subgroup decides whether the maxima are updated.
+m grows, the sum and the result are multiplied by exp(m_before - m). Each row sum stays divided
+among the row's components until the end. An exact maximum would need the whole row in every
+iteration. A smaller value is allowed as long as no power overflows f16, so with `rescale = seldom`
+a vote of the subgroup decides whether the maxima are updated.
 
 `attention_rows` reduces rows and converts powers to operands. `attention_lines` reads queries,
 keys and values. A tile of keys passes through the stages of the plan's pipeline. The loop carries

@@ -1,4 +1,4 @@
-"""Arithmetic on f32 for all attention kernels, and the state of their loop over keys."""
+"""Emits arithmetic on f32 for all attention kernels, and defines the state of their key loop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """
-Types, constants, components, loads and stores of cooperative matrices, and their component
-positions.
+Emits constants, components, loads and stores of cooperative matrices; returns their types.
 """
 
 from __future__ import annotations

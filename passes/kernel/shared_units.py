@@ -1,9 +1,9 @@
 """
 Multiplies packed weights of which all lanes of a subgroup load the same words.
 
-    %w = load %q[number]             the same word for all lanes: one load that serves them all
-    %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
-    %sum += (%x * %power) * %n       the power is part of what is multiplied with it
+    %w = load %q[number]             one load of the same word for all lanes
+    %n = float(%w & %mask)           the lane's bits without a shift, too large by a power of two
+    %sum += (%x * %power) * %n       %power is the inverse of this power
 
 On a CPU, lanes are elements of a SIMD vector, and a load whose address differs by lane becomes one
 load for each lane. Therefore all lanes load the same word, and each lane extracts different bits.

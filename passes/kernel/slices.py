@@ -1,5 +1,5 @@
 """
-Adds up the partial sums of slices of K, which different subgroups multiply, in Workgroup memory.
+Adds up, in Workgroup memory, the partial sums of slices of K that different subgroups multiply.
 
     each slice:    partial[slot, f] = sum of fragment f             for each f of other slices
     barrier

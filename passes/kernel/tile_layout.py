@@ -1,5 +1,5 @@
 """
-Layouts: which elements of a tile each invocation holds.
+Describes which elements of a tile each invocation holds (a layout).
 
 A layout has three levels: a grid of subgroups (mixed radix), the bits of a lane index, and
 registers. Each level adds an offset to the element's position. An accumulator matrix has a layout

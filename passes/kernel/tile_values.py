@@ -1,5 +1,5 @@
 """
-Values of tiles while code is written: computed when they are read, or held in registers.
+Represents tiles while code is written: computed when they are read, or held in registers.
 
 A load, a range or an elementwise map is a function from a spot (a register of a layout) to a
 scalar; its code is emitted at the first use. Results of products and reductions, and loop-carried

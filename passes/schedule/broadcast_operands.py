@@ -1,7 +1,7 @@
 """
 Removes repetitions of operands: a contraction reads the source of a repeated operand.
 
-    %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
+    %c = broadcast %w : 384x1536 -> 32x384x1536        a product of %x and %w without a batch:
     %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
 
 Importers repeat weights in this way if an MLIR operation requires operands of equal rank. The pass

@@ -5,9 +5,9 @@ A unit is the elements that an invocation dequantizes at a time. The invocations
 of A, or a column of B, hold different positions along K of each fragment. Each of them reads one
 whole unit, and takes the unit's next elements for each instruction:
 
-    NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
+    NVIDIA, 16 along K       four invocations hold positions 2 p, 2 p + 1, 2 p + 8, 2 p + 9
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
-    element e of unit p      place 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
+    element e of unit p      position 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
 
 A single mask extracts the first and the third of four bytes of a word as two binary16 numbers of a
 word, so these two become neighbours in a fragment.

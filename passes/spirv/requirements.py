@@ -233,8 +233,7 @@ class Requirement:
 
     def finish(self) -> None:
         """
-        Adds arithmetic capabilities for types of values that never are in a memory with such
-        types.
+        Adds arithmetic capabilities for types that occur in values but in no memory.
 
         A value that is rounded to binary16 and extended again is an example.
         """
@@ -331,7 +330,7 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
 
 
 NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
-"""Debug instructions. The types that these instructions name add no needs."""
+"""Debug instructions. The types that these instructions name add no requirements."""
 
 
 def _operation(op: Operation, requirement: Requirement) -> None:

@@ -22,7 +22,7 @@ Part: TypeAlias = Pair | SSAValue
 Parts: TypeAlias = Sequence[Part]
 
 Compute: TypeAlias = Callable[[Words, Operation, Parts], "Part | list[Pair] | None"]
-"""Computes a scalar, or the members of a struct; None if that is impossible."""
+"""A function that computes a scalar, or the members of a struct; None if that is impossible."""
 
 
 def _pairs(parts: Parts) -> tuple[Pair, ...]:
