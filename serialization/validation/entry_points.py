@@ -78,8 +78,7 @@ def entry_names(m: Module) -> Problems:
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
     """
-    The interface must list variables: before SPIR-V 1.4 only Input and Output, later each only
-    once.
+    The interface must list variables: before SPIR-V 1.4 only Input and Output, later each once.
     """
     for entry in m.entry_points:
         for id in entry.interface:
