@@ -193,8 +193,8 @@ class KeyedAttr(LocatedAttribute, ABC):
     An attribute written as `<key = value, ...>`, with keys in any order.
 
     A subclass is decorated with `keyed_attr_definition`. It declares parameters by `key`,
-    `integer`, `word` or `integers`, which are printed in this order. The constructor takes Python
-    values.
+    `integer`, `word` or `integers`, which are printed in the order of their declarations. The
+    constructor takes Python values.
     """
 
     KEYS: ClassVar[Mapping[str, Key]]

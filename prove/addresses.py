@@ -190,8 +190,8 @@ class AddressExecutor(ImageExecutor):
 
 def share_bytes(a: Place, b: Place, other: Callable[[Term], Term]) -> Term:
     """
-    Returns the condition that accesses to physical memory overlap: `a`, and `b` renamed by
-    `other`.
+    Returns the condition that two accesses overlap in physical memory. `other` renames terms of
+    `b`.
     """
     x, y, differ = a.path[0].term, other(b.path[0].term), ALWAYS
     if a.root is not b.root:

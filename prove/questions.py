@@ -305,7 +305,6 @@ def _unknown_numbers(kernel: Kernel) -> list[Term]:
 
 
 def _name_numbers(kernel: Kernel, answer: Answer) -> dict[str, int]:
-    """Returns the numbers of an answer's launch by name."""
     pairs = ((name, term, known_number(term)) for name, term in kernel.launch_numbers().items())
     return {name: answer.values[str(t)] if known is None else known for name, t, known in pairs}
 

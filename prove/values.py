@@ -21,7 +21,7 @@ from xdsl.ir import Attribute
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
 
 z3: Any = import_module("z3")
-"""Typed as Any, because z3 has no type annotations."""
+"""The module z3, typed as Any because it has no type annotations."""
 
 # Does not split comparisons into bits, so that they are recognized in other conditions.
 z3.set_param("rewriter.bv_le2extract", False)

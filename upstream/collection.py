@@ -12,8 +12,7 @@ def without_collection() -> Generator[None]:
     """
     Turns garbage collection off in a `with` block or in a decorated function.
 
-    Decoding a binary then takes half the time, and compiling a model a tenth less. It costs a few
-    megabytes.
+    This halves the time to decode a binary, and costs a few megabytes.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -106,7 +106,6 @@ def let_print(ctx: Context) -> None:
 
 
 def _install() -> _Resources:
-    """Replaces the resources of the builtin dialect by `_Resources`."""
     interfaces = Builtin._interfaces  # pyright: ignore[reportPrivateUsage]
     own = _Resources()
     for number, interface in enumerate(interfaces):

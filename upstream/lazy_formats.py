@@ -60,14 +60,14 @@ class LazyFormat:
 
 
 def _note_package(cls: type[Any]) -> OpDef:
-    """Replaces `OpDef.from_pyrdl`; also records whether a class is in a package of `OURS`."""
+    """Replaces `OpDef.from_pyrdl`; also records whether a class is xDSL's or this package's."""
     definition = _read_class(cls)
     vars(definition)["lazy_format"] = cls.__module__.startswith(OURS)
     return definition
 
 
 def _make_format(text: str, op_def: OpDef) -> FormatProgram | LazyFormat:
-    """Replaces `FormatProgram.from_str`; returns a `LazyFormat` for packages of `OURS`."""
+    """Replaces `FormatProgram.from_str`; makes formats of xDSL and this package lazy."""
     lazy = vars(op_def).get("lazy_format", False)
     return LazyFormat(text, op_def) if lazy else _parse_format(text, op_def)
 

@@ -238,7 +238,6 @@ def _named_operation(name: str, line: Sequence[str], body: Body) -> type[Operati
 _XDSL_CLASSES: dict[str, type[Operation]] = {
     op.name: op for op in Linalg.operations if issubclass(op, NamedOperation)
 }
-"""xDSL's classes of named operations, by operation name."""
 
 _DEFINED: dict[str, type[Operation]] = {}
 """The operations of the tables that this process has defined, by name."""

@@ -17,7 +17,6 @@ Matrix: TypeAlias = tuple[tuple[float, ...], ...]
 
 
 def _over(divisor: float, *rows: Sequence[float]) -> Matrix:
-    """Returns rows of numbers divided by a common divisor."""
     return tuple(tuple(number / divisor for number in row) for row in rows)
 
 
@@ -104,9 +103,7 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """
-        True if rows (0) or columns (1) are transformed: if the filter has several along this axis.
-        """
+        """True if rows (0) or columns (1) are transformed: if the filter has several of them."""
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:
@@ -162,7 +159,7 @@ class WinogradInputOp(Winograd):
 @irdl_op_definition
 class WinogradOutputOp(Winograd):
     """
-    Transforms products [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F], plus outs.
+    Transforms products [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F]; adds outs.
     """
 
     name = "linalg.winograd_output_transform"

@@ -172,7 +172,7 @@ def cosh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def _half_powers(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """Returns exp(x) / 2 and exp(-x) / 2, without overflow in between."""
+    """Returns exp(x) / 2 and exp(-x) / 2, without intermediate overflow."""
     halves: list[SSAValue] = []
     for exponent in (x, v.negated(x)):
         root = exp(v, v.mul(exponent, v.number(0.5)))

@@ -77,7 +77,7 @@ AHEAD = ("none", "values", "keys")
 """Values of the key `ahead`: the operand that is loaded before it is needed."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
-"""Fields that must have their default values unless probabilities stay in registers."""
+"""Keys that may differ from their default values only if probabilities stay in registers."""
 
 ORDERS = ("queries", "batch")
 """Values of the key `order`: the loop index in which consecutive workgroups differ."""

@@ -59,7 +59,7 @@ class ScheduleAttr(KeyedAttr):
     HAS_FRAGMENTS: ClassVar[bool] = False
     """True if the kernel computes matrix fragments."""
 
-    READS_COLUMNS: ClassVar[bool] = False
+    FUSES_ROWS: ClassVar[bool] = False
     """True if operations that read or sum whole rows of operands can be fused into the kernel."""
 
     @property
@@ -210,7 +210,7 @@ INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
 
 
 PATHS: dict[str, type[StagedAttr | DirectAttr]] = {"staged": StagedAttr, "direct": DirectAttr}
-"""Word -> the path class that it names."""
+"""Name of a path in a schedule -> its class."""
 
 
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:

@@ -126,7 +126,7 @@ class RowsAttr(ScheduleAttr):
     digits: IntAttr = integer(converter=IntAttr, default=0)
     within: IntAttr = integer(converter=IntAttr, default=1, least=1)
     subgroups: ArrayAttr[IntAttr] = integers(2, converter=integer_array, least=1, kw_only=True)
-    READS_COLUMNS = True
+    FUSES_ROWS = True
 
     @property
     def grid(self) -> tuple[int, int]:

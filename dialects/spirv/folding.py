@@ -102,7 +102,7 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
 
     @abstractmethod
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
-        """Returns the result, or None. `operands` are constants, or None for unknown operands."""
+        """Returns the result, or None if unknown. `operands` has None for unknown operands."""
 
 
 class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):

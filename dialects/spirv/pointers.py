@@ -59,7 +59,7 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 POINTER = BaseAttr(PointerType) | BaseAttr(UntypedPointerType)
-"""A typed or untyped pointer."""
+"""Constraint of a typed or untyped pointer."""
 
 VARYING: Mapping[StorageClass, Capability] = {
     StorageClass.StorageBuffer: Capability.VariablePointersStorageBuffer,
@@ -178,7 +178,7 @@ MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
 MAKE_VISIBLE = MemoryAccess.MakePointerVisible
 
 SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
-"""A known scope, or the symbol of a specialization constant."""
+"""Constraint of a known scope, or the symbol of a specialization constant."""
 
 
 @dataclass(frozen=True)

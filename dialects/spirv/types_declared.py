@@ -63,7 +63,7 @@ TENSOR_RANKS = range(1, 6)
 """Numbers of dimensions of a tensor layout or view (SPV_NV_tensor_addressing)."""
 
 DYNAMIC = DYNAMIC_INDEX
-"""An unknown extent of an ARM tensor's dimension."""
+"""Stands for an unknown extent of an ARM tensor's dimension."""
 
 
 class DeclaredType(LocatedAttribute, TypeAttribute, ABC):

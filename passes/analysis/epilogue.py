@@ -185,7 +185,7 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     if block is None or not isinstance(root.parent_op(), DispatchOp | CollectiveOp):
         return Epilogue(placed, (placed,))
     schedule = schedule_of(root)
-    is_of_rows = schedule is not None and schedule.READS_COLUMNS
+    is_of_rows = schedule is not None and schedule.FUSES_ROWS
     chain = _chain(block, root, placed, is_of_rows)
     stored = [link for link in chain.values() if _is_stored(link.value, block)]
     source = _source(chain) if is_of_rows else None

@@ -107,7 +107,7 @@ def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
 
 @cache
 def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
-    """Returns the specs of an extended instruction's operands; None if it is unknown."""
+    """Returns the specs of an extended instruction's operands; None for an unknown instruction."""
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 

@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""Built-ins that need no capability, because glslang names them even in shaders without uses."""
+"""Built-ins that need no capability, since glslang names them even in shaders without a use."""
 
 
 ROUNDING = "Decoration FPRoundingMode"
@@ -334,7 +334,7 @@ NARROW = (
 
 
 def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yields the 8- and 16-bit scalars within a type."""
+    """Yields the entries of `NARROW` for the 8- and 16-bit scalars within a type."""
     yield from (row for row in NARROW if row[0] in type_.contains)
 
 

@@ -77,9 +77,7 @@ def entry_names(m: Module) -> Problems:
 
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
-    """
-    The interface must list variables: before SPIR-V 1.4 only Input and Output, later each once.
-    """
+    """Interfaces must list variables: before SPIR-V 1.4 only Input and Output, later none twice."""
     for entry in m.entry_points:
         for id in entry.interface:
             at = m.definitions.get(id)
@@ -140,7 +138,7 @@ def interface_complete(m: Module) -> Problems:
 
 
 def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = None) -> list[int]:
-    """Returns the functions that an entry point reaches by calls."""
+    """Returns the functions that an entry point reaches by calls. `used` caches ids by function."""
     functions = [entry.function]
     seen = {entry.function}
     for function in functions:

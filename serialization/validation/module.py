@@ -108,7 +108,7 @@ class Module:
     def _index(self) -> None:
         bound = self.header.bound
         first: dict[int, list[int]] = {}
-        """First word -> an equal list of words, to share memory between equal instructions."""
+        """First word of an instruction -> the words of the first such instruction."""
         for index, words in enumerate(self.raw.rows()):
             known = first.setdefault(words[0], words)
             if len(words) == 1:
