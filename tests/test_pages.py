@@ -70,7 +70,7 @@ ELSEWHERE = {
     (
         "docs/onnx.md",
         "class Given(transformers.Cache):"
-        "  # a static cache: new keys and values replace those at the token's position",
+        "  # a static cache: writes new keys and values at the token's position",
     ): "tests/frontends/test_recipes.py::test_transformers",
     ("docs/triton.md", "import numpy as np"): (
         "tests/frontends/triton/test_triton.py::test_the_page_says_what_happens"
