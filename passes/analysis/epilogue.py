@@ -83,7 +83,7 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """Number of parts of the contraction's result. An element may read one column of each."""
+        """Number of parts of the contraction's result; elements may read a column of each part."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]

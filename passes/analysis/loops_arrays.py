@@ -117,7 +117,7 @@ class Patched(Array):
 
 @dataclass(eq=False)
 class Padded(Array):
-    """The source, with its first element at `low`, surrounded by `value`; None: zero."""
+    """The source, with its first element at `low`, surrounded by `value` (None: zeros)."""
 
     source: Array
     low: Shape

@@ -96,7 +96,7 @@ class Reader:
         return tuple(self.size(size) for size in shape), element
 
     def size(self, size: Size) -> Size:
-        """Replaces each size by the representative of all sizes that must be equal to it."""
+        """Returns a size in which equal sizes are replaced by one representative."""
         return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
@@ -234,7 +234,7 @@ def _shape_or_scalar(reader: Reader, value: SSAValue, op: Operation) -> Shape:
 
 
 def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) -> Shape:
-    """Returns the size of each loop, from operand dimensions that it alone indexes."""
+    """Returns the size of each loop, from an operand dimension that no other loop indexes."""
     sizes: dict[int, Size] = {}
     for map, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map.results, shape, strict=True):

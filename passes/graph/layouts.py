@@ -338,8 +338,8 @@ def erase_replaced(block: Block) -> None:
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
     """
-    Returns the contraction's operand that may be stored in any order: the weight, else one without
-    windows.
+    Returns the contraction's operand that may be stored in any order: the weight, or else an
+    operand without windows.
     """
     windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]
     from xdsl_spirv.passes.analysis.values import is_weight

@@ -91,7 +91,7 @@ def _own_initial(loop: scf.ForOp) -> None:
 
 
 def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
-    """Records weights that a loop uses as values of the arguments of the loop's step function."""
+    """Marks the arguments of a loop's step function that are weights of the function."""
     entries = list(step.arg_attrs or ())
     for number, value in enumerate(call.arguments):
         if isinstance(value, BlockArgument) and value.owner is function.body.block:

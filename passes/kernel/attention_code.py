@@ -428,7 +428,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Returns the state with maxima raised: always, or if a score exceeds one by `EXCESS`."""
+        """Returns the state with maxima raised: always, or if a score exceeds them by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:

@@ -133,7 +133,7 @@ class LeafCode:
         return b.add(arith.IndexCastOp(number, IndexType())), 0
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
-        """Returns `first` * `stride` in vectors. One of both is a multiple of the vector width."""
+        """Returns `first` * `stride` in vectors. One factor is a multiple of the vector width."""
         b = self.b
         if is_multiple(stride, self.width):
             return b.times(first, stride // self.width)

@@ -126,7 +126,7 @@ class RowDigits:
         """
         Builds a word of digits without unused bytes.
 
-        The words of all digits are a byte transpose of four integers, whose first half they share.
+        The words of all digits are a byte transpose of four integers, and share its first half.
         """
         b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))

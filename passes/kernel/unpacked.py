@@ -72,7 +72,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads part `part` of a unit, which is dequantized together. `place` counts in units."""
+        """Loads one part of a unit (elements dequantized together); `place` counts units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)

@@ -189,7 +189,7 @@ class LoopsCode:
         around: Unwritten | Callable[[], SSAValue],
         is_cheap: bool = True,
     ) -> SSAValue:
-        """Returns an element of an array: `part` from `offsets` on, and `around` elsewhere."""
+        """Returns an element of an array that has `part` at `offsets`, and `around` elsewhere."""
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
         condition = self.inside(places, part.shape, strides)

@@ -50,7 +50,7 @@ class Scores:
 
     @property
     def pitch(self) -> int:
-        """Rows per key in the order of scores: a power of two if lanes share rows."""
+        """Number of rows for each key in the score order: a power of two if lanes share rows."""
         return self.rows if self.lanes == 1 else _power_of_two(self.rows)
 
     @property
