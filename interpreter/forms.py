@@ -63,7 +63,7 @@ class CooperativeMatrix:
 
 @dataclass(frozen=True)
 class Composite:
-    """Representation of a struct, or of an array whose elements are not plain."""
+    """Representation of a struct, or of an array of structs, pointers or cooperative matrices."""
 
     members: tuple[Form, ...]
 
@@ -109,7 +109,7 @@ def within(mask: Mask, lanes: Any) -> Any:
 
 
 def spread(mask: Mask, form: Form) -> Mask:
-    """Reshapes a lane mask so that it broadcasts with a plain value or a cooperative matrix."""
+    """Reshapes a lane mask so that it broadcasts with a value of this representation."""
     if isinstance(form, Plain):
         return mask.reshape(mask.shape + (1,) * len(form.shape)) if form.shape else mask
     if isinstance(form, CooperativeMatrix) and form.scope == Scope.Workgroup:

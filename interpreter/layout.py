@@ -182,7 +182,7 @@ PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
 def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loader:
-    """Returns the function that reads a value of a type, with one `load` for each plain member."""
+    """Returns the function that reads a value of a type, by `load` for each scalar or vector."""
     read, merge = _loader(type, layout, load), merger(layout.form(type))
 
     return lambda pointer, mask: by_case(pointer, mask, read, merge)

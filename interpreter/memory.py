@@ -272,9 +272,9 @@ def check_items(
 
 class Access:
     """
-    The elements accessed by a load or store of a plain, tightly packed value.
+    The elements accessed by a load or store of a tightly packed scalar, vector or array.
 
-    If all addresses are multiples of a vector's size, the vector is moved as one element.
+    If all addresses are multiples of the value's size, the value is moved as one element.
     Otherwise each of its `count` components is moved separately.
     """
 
@@ -392,7 +392,7 @@ class Access:
 
 
 def load(pointer: Pointer, form: Plain, mask: Mask) -> Array:
-    """Loads the plain, tightly packed value at each lane's address."""
+    """Loads the tightly packed scalar, vector or array at each lane's address."""
     return Access(pointer, form, mask, "a load").load()
 
 

@@ -211,7 +211,7 @@ def part_form(form: Form, path: Sequence[Any]) -> Form:
 
 
 def take_element(value: Array, index: Any) -> Array:
-    """Returns element `index` of the outermost dimension of a plain value."""
+    """Returns element `index` of a vector or array (of its outermost dimension)."""
     if isinstance(index, int) or index.size == 1:
         return value[:, :, :, in_bounds(index if isinstance(index, int) else index.item(), value)]
     lead = np.broadcast_shapes(value.shape[:3], index.shape)
@@ -222,7 +222,7 @@ def take_element(value: Array, index: Any) -> Array:
 
 
 def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]) -> Array:
-    """Returns a plain value with element `index` of its outermost dimension replaced."""
+    """Returns a vector or array with element `index` of its outermost dimension replaced."""
     lead = np.broadcast_shapes(value.shape[:3], element.shape[:3])
     if not isinstance(index, int) and index.size > 1:
         lead = np.broadcast_shapes(lead, index.shape)
@@ -240,7 +240,7 @@ def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]
 
 
 def in_bounds(index: Any, value: Array) -> int:
-    """Returns a uniform index into a plain value. Raises `InterpreterError` if out of bounds."""
+    """Returns a uniform index into a vector or array. Raises `InterpreterError` for others."""
     number, count = int(index), value.shape[3]
     if not 0 <= number < count:
         raise InterpreterError(f"index {number} is outside an array or vector of {count}")

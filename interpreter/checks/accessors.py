@@ -47,7 +47,7 @@ class Accessors:
         self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.per_workgroup)
 
     def group_of(self, codes: Array) -> Array:
-        """Returns the workgroup index of each code, or -1 for a code of several workgroups."""
+        """Returns the workgroup index of each accessor code, or -1 for several workgroups."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         group = np.where(kind == LANE, number // self.per_workgroup, number)
@@ -55,28 +55,28 @@ class Accessors:
         return np.where(kind == SEVERAL, -1, group)
 
     def subgroup_of(self, codes: Array) -> Array:
-        """Returns the subgroup index of each code, or -1 for a code of several subgroups."""
+        """Returns the subgroup index of each accessor code, or -1 for several subgroups."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         own = np.where(kind == SUBGROUP, number, -1)
         return np.where(kind == LANE, number // self.lanes_each, own)
 
     def lane_of(self, codes: Array) -> Array:
-        """Returns the first invocation of each code, or -1 for a code of several workgroups."""
+        """Returns the first invocation of each accessor code, or -1 for several workgroups."""
         kind, number = codes & KIND, codes & NUMBER
         lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
         lane = np.where(kind == WORKGROUP, number * self.per_workgroup, lane)
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
-        """Returns the codes of the subgroup and workgroup that contain a group, smallest first."""
+        """Returns the accessor codes of the subgroup and the workgroup around an accessor."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """Returns the codes of a workgroup's subgroups, or of a subgroup's invocations."""
+        """Returns the accessor codes of a workgroup's subgroups, or of a subgroup's invocations."""
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each
@@ -88,7 +88,7 @@ class Accessors:
         return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
 
     def distance(self, a: Array, b: Array) -> Array:
-        """Returns the level of the smallest scope that contains the invocations of two codes."""
+        """Returns the level of the smallest scope that contains both accessors."""
         a, b = np.broadcast_arrays(a, b)
         groups, others = self.group_of(a), self.group_of(b)
         near, far = self.subgroup_of(a), self.subgroup_of(b)
@@ -107,7 +107,7 @@ class Accessors:
 
     @staticmethod
     def are_one_invocation(a: Array, b: Array) -> Array:
-        """Returns a mask that is True where two codes stand for one invocation."""
+        """Returns a mask that is True where both accessor codes stand for one invocation."""
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
@@ -124,14 +124,14 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns a mask of the chunk's invocations in the groups `codes`, all of one kind."""
+        """Returns a mask of the chunk's invocations in the accessors `codes`, all of one kind."""
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)
         return np.isin(own & NUMBER, numbers)
 
     def name(self, code: int) -> str:
-        """Returns a description of a code for a message."""
+        """Describes an accessor code for a message."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             workgroup, lane = divmod(number, self.per_workgroup)

@@ -28,13 +28,13 @@ from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
-"""Maximum number of single accesses recorded for a region."""
+"""Maximum number of single accesses recorded for a region of memory."""
 
 HELD = 8
-"""Maximum number of reads of a region whose recording is delayed."""
+"""Maximum number of reads of a region of memory whose recording is delayed."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Names of the history words with the last reader, and with the last different reader before."""
+"""Keys of `Region.words`: the last reader of each granule, and the last different one before."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Accesses by single invocations: (granule indices, time stamps with accessor codes)."""

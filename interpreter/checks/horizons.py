@@ -29,7 +29,7 @@ STORAGES = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of a `Horizons` object at one time. The arrays are never changed later."""
+    """A copy of the horizons at one time. The arrays are never changed later."""
 
     first: int
     groups: Array
@@ -40,7 +40,7 @@ class Snapshot:
 
 class Horizons:
     """
-    The horizons of one chunk, as time stamps.
+    The times (horizons) before which barriers order all accesses, for one chunk of workgroups.
 
     `groups` has the axes (storage, kind of horizon, workgroup), `near` has a further axis
     (subgroup). `low` is the minimum over all workgroups.
