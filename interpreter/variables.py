@@ -240,7 +240,7 @@ def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]
 
 
 def in_bounds(index: Any, value: Array) -> int:
-    """Returns a uniform index into a vector or array. Raises `InterpreterError` for others."""
+    """Returns a uniform index into a vector or array. Raises `InterpreterError` if outside."""
     number, count = int(index), value.shape[3]
     if not 0 <= number < count:
         raise InterpreterError(f"index {number} is outside an array or vector of {count}")

@@ -250,7 +250,7 @@ class Watch:
         }
 
     def before(self, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """Wraps the branch back to the header, at which an iteration ends."""
+        """Wraps the branch back to the header so that the iterations of the loop are compared."""
         slot = self.slot
 
         def call(env: Env) -> Any:
