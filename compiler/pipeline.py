@@ -90,7 +90,9 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
 
 
 PREPARED = "note-ranges"
-"""Name of the pass after which weights are known and operations are as in the model."""
+"""
+Name of the last pass before passes for kernels (fusion, layouts, schedules). Weights are known.
+"""
 
 SCHEDULED = "pack-operands"
 """Name of the last pass after which dispatches have schedules and are still on tensors."""

@@ -257,7 +257,7 @@ class LogicalDevice:
 
     def check(self, seconds: float = GRACE_SECONDS) -> None:
         """
-        Waits for work that is still running: after an interrupt, or started ahead.
+        Waits for work that is still running: interrupted work, or a run that was started early.
 
         Raises `DeviceLostError` if the device can no longer be used.
         """
