@@ -143,7 +143,7 @@ def median_ms(run: Callable[[], Any]) -> float:
 
 
 def kinds_ms(program: Program, times: Any) -> dict[str, float]:
-    """Returns the milliseconds of a run's dispatches by path and kernel, the longest first."""
+    """Returns the milliseconds of a run's dispatches by their kind of instructions and kernel."""
     layers = program.layers
     total: dict[str, float] = {}
     for layer, measured in zip(layers, times, strict=True):

@@ -189,7 +189,7 @@ class Product:
         return torch_median(torch, graph.replay) / IN_GRAPH
 
     def schedules(self, target: str) -> list[str | None]:
-        """Returns the default, and its schedule with other ways to store the result."""
+        """Returns the default (None), and its schedule with other ways to store the result."""
         default = next(
             layer.schedule for layer in self.compiled(target, None).layers if layer.schedule
         )

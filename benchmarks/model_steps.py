@@ -144,7 +144,7 @@ def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int)
 
 
 def time_tokens(session: VulkanSession, context: int, slots: int, past: int, ahead: bool) -> float:
-    """Returns the median milliseconds from one likeliest token of all texts to the next."""
+    """Returns the median milliseconds of a round, which appends a token to every text."""
     texts, work = Texts(session, context, slots), {DECODE: Work()}
     times: list[float] = []
     warm = time.perf_counter() + WARM_UP

@@ -32,7 +32,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class ViewType:
-    """The declaration of a view parameter, made by `view(...)`. A launch sets sizes of None."""
+    """The declaration of a view parameter, made by `view(...)`. A launch gives sizes for None."""
 
     element: Type
     shape: tuple[int | None, ...]
@@ -97,7 +97,7 @@ class View:
 
 
 def view(element: Type, *shape: int | None) -> Any:
-    """Declares a buffer as a parameter: `a=view(f16, None, 64)`. A launch sets sizes of None."""
+    """Declares a buffer as a parameter: `a=view(f16, None, 64)`. A launch gives sizes for None."""
     if not shape or any(n is not None and (type(n) is not int or n < 1) for n in shape):
         raise KernelError(
             f"a view cannot have the shape {shape}", "", "give a size or None for each axis"

@@ -246,7 +246,6 @@ def _family(name: str) -> str:
 
 
 def page() -> str:
-    """Returns the page's text."""
     compute = compute_instructions()
     counts = Counter(_family(i.name) for i in compute)
     total = len(grammar().instruction_names)

@@ -87,7 +87,7 @@ STEPS = {
     "winograd_input_transform": ("decompose_winograd_op", ()),
     "winograd_output_transform": ("decompose_winograd_op", ()),
 }
-"""Operations that MLIR must decompose: transform, and operations that the transform returns."""
+"""Operations that MLIR cannot lower directly -> a transform, and the operations that it returns."""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
 """Dialects whose attributes do not change results."""

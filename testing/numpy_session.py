@@ -26,8 +26,8 @@ class LogitsSession(ABC):
     """
     A session that derives all results from the logits returned by `compute`.
 
-    With `runs_ahead`, following runs are computed at once, as on a GPU. `claimed` counts those
-    that the caller then asks for, `dropped` the others.
+    With `runs_ahead`, the following run is computed in advance, as on a GPU. `claimed` counts the
+    runs that the caller then requests, `dropped` the others.
     """
 
     runs_ahead = False
@@ -56,7 +56,7 @@ class LogitsSession(ABC):
         return {"logits": logits, **best}
 
     def _claim(self, function: str, inputs: Mapping[str, Any]) -> Mapping[str, Array] | None:
-        """Returns the results of a run that was computed ahead, if it is this one."""
+        """Returns the results of this run if it was computed ahead, else None."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None

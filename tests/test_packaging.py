@@ -64,7 +64,7 @@ def test_the_wheel_names_its_command_and_its_universe(wheel: zipfile.ZipFile):
 
 
 def imported_by(code: str) -> set[str]:
-    """Returns the modules that a new interpreter has loaded after `code`."""
+    """Returns the modules that a new interpreter has loaded after running `code`."""
     program = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

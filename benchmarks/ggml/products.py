@@ -54,7 +54,7 @@ def _vectors(
     data: tuple[Array, Array, Array],
     tolerance: float,
 ) -> Case:
-    """Returns a case with several vectors as columns of one launch, strided like batches."""
+    """Returns a case in which one launch multiplies a matrix by several vectors."""
     columns, rows, count, per_group, size = sizes
     blocks, b, d = data
     push = {"ncols": columns, "stride_a": columns, "stride_b": columns, "stride_d": rows}

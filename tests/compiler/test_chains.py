@@ -14,7 +14,7 @@ LENGTH = 60
 
 
 def chain(step: str) -> str:
-    """Returns a chain of `step`, which computes `{r}` from `%v` of the previous step."""
+    """Returns a function that repeats `step`, which computes {r} from the previous result {x}."""
     lines = [f"func.func @main(%v0: {TYPE}) -> {TYPE} {{", f"  %e = tensor.empty() : {TYPE}"]
     for number in range(LENGTH):
         before, behind = f"%v{number}", f"%v{number + 1}"

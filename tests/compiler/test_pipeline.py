@@ -89,7 +89,7 @@ def test_compile_runs_the_documented_passes_on_every_input(name: str, target: st
 
 
 def check_weighted(text: str, weights: dict[str, Any], target: str) -> None:
-    """Compares the kernels of a module with external weights."""
+    """Checks that a module with external weights has the kernels of the documented passes."""
     program = compile_module(parse_text(text), target, weights=weights)
     module = parse_text(text)
     give_weights(host_function(module), weights)
@@ -112,7 +112,7 @@ def test_compile_runs_the_documented_passes_on_the_demo(target: str):
 
 
 def check_model(load: Callable[[], ImportedModel], target: str) -> None:
-    """Compares the kernels of a model whose weights are inserted into the module."""
+    """Checks that a model has the kernels that the documented passes make with its weights."""
     program = compile_model(load(), target)
     model = load()
     give_weights(host_function(model.module, model.function), model.weights)

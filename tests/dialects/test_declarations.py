@@ -24,7 +24,7 @@ CARRIERS = {
     "spirv.RawGlobal",
     "spirv.RawTerminator",
 }
-"""Instructions without an operation, which are kept as names or words."""
+"""Operations that contain any instruction or decoration as words."""
 
 STRUCTURAL = {
     "spirv.mlir.addressof",

@@ -21,7 +21,7 @@ from xdsl_spirv.upstream.linalg_extensions import CONTRACTIONS, MAPPED, POOLINGS
 
 TABLES = {f"linalg.{name}" for name in (*CONTRACTIONS, *MAPPED, *POOLINGS, *QUANTIZED)}
 SHARED = [op for op in Linalg.operations if op.name in TABLES]
-"""xDSL's classes of operations that our tables complete."""
+"""xDSL's operations that this package also extends."""
 
 SQUARE = """
 func.func @f(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>, %c: tensor<4x4xf32>) -> tensor<4x4xf32> {

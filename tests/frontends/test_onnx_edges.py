@@ -92,7 +92,7 @@ def products(g: Graphs) -> None:
 
 
 def places(g: Graphs) -> None:
-    """Adds slices backwards from beyond the end, channel orders in blocks, sums of truth values."""
+    """Adds backward slices from beyond the end, DepthToSpace, and scatters of Booleans."""
     for reduction in ("add", "mul"):
         graph = g.add(18)
         truths = graph.input(np.array([True, True, False, False]))

@@ -50,7 +50,7 @@ LOOP = """
 
 
 def alone(seed: int) -> int:
-    """Returns the result of one lane."""
+    """Returns one lane's result, computed in Python."""
     total = 0
     for i in range(9):
         mixed = i + seed

@@ -247,7 +247,7 @@ def tensor(kernel: Kernel, array: Array) -> str:
 
 
 def test_tensors_are_read_and_written(kernel: Kernel, rng: np.random.Generator) -> None:
-    """Two elements to the right of each element are read. Elements out of bounds are 5.0."""
+    """A read returns the next two elements of a row. Elements out of bounds are 5.0."""
     data = rng.standard_normal((4, 9)).astype(np.float32)
     made = np.zeros((4, 9), np.float32)
     source, target = tensor(kernel, data), tensor(kernel, made)

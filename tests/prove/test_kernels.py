@@ -66,7 +66,7 @@ PAIRS = {
     "scan-double-buffer": "a loop of known trips is unrolled",
     "transpose-tile": "the sizes of the launch make products of unknown numbers linear",
 }
-"""Kernels whose repair is proved and whose bug is not, with the fact that the proof uses."""
+"""Kernels that are proved in their repaired form only, with the fact that the proof uses."""
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def _is_structure(kind: Any) -> bool:
 
 
 def test_structures_have_the_c_compilers_sizes():
-    """Sizes are equal to vulkan_core.h on a 64-bit machine."""
+    """The sizes are those that a C compiler computes from vulkan_core.h on a 64-bit machine."""
     for kind, size in (
         (structures.PhysicalDeviceLimits, 504),
         (structures.PhysicalDeviceProperties, 824),

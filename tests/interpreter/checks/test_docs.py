@@ -57,7 +57,6 @@ def _text(node: ast.expr, names: dict[str, str]) -> str:
 
 
 def table() -> str:
-    """Returns the table in Markdown."""
     rows = sorted(bugs(), key=lambda bug: bug[1])
     lines = ["| bug | rule | reported at |", "|---|---|---|"]
     for what, rule, op, _ in rows:

@@ -109,7 +109,7 @@ ATOMS = st.sampled_from(["m", "n", "1", "3", "64"])
 
 
 def build(node: Any, m: Size, n: Size) -> Size:
-    """Returns the size that a tree of operations computes from two others."""
+    """Evaluates a tree of operations on two dynamic sizes."""
     match node:
         case str():
             return {"m": m, "n": n}[node] if node in "mn" else int(node)

@@ -169,7 +169,7 @@ FLOAT_STEPS = ("addf", "subf", "mulf", "divf", "maximumf", "minimumf")
 
 @st.composite
 def float_bodies(draw: st.DrawFn) -> str:
-    """Returns f64 arithmetic between f32 values, sometimes in several steps."""
+    """Returns a body of one to four f64 operations on f32 operands."""
     lines = ["%v0 = arith.extf %a : f32 to f64", "%v1 = arith.extf %b : f32 to f64"]
     lines.append(f"%v2 = arith.constant {draw(st.sampled_from(('0.1', '0.25', '-3.0')))} : f64")
     known = 3

@@ -35,7 +35,7 @@ Case = tuple[t.TileKernel, list[Any]]
 
 
 def batches() -> Case:
-    """Returns a batch of products. B is contiguous along K, and is multiplied by a row first."""
+    """Returns a batch of products. B is read as rows along K, and scaled before the product."""
 
     @t.kernel
     def kernel(
@@ -55,7 +55,7 @@ def batches() -> Case:
 
 
 def gates() -> Case:
-    """Returns two products of one operand in a loop. The first one starts from a row."""
+    """Returns two products of one operand in a loop. One accumulator starts as a bias."""
 
     @t.kernel
     def kernel(
@@ -79,7 +79,7 @@ def gates() -> Case:
 
 
 def rows() -> Case:
-    """Returns an integer product without a loop, and the maximum of each row."""
+    """Returns an integer product without a loop, minus the maximum of each row."""
 
     @t.kernel
     def kernel(

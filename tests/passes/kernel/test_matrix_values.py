@@ -44,7 +44,7 @@ def emitter() -> KernelEmitter:
 
 
 def place_of(names: list[str], number: int) -> tuple[int, int]:
-    """Returns row and column of an index, by the names of its bits in a target file."""
+    """Returns the (row, column) that a target file's names of bits give for a number."""
     row = column = 0
     for bit, name in enumerate(names):
         if number >> bit & 1 and name != "-":

@@ -63,7 +63,7 @@ def gated(
 
 
 def drawn(format: str, rows: int, k: int) -> tuple[dict[str, Array], Array]:
-    """Returns random planes of a matrix, or the matrix, and its values."""
+    """Returns a random matrix, as planes of `format` or in f16, and its values."""
     if format:
         planes = planes_of(FORMATS[format], rows, k)
         return planes, numbers(FORMATS[format], planes)

@@ -1,4 +1,4 @@
-"""Each kind of kernel is planned by its module, and unsuitable plans are refused first."""
+"""The module of a kind of kernel makes the plans, and refuses plans that do not fit."""
 
 from __future__ import annotations
 

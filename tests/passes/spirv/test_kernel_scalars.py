@@ -102,7 +102,7 @@ wide_erf = np.vectorize(math.erf)
 
 
 def unary(op: str, function: Callable[..., Any], x: Array, here: float, there: float) -> list[Case]:
-    """Returns cases in f32, and in f16 within one more ulp of f16."""
+    """Returns a case in f32 with error limits `here` and `there`, and one in f16."""
     half = x.astype(np.float16)
     return [
         Case(op, function, (x,), "f32", (here, there), NONE),
