@@ -182,7 +182,7 @@ class HoistingEmitter(KernelEmitter):
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
-        """Removes an added constant that cannot change the quotient by a divisor."""
+        """Splits off an added constant that cannot change the quotient by a divisor, else 0."""
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 

@@ -57,7 +57,7 @@ Maximum results of a contraction's dispatch. Each result needs another pass over
 """
 
 PROLOGUE_OPS = {False: 10, True: 4}
-"""Maximum instructions per element of a fused producer; True: if sliding windows read it."""
+"""Maximum instructions per element of a fused producer. The key is True for sliding windows."""
 
 EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 

@@ -198,7 +198,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over tiles of keys between two bounds; may read tile `first` of an empty range."""
+        """Loops over tiles of keys; returns the state. May read tile `first` of an empty range."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """Exclusive upper bound of the indices of tiles that are read ahead."""

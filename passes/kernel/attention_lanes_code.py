@@ -131,7 +131,7 @@ class LanesCode(Numbers[LanesPlan]):
         return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
-        """Loops over all keys of the part: steps without a mask first, then masked steps."""
+        """Loops over the part's keys: first without a mask, then masked. Returns the new state."""
         b, plan = self.b, self.plan
         keys, step = plan.sizes.extents[N], plan.step
         start: Index = 0

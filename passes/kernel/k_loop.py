@@ -172,7 +172,7 @@ class KLoop:
         return [*state.totals, *read_ahead, *state.fragments, *state.registers]
 
     def _unpack(self, carried: Values, fragments: int) -> _State:
-        """The inverse of `_pack`; also restores the operands' `waiting` values."""
+        """Returns the state that `_pack` packed; also restores the operands' `waiting` values."""
         values = list(carried)
         totals, values = values[: self.totals], values[self.totals :]
         for operand in self.ahead:

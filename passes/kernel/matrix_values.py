@@ -49,7 +49,7 @@ def take_apart(b: KernelEmitter, matrix: SSAValue, count: int) -> list[SSAValue]
 
 
 def put_together(b: KernelEmitter, components: Iterable[SSAValue], matrix: SSAValue) -> SSAValue:
-    """Replaces the invocation's components of a matrix."""
+    """Returns the matrix with the invocation's components replaced."""
     for number, component in enumerate(components):
         matrix = b.add(spv.CompositeInsertOp(component, matrix, [number]))
     return matrix
@@ -71,7 +71,7 @@ def multiply_matrices(
     names: Sequence[str] = (),
 ) -> list[SSAValue]:
     """
-    Adds the products of A's matrices (`rows`) and B's (`columns`) to `totals`, ordered row by row.
+    Returns `totals` plus the products of A's matrices (`rows`) and B's (`columns`), row by row.
 
     `names` are the element types of A, B and the totals; a name such as "s8" marks signed
     integers.

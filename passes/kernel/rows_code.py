@@ -139,7 +139,7 @@ class RowsKernel:
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Sums a group of columns that is already loaded; first loads a later group."""
+        """Loads a later group of columns, then sums this group. Returns the loads not yet used."""
         ahead = self.plan.schedule.ahead.data
         following = self._read(self.b.plus(group, ahead))
         size = len(following)
@@ -295,7 +295,7 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """
-        Adds the products of some units (loads along K) to the sums; loads precede multiply-adds.
+        Returns `totals` plus the products of some units (loads along K); loads come first.
 
         A unit that does not exist reads unit 0, and its products are discarded.
         """

@@ -149,8 +149,8 @@ class LaneSums:
 
     def add(self, elements: Sequence[Sequence[Affine]], total: SSAValue) -> SSAValue:
         """
-        Adds the products of a column to `total`. `elements` has, for each row element, the values
-        of all lanes.
+        Returns `total` plus the products of a column. `elements` has, for each row element, the
+        values of all lanes.
 
         A factor and an addend that several elements share are applied once, to the sum.
         """

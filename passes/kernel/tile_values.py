@@ -167,7 +167,7 @@ class HeldMatrices(TileValue):
         return b.remembered((self, spot.layout), b.depth, make)[spot.register]
 
     def in_memory(self) -> Stored:
-        """Stores the matrices in Workgroup memory by cooperative stores."""
+        """Copies the matrices to Workgroup memory by cooperative stores; returns the copy."""
         b, matrices = self.b, self.matrices
         place = Stored(self)
         b.will_write(place.memory)

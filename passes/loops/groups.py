@@ -127,7 +127,8 @@ class Lanes:
         """
         Calls body(numbers, inside, carried) for the invocation's numbers below `total`.
 
-        Few steps are unrolled. Later passes over the row then reuse the computed elements.
+        Returns the last `carried`. Few steps are unrolled, so that later passes over the row reuse
+        the computed elements.
         """
         b = self.b
         width = self.elements if self.rows == 1 and is_multiple(total, self.elements) else 1
@@ -229,7 +230,7 @@ class Lanes:
         return self.memory or can_reduce(self.target, type(combination.op))
 
     def _exchanged(self, reducer: Reducer, value: SSAValue) -> SSAValue:
-        """Combines the partial results of all invocations of the group."""
+        """Combines the partial results of all invocations of the group; each gets the result."""
         if self.rows > 1:
             return self._folded(reducer, value)
         if not can_reduce(self.target, reducer.kind):

@@ -43,7 +43,7 @@ class Deal:
 
     @property
     def block_vectors(self) -> int:
-        """Number of vectors in a block."""
+        """Number of vectors in a block: neighbouring fragments that are reordered together."""
         return 1 << len(self.fragment.lane.bits_along(self.axis))
 
     @property

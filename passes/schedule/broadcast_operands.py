@@ -63,7 +63,7 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
 def _without_units(
     value: SSAValue, map: AffineMap, views: list[Operation]
 ) -> tuple[SSAValue, AffineMap]:
-    """Drops dimensions of size 1 that no loop indexes; appends the view to `views`."""
+    """Returns value and map without dimensions of size 1 that no loop indexes; adds to `views`."""
     view = drop_units(value, map) if isinstance(value.type, TensorType) else None
     if view is None:
         return value, map

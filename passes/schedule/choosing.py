@@ -88,7 +88,7 @@ def choose(
         if taken:
             return best
     if barred:
-        raise ScheduleDoesNotFit(f"no path is left, because {', '.join(barred)} is barred")
+        raise ScheduleDoesNotFit(f"no path is left: the options must allow {' or '.join(barred)}")
     if rejected is not None:
         check(rejected)
     raise ScheduleDoesNotFit(f"no schedule fits {target.name}")

@@ -187,7 +187,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
             f"are dequantized together: use {ceil_div(tile.shape[1], size) * size}"
         )
     elif packing_of(plan.contraction.a if name == "a" else plan.contraction.b):
-        yield f"{name} = staged by rows, but the operand is packed"
+        yield f"{name}: layout = rows, but the operand is packed: use panels or fragments"
 
 
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:

@@ -166,7 +166,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """Checks an operand: columns index a computed value's last dimension, and no other value."""
+    """True if the column indexes a computed value's last dimension only, and no other value."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results

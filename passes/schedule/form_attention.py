@@ -308,7 +308,7 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Removes the multiplication of an operand by a constant, and multiplies `scale` by it."""
+        """Returns the operand before a multiplication by a constant, which `scale` takes over."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:

@@ -145,7 +145,7 @@ def test_layers_are_chosen_for_a_path(
         ),
         ("tensor-cores=half", "paths: cooperative-matrix, rotate, rows, dot, fma"),
         ("fma", "does not have the form PATH=LAYER"),
-        ("fma=full", "no path is left, because fma is barred"),
+        ("fma=full", "no path is left: the options must allow fma"),
     ],
 )
 def test_limits_that_cannot_be(
