@@ -286,9 +286,9 @@ def check_seed(
     launch: Callable[[str], list[str]] = no_launch,
 ) -> None:
     """
-    Reduces a failure in a large kernel to about the size of the smallest known one.
+    Reduces a failure in a large kernel. The result must be about as small as the handwritten one.
 
-    The smallest known kernel is handwritten, after `spirv-opt -O`, or that kernel reduced.
+    The size of the handwritten kernel is the smaller one of reducing and of `spirv-opt -O`.
     """
     small = compile_glsl(small_kernel(seed), folder / "small")
     known = [reduced_size(small, [*options, *launch(seed.small)])]
