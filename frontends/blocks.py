@@ -313,11 +313,7 @@ def _look_up(blocks: Array) -> Array:
 
 
 def _exponent(blocks: Array) -> Array:
-    """
-    Returns the f32 exponent of a block's power of two, plus 14.
-
-    Raises `FrontendError` for a power above 2^113.
-    """
+    """Returns the f32 exponent of a block's power of two, plus 14; refuses powers above 2^113."""
     biased = blocks["d"].astype(np.int32) + 14
     if (most := biased.max(initial=0)) > 254:
         raise FrontendError(

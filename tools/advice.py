@@ -53,10 +53,7 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
 
 
 def _conversion(explanation: ExplanationData) -> str:
-    """
-    Returns the shell command that converts the model. Dynamic dimensions get the sizes of this
-    program's inputs, or 1 if the program does not fix them.
-    """
+    """Returns the shell command that converts the model, with this program's input sizes or 1."""
     from xdsl_spirv.frontends.errors import FrontendError
     from xdsl_spirv.frontends.onnx_file import open_dimensions, read_model
 

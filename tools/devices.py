@@ -50,10 +50,7 @@ def devices(arguments: argparse.Namespace) -> int:
 
 
 def _drivers() -> int:
-    """
-    Prints the drivers that can compile for absent GPUs, and the reasons why other drivers are
-    unavailable. Returns 1 if there is no driver.
-    """
+    """Prints the drivers that can compile for absent GPUs. Returns 1 if there is no driver."""
     from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 
     drivers, unavailable = list_drivers()

@@ -78,10 +78,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _other(arguments: argparse.Namespace) -> argparse.Namespace:
-    """
-    Returns the arguments for the second side of a comparison. A compiled program fixes its target
-    and sizes.
-    """
+    """Returns the arguments for the second side of a comparison."""
     other = argparse.Namespace(**vars(arguments))
     other.input = arguments.against or arguments.input
     other.target = arguments.against_target

@@ -160,9 +160,7 @@ def _kernels(explanation: ExplanationData) -> list[Row]:
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
     """
-    Returns edges (from, to, lane) between layers. Edges in lane 0 connect neighbours.
-
-    Edges without a free lane are dropped.
+    Returns edges (from, to, lane) of layers, except edges without a free lane; 0 for neighbours.
     """
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []

@@ -176,10 +176,7 @@ def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> 
 
 
 def _defining(line: str) -> str:
-    """
-    Returns the names that a line defines, joined by spaces. Returns the line itself for a header
-    of a function or block.
-    """
+    """Returns the names that a line defines, joined by spaces; for a header, the line itself."""
     if HEADER.match(line):
         return line
     return " ".join(match[0] for match in DEFINED.finditer(line))

@@ -60,10 +60,7 @@ def _confirm(
     grid: tuple[int, int, int],
     length: int,
 ) -> None:
-    """
-    Runs the modules before and after the pass on a solver's counterexample. Different results
-    refute the pass, else the verdict is unknown.
-    """
+    """Runs both modules on a solver's counterexample: different results refute the pass."""
     subject = subject_of(before, function, options, grid, length)
     assert isinstance(subject, KernelSubject)
     values = [_fill(subject, n, verdict.words) for n in range(len(subject.inputs))]

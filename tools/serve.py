@@ -52,10 +52,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _token_of(arguments: argparse.Namespace) -> str | None:
-    """
-    Returns the token that clients must send. Raises `ProgramError` if other machines could connect
-    without a token.
-    """
+    """Returns the clients' token. Raises `ProgramError` if a host for other machines has none."""
     if arguments.token_file is None:
         if not _is_loopback(arguments.host):
             raise ProgramError(

@@ -173,11 +173,7 @@ COUPLED = 100
 
 
 def _couple_pairs(b: Nodes, pairs: Tensor, classes: int) -> Tensor:
-    """
-    Converts probabilities of pairs to probabilities of classes (Wu, Lin and Weng, 2004).
-
-    An iteration updates the classes in order. Converged rows are not changed.
-    """
+    """Converts probabilities of pairs to probabilities of classes (Wu, Lin and Weng, 2004)."""
     rows = pairs.sizes[0]
     square = [(i, j) for i in range(classes) for j in range(classes)]
     numbers = {pair: n for n, pair in enumerate((i, j) for i, j in square if i < j)}
