@@ -122,7 +122,7 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     count = sizes.get("c", 1)
     if count != array.shape[2]:
         raise _refuse(
-            f"{buffer.name!r} has {count} channels, but {how.channels} pixels have {array.shape[2]}"
+            f"{buffer.name!r} has {count} channels, but {how.channels} has {array.shape[2]}"
         )
     if how.mean:
         if {len(how.mean), len(how.std)} - {1, array.shape[2]}:

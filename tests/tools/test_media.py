@@ -54,8 +54,8 @@ def test_other_sizes(picture: str, size: str):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        (None, "the picture 'x' lacks layout, channels, size, mean, std"),
-        ("layout=nchw,channels=rgb,size=exact", "the picture 'x' lacks mean, std"),
+        (None, "layout, channels, size, mean, std must be given for 'x'"),
+        ("layout=nchw,channels=rgb,size=exact", "mean, std must be given for 'x'"),
         (FLOATS + ",sise=3", "'sise' is not a setting of a picture.*did you mean 'size'"),
         (FLOATS.replace("nchw", "nchv"), "layout=nchv.*did you mean 'nchw'"),
         (FLOATS.replace("nchw", "hwc"), "so its layout is not hwc"),

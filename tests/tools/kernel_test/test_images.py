@@ -64,7 +64,7 @@ def test_samplers_layers_and_formats(run_glsl: Run):
         ('format = "rg8"\n', "", r"it needs a format; write\n *format = "),
         ('"rg8"', '"rg9"', "the image format 'rg9' does not exist"),
         ("sampler = {}", 'content = "zeros"', "nearest is a sampler: a sampler has no texels"),
-        ("size = [4, 2, 3]", 'format = "r8"\nsize = [4, 2, 3]', "it is not Image"),
+        ("size = [4, 2, 3]", 'format = "r8"\nsize = [4, 2, 3]', "the test describes Image"),
         ('mag = "linear"', 'mag = "cubic"', r"a sampler's mag cannot be 'cubic'"),
         ('"repeat"', '["repeat"]', "3 address modes, not 1"),
         ("[buffers.nearest]\nsampler = {}\n", "", r"describe it:\n *\[buffers.nearest\]"),
