@@ -343,7 +343,7 @@ class MappedContraction(NamedOperation):
             raise VerifyException("the operation should have indexing_maps")
         if self.indexing_maps is not None and len(self.indexing_maps) != 3:
             raise VerifyException(
-                f"the operation has {len(self.indexing_maps)} index maps instead of three"
+                f"the operation needs three index maps, not {len(self.indexing_maps)}"
             )
         super().verify_()
 

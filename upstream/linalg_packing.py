@@ -101,7 +101,7 @@ class SoftmaxOp(OfOneTensor):
     def verify_(self) -> None:
         rank = len(shape_of(self.input))
         if self.dimension.value.data >= rank:
-            raise VerifyException(f"dimension {self.dimension.value.data} of {rank}")
+            raise VerifyException(f"dimension {self.dimension.value.data} exceeds rank {rank}")
         if not self.input.type == self.output.type == self.result.type:
             raise VerifyException("the input and the result should have the same type")
 

@@ -75,7 +75,7 @@ def _verify_dimension(op: Operation) -> None:
     number = index.value
     if isinstance(number, IntegerAttr) and not 0 <= number.value.data < type.get_num_dims():
         raise VerifyException(
-            f"{op.name!r}: dimension {number.value.data} of {type.get_num_dims()}"
+            f"{op.name!r}: dimension {number.value.data} exceeds rank {type.get_num_dims()}"
         )
 
 

@@ -390,7 +390,7 @@ class AttentionOp(IRDLOperation):
             last = read.eval([0 if size == DYNAMIC else size - 1 for size in loops], [])
             sizes = zip(last, shape, strict=True)
             if any(index >= size for index, size in sizes if size != DYNAMIC_INDEX):
-                raise VerifyException(f"{read} leads outside {type} in {name}")
+                raise VerifyException(f"the map {read} of {name} leads outside of {type}")
 
 
 @irdl_op_definition

@@ -310,7 +310,7 @@ class SpecConstantOp(ConstantSymbol):
         value = _parse_value(parser)
         if not isinstance(value, IntegerAttr | FloatAttr):
             parser.raise_error(
-                "a specialization constant is a number or a boolean", start, parser.pos
+                "a specialization constant must be a number or Boolean", start, parser.pos
             )
         op = cls(name, value, spec_id)
         op.attributes |= attributes

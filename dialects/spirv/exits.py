@@ -51,7 +51,7 @@ class ExitOp(SPIRVOp, ABC):
         if self.parent_op() is None:
             return
         if self.levels.value.data < 1:
-            raise VerifyException("use spirv.Branch inside a single construct")
+            raise VerifyException(f"{self.name} must leave a construct: use spirv.Branch instead")
         target = self.target
         if target is None:
             raise VerifyException(f"{self.name} leaves more constructs than surround it")

@@ -128,7 +128,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
     def verify_(self) -> None:
         if len(self.function_type.outputs) > 1:
             raise VerifyException(
-                "a SPIR-V function returns at most one value: return several as a spirv.struct"
+                "a SPIR-V function can return at most one value: return several as a spirv.struct"
             )
         for own, types in (
             (self.arg_attrs, self.function_type.inputs),

@@ -351,7 +351,7 @@ def cm_19_conversion(
     if from_matrix != isinstance(result, CooperativeMatrixType):
         refuse(
             "CM-19",
-            f"a cooperative matrix only converts to another one, not {operand} to {result}",
+            f"a cooperative matrix converts to a cooperative matrix, not {operand} to {result}",
             "convert the whole matrix, or its components one by one",
         )
     if not isinstance(operand, CooperativeMatrixType) or not isinstance(

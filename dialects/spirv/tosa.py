@@ -137,7 +137,7 @@ class TosaOp(SPIRVOp, ABC):
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         if len(types) != len(unresolved):
-            parser.raise_error(f"{len(unresolved)} tensors have {len(types)} types", start)
+            parser.raise_error(f"{len(unresolved)} tensors need {len(unresolved)} types", start)
         parser.parse_punctuation("->")
         operands = parser.resolve_operands(unresolved, types, start)
         return cls.create(

@@ -390,7 +390,7 @@ class TensorArmType(DeclaredType):
             shape = [e.value.data for e in rest[1] if isinstance(e, IntegerAttr)]
         known = cls(shape, element_type)
         if len(numbers) != min(len(rest), 1) or len(known.declaration) != len(declaration):
-            raise VerifyException("a tensor's rank and shape must be numbers that agree")
+            raise VerifyException("a tensor's rank must be the number of its extents")
         return known
 
     @classmethod

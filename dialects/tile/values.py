@@ -97,7 +97,7 @@ def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribu
     )
     last = cast(YieldOp, block.last_op)
     wanted = [scalar_of(result.type) for result in op.results]
-    require(list(last.operand_types) == wanted, f"it yields {list(map(str, wanted))}")
+    require(list(last.operand_types) == wanted, f"the function must yield {list(map(str, wanted))}")
 
 
 @irdl_op_definition
@@ -171,7 +171,7 @@ class MultiplyAddOp(IRDLOperation):
         require(self.result.type == c, f"the result must be {c}, not {self.result.type}")
         require(a.element == b.element, f"{a} and {b} have different element types")
         floats = {isinstance(t.element, AnyFloat) for t in (a, b, c)}
-        require(len(floats) == 1, f"{a}, {b}, {c} mix integers and floats")
+        require(len(floats) == 1, f"{a}, {b}, {c} must not mix integers and floats")
 
 
 @irdl_op_definition

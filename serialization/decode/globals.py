@@ -150,7 +150,7 @@ class GlobalTable:
         if name == "OpFunction":
             return self.function(id)
         if row >= self.index.first_function:
-            raise self.index.error(f"%{id} is defined inside a function")
+            raise self.index.error(f"%{id} is used outside of its function")
         if row in self.operations or id in self._symbols:
             return self._symbols[id]
         symbol = self._name_symbol(id, _default_name(name))
@@ -291,7 +291,7 @@ class GlobalTable:
         """Returns the attribute for an id, which must be defined outside of functions."""
         attribute = self.attribute(id)
         if attribute is None:
-            raise self.index.error(f"%{id} is defined inside a function")
+            raise self.index.error(f"%{id} is used outside of its function")
         if isinstance(attribute, IntegerAttr | SymbolRefAttr) or self.types.is_type(id):
             return attribute
         return spv.ConstantRefAttr(attribute, self._type_of(id))
@@ -302,7 +302,7 @@ class GlobalTable:
             return self.extended_set(id)
         attribute = self.attribute(id)
         if attribute is None:
-            raise self.index.error(f"%{id} is defined inside a function")
+            raise self.index.error(f"%{id} is used outside of its function")
         if isinstance(attribute, SymbolRefAttr) or self.types.is_type(id):
             return attribute
         return spv.ConstantRefAttr(attribute, self._type_of(id))

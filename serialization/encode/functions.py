@@ -497,7 +497,7 @@ class FunctionEncoder:
             return
         header, merge = blocks[0], blocks[-1]
         if header is merge:
-            raise SPIRVEncodeError("a selection has at least a header and a merge block", op)
+            raise SPIRVEncodeError("a selection must have at least a header and a merge block", op)
         order = [b for b in block_order(op.body) if b is not merge] + [merge]
         control = op.selection_control.data
         merging = self._instruction("OpSelectionMerge", self.labels.begin(merge), control)
@@ -518,9 +518,7 @@ class FunctionEncoder:
         if not blocks:
             return
         if len(blocks) < 4:
-            raise SPIRVEncodeError(
-                "a loop has at least entry, header, continue and merge blocks", op
-            )
+            raise SPIRVEncodeError("a loop must have entry, header, continue and merge blocks", op)
         parameters = _loop_parameters(op)
         entry, header, continuing, merge = blocks[0], blocks[1], blocks[-2], blocks[-1]
         order = [b for b in block_order(op.body) if b is not merge] + [merge]

@@ -381,7 +381,7 @@ class TypeTable:
 
     def _function(self, t: FunctionType, op: Operation | None) -> int:
         if len(t.outputs) > 1:
-            raise SPIRVEncodeError("a SPIR-V function returns at most one value", op)
+            raise SPIRVEncodeError("a SPIR-V function can return at most one value", op)
         result = self.id(t.outputs.data[0], op) if t.outputs.data else self.void()
         parameters = [self.id(i, op) for i in t.inputs]
         return self._declare("OpTypeFunction", (result, *parameters))

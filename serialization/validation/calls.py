@@ -57,7 +57,7 @@ def call(m: Module, i: Instruction) -> Problems:
         return
     if callee.type_id != i.type_id:
         yield Problem(
-            f"the function returns {m.types.get(callee.type_id)}",
+            f"the call must return {m.types.get(callee.type_id)}, as the function does",
             remedies.result_type(m.types.get(callee.type_id)),
         )
     type_ = m.types.get(callee.get("function_type"))
@@ -119,7 +119,7 @@ def returned(m: Module, i: Instruction) -> Problems:
         return
     if i.op == "Return":
         if result.kind != "Void":
-            yield Problem(f"the function returns {result}", "end the block with OpReturnValue")
+            yield Problem(f"the function must return {result}", "end the block with OpReturnValue")
         return
     value = m.type_of(i.get("value"))
     if value is None:
@@ -155,8 +155,7 @@ def recursion(m: Module) -> Problems:
                 if state.get(to) == 1:
                     if entry:
                         yield Problem(
-                            f"the function {m.spell(to)} calls itself, directly or through other "
-                            f"functions",
+                            f"the function {m.spell(to)} cannot call itself, also not indirectly",
                             "replace the recursion by a loop",
                             m.definitions[to],
                         )
@@ -195,7 +194,7 @@ def linkage(m: Module) -> Problems:
             )
         elif f.blocks and imported:
             yield Problem(
-                "an imported function has a body",
+                "an imported function cannot have a body",
                 "remove its blocks, or decorate the function with LinkageAttributes Export",
                 f.at,
             )

@@ -396,7 +396,7 @@ def phi(m: Module, i: Instruction) -> Problems:
             "add a pair of value and predecessor",
         )
     elif len(parents) > len(predecessors):
-        yield Problem("a predecessor has two values", "keep one pair for each predecessor")
+        yield Problem("OpPhi has two values for a predecessor", "keep one for each predecessor")
 
 
 @instruction_rule(

@@ -72,7 +72,7 @@ def conditions(m: Module, i: Instruction) -> Problems:
                 "give two branch weights, or remove them",
             )
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
-            yield Problem("both weights are 0", "make one of the branch weights larger than 0")
+            yield Problem("both branch weights cannot be 0", "make one of them larger than 0")
         elif m.version >= (1, 6) and len(i.words) > 3 and i.words[2] == i.words[3]:
             yield Problem(
                 "both targets are the same block, which SPIR-V 1.6 forbids", "use OpBranch instead"
@@ -82,7 +82,7 @@ def conditions(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the selector must be an integer, not {type_}", remedies.INTEGER_SCALAR)
     literals = i.values("LiteralInteger")
     if len(set(literals)) != len(literals):
-        yield Problem("two cases have the same literal", "remove one of these cases")
+        yield Problem("two cases cannot have the same literal", "remove one of these cases")
 
 
 @module_rule("CFG-03", "2.16.1")
@@ -96,7 +96,7 @@ def block_order(m: Module) -> Problems:
             above = flow.order[parent]
             if above.order > block.order:
                 yield Problem(
-                    f"the block comes before %{above.id}, which dominates the block",
+                    f"the block must come after %{above.id}, which dominates the block",
                     f"move the block after %{above.id}",
                     block.label,
                 )
@@ -187,7 +187,7 @@ class _Structure:
                 continue
             if merge is block:
                 yield Problem(
-                    "a header is its own merge block",
+                    "a header cannot be its own merge block",
                     "add a block after the construct, and make this the merge block",
                     block.merge,
                     "CFG-06",
@@ -211,7 +211,7 @@ class _Structure:
             self.continues.setdefault(target, block)
             if target is merge:
                 yield Problem(
-                    "the loop's merge block is also its continue target",
+                    "a loop's merge block cannot be its continue target",
                     "use separate blocks for the merge block and the continue target",
                     block.merge,
                     "CFG-06",
@@ -372,7 +372,7 @@ class _Structure:
                 end = block.terminator
                 name = "" if end is None else end.op
                 yield Problem(
-                    f"Op{name} ends the continue construct of %{chain.header.id}",
+                    f"Op{name} cannot end the continue construct of %{chain.header.id}",
                     f"branch back to the header %{chain.header.id}",
                     end or block.label,
                     "CFG-07",
@@ -427,7 +427,7 @@ class _Structure:
                 wrong += [first for first, _ in falls if first.id == label]
         for first in wrong[:1]:
             yield Problem(
-                f"the case %{first.id} falls through to %{behind[first.id]}",
+                f"the case %{first.id} cannot fall through to %{behind[first.id]}",
                 "let each case fall through at most to the next case",
                 end,
                 "CFG-10",

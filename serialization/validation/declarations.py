@@ -175,7 +175,7 @@ def structs(m: Module, i: Instruction) -> Problems:
             )
         elif at is not None and at.index >= i.index and type_.kind != "Pointer":
             yield Problem(
-                f"the type of member {k} is declared after the struct",
+                f"the type of member {k} cannot be declared after the struct",
                 "declare the member's type before the struct",
             )
 
@@ -266,7 +266,7 @@ def images(m: Module, i: Instruction) -> Problems:
         yield Problem(f"Vulkan has no images of {held}", "name a 32- or 64-bit scalar type")
     for k, (what, most) in enumerate((("Depth", 2), ("Arrayed", 1), ("MS", 1), ("Sampled", 2)), 4):
         if len(i.words) > k and i.words[k] > most:
-            yield Problem(f"{what} is {i.words[k]}", f"use at most {most}")
+            yield Problem(f"{what} cannot be {i.words[k]}", f"use at most {most}")
     if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
         yield Problem("Vulkan has no image with Sampled 0", "declare the image with Sampled 1 or 2")
     if len(i.words) > 3 and _dimension(i.words[3]) == "SubpassData" and i.words[7] != 2:
@@ -362,7 +362,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
             continue
         if i.op == "ConstantComposite" and op.startswith("SpecConstant"):
             yield Problem(
-                f"constituent {k}, {m.spell(id)}, is a specialization constant",
+                f"constituent {k}, {m.spell(id)}, cannot be a specialization constant",
                 "use OpSpecConstantComposite",
             )
         want = type_.element if parts is None else parts[k]

@@ -99,7 +99,7 @@ def targets(m: Module) -> Problems:
                 again and first.parameters == decoration.parameters
             ):
                 yield Problem(
-                    f"{m.spell(id)} has {decoration.name} twice{', by a group' if again else ''}",
+                    f"{m.spell(id)} cannot have {decoration.name} twice{', by a group' * again}",
                     f"remove one {decoration.name}",
                     decoration.at,
                     "DEC-03",
@@ -149,7 +149,9 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
             )
     if decoration.name == "RelaxedPrecision" and decoration.member is None:
         if at.op.startswith("Type"):
-            yield Problem("RelaxedPrecision decorates a type", "decorate its values", decoration.at)
+            yield Problem(
+                "RelaxedPrecision cannot decorate types", "decorate values", decoration.at
+            )
     if decoration.name == "NonWritable" and at.op == "Variable":
         yield from _non_writable(m, decoration, at)
     if decoration.name == "BuiltIn" and "Constant" in at.op:

@@ -92,7 +92,7 @@ def interface_variables(m: Module) -> Problems:
             storage = "" if type_ is None else type_.storage
             if at.block is not None or storage == "Function":
                 yield Problem(
-                    f"{m.spell(id)} is in a function", "list module-scope variables", entry.at
+                    f"the interface cannot list {m.spell(id)}", "list module variables", entry.at
                 )
             elif m.version < INTERFACE_OF_ALL and storage not in ("Input", "Output"):
                 yield Problem(
@@ -101,7 +101,7 @@ def interface_variables(m: Module) -> Problems:
                     entry.at,
                 )
         if m.version >= INTERFACE_OF_ALL and len(set(entry.interface)) < len(entry.interface):
-            yield Problem("the interface lists a variable twice", "list it once", entry.at)
+            yield Problem("the interface cannot list a variable twice", "list it once", entry.at)
 
 
 @module_rule("ENT-05", "3.49.5")
@@ -239,7 +239,7 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
         elif name == "LocalSizeId" and m.is_constant(id):
             type_ = m.type_of(id)
             if type_ is not None and type_.kind != "Int":
-                yield Problem(f"{m.spell(id)} is of {type_}", "name a 32-bit integer constant", at)
+                yield Problem(f"{m.spell(id)} cannot be {type_}", "name an integer constant", at)
 
 
 @module_rule("MOD-03", "3.6")
@@ -252,12 +252,12 @@ def exclusive_modes(m: Module) -> Problems:
             per_width = operands[0].value if operands and name in PER_OPERAND else 0
             key = (name, per_width)
             if key in seen and name in ONCE:
-                yield Problem(f"{name} is stated twice", "state it once", at)
+                yield Problem(f"{name} cannot be stated twice", "state it once", at)
             seen.add(key)
         names = {k[0]: k for k in seen if isinstance(k, tuple)}
         if {"LocalSize", "LocalSizeId"} <= names.keys():
             yield Problem(
-                "the entry point has both LocalSize and LocalSizeId",
+                "an entry point cannot have both LocalSize and LocalSizeId",
                 "remove LocalSize or LocalSizeId",
                 listed[0][2],
             )
@@ -320,15 +320,15 @@ def sizes(m: Module) -> Problems:
         )
         if built and at is not None and at.op == "ConstantComposite":
             if any(m.integer(part) == 0 for part in at.words[3:]):
-                yield Problem("a workgroup size is 0", "use at least 1", at)
+                yield Problem("a workgroup size cannot be 0", "use at least 1", at)
     for stated in m.modes.values():
         for name, operands, at in stated:
             if name == "LocalSize" and any(o.value == 0 for o in operands):
-                yield Problem("a workgroup size is 0", "use at least 1", at)
+                yield Problem("a workgroup size cannot be 0", "use at least 1", at)
             elif name == "LocalSizeId":
                 values = [m.integer(int(o.value)) for o in operands]
                 if 0 in values:
-                    yield Problem("a workgroup size is 0", "use at least 1", at)
+                    yield Problem("a workgroup size cannot be 0", "use at least 1", at)
 
 
 @module_rule("MOD-06", "3.6")

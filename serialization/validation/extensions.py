@@ -222,7 +222,7 @@ def matrix_access(m: Module, i: Instruction) -> Problems:
             )
         if pointer.is_pointer and pointer.storage not in MATRIX_STORAGE:
             yield Problem(
-                f"the pointer points to {pointer.storage}",
+                f"the pointer cannot point to {pointer.storage}",
                 "use Workgroup, StorageBuffer or PhysicalStorageBuffer",
                 None,
                 "CM-10",

@@ -111,7 +111,7 @@ def inputs_and_outputs(m: Module) -> Problems:
                 set_.append(number)
         for number, times in groupby(sorted(set_)):
             if len(list(times)) > 1:
-                yield Problem(f"output {number} is set twice", "set it once", graph)
+                yield Problem(f"output {number} cannot be set twice", "set it once", graph)
         for number in sorted({*range(len(parts[1]))} - {*set_}):
             yield Problem(f"output {number} is not set", "add OpGraphSetOutputARM", graph)
 

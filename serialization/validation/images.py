@@ -325,7 +325,7 @@ def _operand(m: Module, i: Instruction, image: Image, name: str, ids: list[int])
     for id in ids:
         if not _is_number(m, m.type_of(id), base, lanes):
             numbers = "integers" if base == "Int" else "floats"
-            yield Problem(f"{name} is of {m.type_of(id)}", f"give {lanes} 32-bit {numbers}")
+            yield Problem(f"{name} cannot be {m.type_of(id)}", f"give {lanes} 32-bit {numbers}")
         elif want.constant and not m.is_constant(id):
             yield Problem(f"{name} is not a constant", "use a constant, or the operand Offset")
 
@@ -411,7 +411,7 @@ def signs(m: Module, i: Instruction) -> Problems:
     signed = extended[0] == "SignExtend" if extended else image.sampled_type.signed
     if base == image.sampled_type.kind == "Int" and signed != has_sign:
         yield Problem(
-            f"the access to the format {image.format} is {'signed' if signed else 'unsigned'}",
+            f"the access to the format {image.format} cannot be {'' if signed else 'un'}signed",
             "use another Sampled Type, or SignExtend or ZeroExtend",
         )
 

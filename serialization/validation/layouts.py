@@ -152,7 +152,7 @@ declared_rule("BLK-02", "2.16.2", "Every member of a block has exactly one Offse
 declared_rule(
     "BLK-03",
     "2.16.2",
-    "Every array in a block has an ArrayStride; every matrix has a MatrixStride and an order.",
+    "Every array in a block has an ArrayStride; every matrix has a MatrixStride and a major order.",
 )
 declared_rule("BLK-04", "Vulkan", "Members of a block are aligned.")
 declared_rule("BLK-05", "Vulkan", "Members of a block do not overlap.")
@@ -287,7 +287,7 @@ class _Check:
             return
         if not stride:
             yield Problem(
-                "an ArrayStride is 0",
+                "an ArrayStride cannot be 0",
                 "give the distance between elements in bytes",
                 type_.at,
                 "BLK-03",
@@ -343,7 +343,7 @@ class _Check:
                 before = self.layouts.extent(previous, self.layouts.place(struct, last))
                 if end <= offset < _up(end, before.alignment) and self.layouts.uniform:
                     yield Problem(
-                        f"member {k} at {offset} is in the padding of member {last}",
+                        f"member {k} at {offset} cannot be in the padding of member {last}",
                         f"move it to {_up(end, before.alignment)}",
                         struct.at,
                         "BLK-04",
@@ -383,7 +383,7 @@ class _Check:
             alignment = member.width // 8 or 1
             if self._straddles(offset, extent.size):
                 yield Problem(
-                    f"the vector member {k} at {offset} straddles 16 bytes",
+                    f"the vector member {k} at {offset} cannot straddle 16 bytes",
                     "move the member to a multiple of 16",
                     struct.at,
                     "BLK-04",

@@ -182,9 +182,9 @@ def store(m: Module, i: Instruction) -> Problems:
         return
     stored = m.type_of(object_)
     if m.environment.vulkan and stored is not None and stored.kind in HANDLES:
-        yield Problem(f"a store of {stored}", "load the image or sampler at its use")
+        yield Problem(f"{stored} cannot be stored", "load the image or sampler at its use")
     if type_.storage in ("UniformConstant", "Input", "PushConstant"):
-        yield Problem(f"a store to {type_.storage}", "store to Private, Workgroup or StorageBuffer")
+        yield Problem(f"{type_.storage} cannot be written", "use Private or StorageBuffer memory")
     elif type_.storage == "Uniform" and m.environment.vulkan:
         base = _base(m, pointer)
         held_ = m.pointee(m.type_of(base)) if base else None
@@ -221,7 +221,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
     if want is None:
         return
     if want.kind == "Void":
-        yield Problem(f"the {what} is void", "load and store types that have values")
+        yield Problem(f"the {what} cannot be void", "load and store types that have values")
     elif pointee_type is not None and pointee_type is not want and type_.kind == "Pointer":
         yield Problem(
             f"the {what} has type {want}, but the pointee has type {pointee_type}",
@@ -287,7 +287,7 @@ def _mask(
     if mask & visible and not loads and not matrix:
         yield Problem("MakePointerVisible is not allowed on a store", "use MakePointerAvailable")
     if mask & (available | visible) and not mask & private:
-        yield Problem("NonPrivatePointer is missing", "add the bit NonPrivatePointer")
+        yield Problem("availability needs NonPrivatePointer", "add the bit NonPrivatePointer")
     if mask & private:
         at = i.words[3] if i.op.endswith("Load") or "LoadKHR" in i.op else i.words[1]
         type_ = m.type_of(at)
@@ -371,7 +371,7 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
             return
     to, from_ = m.pointee(target), m.pointee(source)
     if to is not None and from_ is not None and to is not from_:
-        yield Problem(f"from {from_} to {to}", "use pointers to the same type")
+        yield Problem(f"{from_} cannot be copied to {to}", "use pointers to the same type")
     elif to is not None and to.kind == "Void":
         yield Problem(
             "a copy of void is not possible", "copy between pointers to a type that has values"
@@ -409,4 +409,4 @@ def sized_copy(m: Module, i: Instruction) -> Problems:
     if size is not None and size.kind != "Int":
         yield Problem(f"the size must be an integer scalar, not {size}", remedies.INTEGER_SCALAR)
     elif m.integer(i.get("size")) == 0:
-        yield Problem("the size is 0", "copy at least one byte")
+        yield Problem("the size cannot be 0", "copy at least one byte")

@@ -73,7 +73,7 @@ def sections(m: Module) -> Problems:
             continue
         if here < reached and op not in BOTH:
             yield Problem(
-                f"Op{op} follows an instruction of a later section",
+                f"Op{op} cannot follow an instruction of a later section",
                 "move the instruction to its section (SPIR-V 2.4)",
                 i,
             )
@@ -90,7 +90,7 @@ def sections(m: Module) -> Problems:
         here = section(i)
         if here < FUNCTIONS and i.op not in BOTH and i.op not in NO_PLACE:
             yield Problem(
-                f"Op{i.op} follows the start of a function",
+                f"Op{i.op} cannot follow the start of a function",
                 "move the instruction before the first OpFunction",
                 i,
             )
@@ -104,7 +104,7 @@ def one_memory_model(m: Module) -> Problems:
             "the module has no OpMemoryModel", "add OpMemoryModel after the extensions and imports"
         )
     for i in m.memory_models[1:]:
-        yield Problem("the module has a second OpMemoryModel", "remove one of the two", i)
+        yield Problem("a module cannot have a second OpMemoryModel", "remove one of the two", i)
 
 
 declared_rule(
@@ -159,7 +159,7 @@ class _FunctionOrder:
         elif op == "FunctionParameter":
             if self.labels:
                 yield Problem(
-                    "a parameter follows a block",
+                    "a parameter cannot follow a block",
                     "move the parameter after OpFunction",
                     i,
                     "LAY-03",
@@ -226,7 +226,7 @@ def variables_first(m: Module, i: Instruction) -> Problems:
         if other is i:
             return
         if other.op not in VARIABLE_COMPANY:
-            yield Problem(f"the variable follows Op{other.op}", "move it to the block's start")
+            yield Problem(f"a variable cannot follow Op{other.op}", "move it to the block's start")
             return
 
 
@@ -245,7 +245,7 @@ def phi_first(m: Module, i: Instruction) -> Problems:
         if other is i:
             return
         if other.op not in ("Phi", "Line", "NoLine"):
-            yield Problem(f"the OpPhi follows Op{other.op}", "move it to the block's start")
+            yield Problem(f"the OpPhi cannot follow Op{other.op}", "move it to the block's start")
             return
 
 
@@ -266,4 +266,4 @@ def merge_second_to_last(m: Module, i: Instruction) -> Problems:
             f"put Op{' or Op'.join(allowed)} directly after the merge instruction",
         )
     if any(o.op in MERGES and o is not i for o in i.block.instructions):
-        yield Problem("the block has two merge instructions", "remove one of the two")
+        yield Problem("a block cannot have two merge instructions", "remove one of the two")

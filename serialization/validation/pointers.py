@@ -67,7 +67,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
             return
         value = m.integer(id)
         if value is not None and value < 0:
-            yield Problem(f"the index {m.spell(id)} is {value}", "use an index of at least 0")
+            yield Problem(f"the index {m.spell(id)} cannot be {value}", "use 0 or more")
             return
         if type_ is not None and type_.kind == "Struct":
             if m.op_of(id) != "Constant":
@@ -259,14 +259,14 @@ def logical_pointers(m: Module) -> Problems:
             if op in VARIABLE_MAKERS and can_vary(m, type_):
                 if "VariablePointers" not in m.capabilities and len(_variables(m, i.result)) > 1:
                     yield Problem(
-                        f"Op{op} chooses between pointers into several variables",
+                        f"Op{op} cannot choose between pointers into several variables",
                         remedies.declare("VariablePointers"),
                         i,
                     )
                 continue
             need = VARYING.get(type_.storage) if op in VARIABLE_MAKERS else None
             yield Problem(
-                f"Op{op} returns a pointer to {type_.storage} under logical addressing",
+                f"Op{op} cannot return a pointer to {type_.storage} under logical addressing",
                 remedies.declare(need) if need else remedies.INDEX,
                 i,
             )

@@ -162,7 +162,7 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
     orders = [o for o in ORDERS if value & _bits((o,))]
     if len(orders) > 1:
         yield Problem(
-            f"the semantics are {' and '.join(orders)}", f"keep one of {' and '.join(orders)}"
+            f"the semantics cannot be {' and '.join(orders)}", f"keep one of {' and '.join(orders)}"
         )
         return
     if value & ~_bits((*ORDERS, *STORAGES, "MakeAvailable", "MakeVisible", "Volatile")):
@@ -373,7 +373,7 @@ def cluster_size(m: Module, id: int) -> Problems:
     else:
         value = m.integer(id)
         if value is not None and (value < 1 or value & (value - 1)):
-            yield Problem(f"ClusterSize is {value}", "use 1, 2, 4, 8, ...")
+            yield Problem(f"ClusterSize cannot be {value}", "use 1, 2, 4, 8, ...")
 
 
 register(
@@ -414,4 +414,4 @@ def ballot(m: Module, i: Instruction) -> Problems:
     if "BitCount" in i.op and m.environment.vulkan:
         operation = enumerant("GroupOperation", i.words[4])
         if operation not in ("Reduce", "InclusiveScan", "ExclusiveScan"):
-            yield Problem(f"the operation is {operation}", "use Reduce or one of the scans")
+            yield Problem(f"the operation cannot be {operation}", "use Reduce or one of the scans")

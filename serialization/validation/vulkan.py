@@ -150,7 +150,7 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
     value = m.integer(i.get("scope"))
     name = "" if value is None else enumerant("Scope", value)
     if name and name not in ("Workgroup", "Subgroup"):
-        yield Problem(f"the scope is {name}", "use the scope Subgroup")
+        yield Problem(f"the scope cannot be {name}", "use the scope Subgroup")
 
 
 @instruction_rule(
@@ -189,7 +189,7 @@ def no_layout(m: Module, i: Instruction) -> Problems:
     decorated = next(filter(None, (m.explicit_layouts.get(id) for id in types)), None)
     if decorated:
         yield Problem(
-            f"the variable is in {pointer.storage}, but its type has {decorated}",
+            f"a variable in {pointer.storage} cannot have a type with {decorated}",
             f"give the variable another type, without {decorated}",
         )
 
@@ -289,7 +289,7 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
         if type_ is None or not type_.is_pointer:
             return
         if type_.storage != "Input":
-            yield Problem(f"{name} is in {type_.storage}", "move the variable to Input storage", at)
+            yield Problem(f"{name} cannot be in {type_.storage}", "move it to Input storage", at)
     if held is None:
         return
     lanes = held.lanes if held.kind == "Vector" else 1 if held.kind == "Int" else 0
@@ -322,7 +322,7 @@ def workgroup(m: Module) -> Problems:
             continue
         if any(_globals(m, f) & shared for f in reachable(m, entry)):
             yield Problem(
-                f"{entry.model} uses Workgroup storage",
+                f"{entry.model} cannot use Workgroup storage",
                 "move the variable to Private storage, or use GLCompute",
                 entry.at,
             )

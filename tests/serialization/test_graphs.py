@@ -150,7 +150,7 @@ def test_constants_of_tensors_survive_the_binary():
             "outputs are",
         ),
         ("%x: !spirv.arm.tensor<1xi8>", "%x: i8", "must be tensors"),
-        ("%0, %c : !spirv.arm.tensor<2x2xf32>, ", "%0, %c : ", "2 tensors have 1 types"),
+        ("%0, %c : !spirv.arm.tensor<2x2xf32>, ", "%0, %c : ", "2 tensors need 2 types"),
         ("dense<[-1, 127]>", "dense<[-1, 1, 2]>", "cannot be of type"),
         ("    spirv.ARM.GraphOutputs %1 : !spirv.arm.tensor<2x2xf32>", "", "is not a terminator"),
     ],

@@ -101,7 +101,7 @@
 
 %x = "test.op"() : () -> (!spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>)
 %0 = spirv.ConvertFToS %x : !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
-// CHECK: CM-19: a cooperative matrix only converts to another one, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
+// CHECK: CM-19: a cooperative matrix converts to a cooperative matrix, not !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA> to i32
 
 // -----
 

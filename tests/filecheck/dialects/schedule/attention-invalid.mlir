@@ -17,7 +17,7 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %sink: tensor<16xf32
 // -----
 
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
-  // CHECK: (d0, d1, d2, d3) -> (d1, d2) leads outside tensor<24x8xf16> in k
+  // CHECK: the map (d0, d1, d2, d3) -> (d1, d2) of k leads outside of tensor<24x8xf16>
   %0 = schedule.attention %q, %k, %k into %e loops = [16, 25, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
   func.return
 }

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s --verify-diagnostics --split-input-file | filecheck %s
 
 spirv.func @f() "None" {
-  // CHECK: use spirv.Branch inside a single construct
+  // CHECK: must leave a construct: use spirv.Branch instead
   spirv.mlir.break 0
 }
 

@@ -119,7 +119,7 @@ spirv.func @f() "None" {
 
 // A specialization constant that is not a number.
 spirv.SpecConstant @c = "text"
-// CHECK: a specialization constant is a number or a boolean
+// CHECK: a specialization constant must be a number or Boolean
 
 // -----
 

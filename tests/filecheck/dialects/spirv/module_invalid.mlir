@@ -64,7 +64,7 @@ spirv.module Logical Vulkan {
 spirv.func @f() -> (f32, f32) "None" {
   spirv.Unreachable
 }
-// CHECK: Operation does not verify: a SPIR-V function returns at most one value: return several as a spirv.struct
+// CHECK: Operation does not verify: a SPIR-V function can return at most one value: return several as a spirv.struct
 
 // -----
 

@@ -176,7 +176,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: it yields ['i16']
+// CHECK: the function must yield ['i16']
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<4xi16> {
@@ -233,7 +233,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32> mix integers and floats
+// CHECK: !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32> must not mix integers and floats
 tile.program @f {
 ^bb0(%x: f32, %y: i32):
   %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
