@@ -182,7 +182,7 @@ class HoistingEmitter(KernelEmitter):
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
-        """Splits off an added constant that cannot change the quotient by a divisor, else 0."""
+        """Splits off an added constant (or 0) that cannot change the quotient by `divisor`."""
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 

@@ -120,7 +120,7 @@ class PackedLines(Lines):
         if name == "v":
             self.line, self.apart, self.count = step, lanes, plan.columns
         self.pitch = stride // plan.key_fragments if together else self.line
-        """Stride between lines (rows of fragments), in one invocation's words of a fragment."""
+        """Stride between lines (rows of fragments); unit: an invocation's words of a fragment."""
 
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b

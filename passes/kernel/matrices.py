@@ -161,7 +161,7 @@ class MatrixCode(EpilogueCode):
 
 
 class FunctionCode(MatrixCode):
-    """Computes the epilogue of a subgroup's fragments by a function of each element."""
+    """Computes the epilogue of a subgroup's fragments in a function called for each element."""
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         count = range(len(self.epilogue.results))

@@ -38,7 +38,7 @@ class Words:
         self.piece = vector_type(tile.element_type, per_word)
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
-        """For each word of a packed fragment: index of the fragment's word that it holds."""
+        """Word n of a packed fragment is the invocation's word `order[n]`."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """Builds a fragment from the invocation's words."""

@@ -206,7 +206,7 @@ class RowsKernel:
 
     def _in_turns_of_parts(self, number: Index) -> Index:
         """
-        Returns the operand's column for a column index, which counts columns of all parts in turn.
+        Returns the operand's column with index `number`, if columns of all parts count in turn.
         """
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:

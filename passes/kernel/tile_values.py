@@ -102,7 +102,7 @@ class Stored:
         self.memory = self.b.room(value.type.element, self.shape)
 
     def fill(self) -> Stored:
-        """Stores all elements of the tile."""
+        """Stores all elements of the tile, and returns this object."""
         b, spots = self.b, self.value.spots()
         values = [self.value.at(spot) for spot in spots]
         b.will_write(self.memory)
@@ -340,7 +340,7 @@ def guarded_load(
 def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
-    """Returns a tile that reads the source at `axes` of each index; None: index 0."""
+    """Returns a tile that reads the source at index[n] for n in `axes`; at 0 for None."""
     b = source.b
 
     return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)

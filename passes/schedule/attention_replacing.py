@@ -97,7 +97,7 @@ class Attention:
 
 
 def _divisions(attention: Attention) -> dict[str, list[int]]:
-    """Returns the cut points of each batch loop in increasing order, from 1 to its size."""
+    """Returns, for each batch loop, the strides at which reshapes split it: from 1 to its size."""
     divided: dict[str, list[int]] = {}
     for loop, size in attention.loops.items():
         if loop in attention.own:

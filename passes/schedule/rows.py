@@ -490,7 +490,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         in_order = [e for e in source.map.results if e not in rows]
         is_row = in_order == list(map(AffineDimExpr, walked))
         if not is_row or operands.streamed != 1 or operands.rows != 1:
-            yield "a kernel reads its own columns only if the result is one row, not transposed"
+            yield "readers of columns need a result of one row that is not transposed"
         elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
             width = operands.side_by_side
             yield f"several parts of the columns are read: a load needs one column, not {width}"

@@ -41,7 +41,7 @@ class WideCode(Code):
     """Emits operations that widen tensors."""
 
     def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
-        """Copies a tensor and appends zeros to a dimension. Readers are not fused through it."""
+        """Appends zeros to a dimension by a separate copy, which is not fused with its readers."""
         wide = [size if at == dimension else n for at, n in enumerate(_shape(value))]
         around = self.fill(wide, tensor_type(value).element_type, 0)
         return self.insert(tensor.InsertSliceOp.get(value, around, _shape(value)))
