@@ -1,8 +1,8 @@
 """
 Reads `linalg.generic`, `linalg.reduce` and `linalg.fill_rng_2d` as MLIR writes them.
 
-MLIR writes an alias for the dictionary of attributes, several results, and a body of one operation
-by the operation's name. A pull request to xDSL would extend xDSL's `parse`.
+MLIR allows an alias in place of the attributes, several results, and the name of an operation in
+place of a body. A pull request to xDSL would extend xDSL's `parse`.
 """
 
 from __future__ import annotations

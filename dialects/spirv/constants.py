@@ -92,9 +92,7 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(self, value: Attribute, result_type: Attribute | None = None):
-        """
-        `result_type` is required if the value has no type, or has a type other than the constant.
-        """
+        """`result_type` is required if the value has no type, or another type than the constant."""
         if result_type is None:
             if not isinstance(value, TypedAttribute):
                 raise ValueError(
