@@ -56,7 +56,7 @@ class Key:
     """Returns the fault of a value (`is 0, must be at least 1`), None for a valid value."""
 
     always_printed: bool = False
-    """True if the key is also printed when it has its default value."""
+    """True if the key is also printed with its default value."""
 
     is_suffix: bool = False
     """True if the value is written in angle brackets after the previous key's value: `rows<8>`."""

@@ -5,9 +5,9 @@ xDSL builds the hidden region of a mixed-precision matmul or convolution with wr
 not read `indexing_maps` in the custom syntax and does not print them, so that a transposed product
 of square matrices silently becomes another product. It lacks `#linalg.type_fn`, `linalg.generic`
 with two results, scalar operands of elementwise operations, and most named operations. A pull
-request to xDSL would add the operations below. Until then, this module completes xDSL's classes in
-place, so that patterns and interpreter functions for `linalg.MatmulOp` also work with this
-package, and adds classes for operations that xDSL lacks.
+request to xDSL would add the operations below. This module completes xDSL's classes in place, so
+that patterns and interpreter functions for `linalg.MatmulOp` also work with this package. It adds
+classes for operations that xDSL lacks.
 
 A table line defines each named operation: its loops, and the loops that index the dimensions of
 the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh * dilation`. A contraction

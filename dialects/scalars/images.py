@@ -33,17 +33,17 @@ def give_nan(function: Meaning, *operands: Bounds) -> Bounds:
 
 
 def rising(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a monotonically increasing function."""
+    """Returns the bounds of an increasing function on an interval."""
     return function(x[0]), function(x[1])
 
 
 def falling(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a monotonically decreasing function."""
+    """Returns the bounds of a decreasing function on an interval."""
     return function(x[1]), function(x[0])
 
 
 def even(function: Meaning, x: Bounds) -> Bounds:
-    """Bounds a function that decreases up to 0 and increases from 0 on."""
+    """Returns the bounds of a function that decreases up to 0 and increases from 0 on."""
     low, high = x
     crosses = (low <= 0) & (high >= 0)
     ends = function(low), function(high)

@@ -365,7 +365,7 @@ def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def small_power(v: Values, x: SSAValue, count: int) -> SSAValue:
-    """Raises x to a power that is a small nonnegative integer."""
+    """Computes x to the power `count`, a small nonnegative integer."""
     result: SSAValue | None = None
     square = x
     while count:

@@ -81,11 +81,11 @@ class Values:
         return self.code.number(value, self.type)
 
     def op(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """Adds an instruction whose result has the type `type`."""
+        """Adds an instruction with a result of the type `type`, and returns the result."""
         return self.code.add(kind.create(operands=operands, result_types=[self.type]))
 
     def test(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """Adds an instruction whose result is a Boolean for each component."""
+        """Adds an instruction with a Boolean for each component, and returns the result."""
         return self.code.add(kind.create(operands=operands, result_types=[like(self.type, i1)]))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:

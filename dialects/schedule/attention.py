@@ -263,9 +263,9 @@ class AttentionOp(IRDLOperation):
     - `nan_to_zero`: NaN probabilities become 0. Without it, a row with only -inf as scores is NaN.
     - `parts = r`: the keys are divided into r runs of equal length; the last ones may be shorter or
       empty. The result is f32 of r x batch x m x (e + 2). Each run has the sum of exp(s - top) * v,
-      the sum of exp(s - top), and top, its greatest score (at least the sink, which the first run
-      adds). For a row that sees no key of a run, these are 0, 0 and -3.4e38. The result's map then
-      gives the dimensions between the first and the last.
+      the sum of exp(s - top), and top, the run's greatest score (at least the sink, which the first
+      run adds). For a row that sees no key of a run, these are 0, 0 and -3.4e38. The result's map
+      then gives the dimensions between the first and the last.
     - `narrow`: the source also rounds scores to v's element type. A lowering may omit this
       rounding, but then differs more from the source.
 

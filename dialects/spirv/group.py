@@ -1,8 +1,8 @@
 """
 Group and non-uniform group operations (SPIR-V 3.42.21, 3.42.24), without rotation.
 
-They depend on the active invocations. They do not access memory, but are not speculatable, because
-under a condition fewer invocations are active.
+The operations do not access memory, but are not speculatable, because they depend on the active
+invocations, which are fewer under a condition.
 """
 
 from __future__ import annotations

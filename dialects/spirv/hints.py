@@ -1,8 +1,8 @@
 """
 Hints for compilers and debuggers, and instructions with special values or effects.
 
-Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), arithmetic
-fences, the clock, and abort. `spirv.KHR.AssumeTrue` is MLIR's; MLIR lacks the others.
+They are assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze),
+arithmetic fences, the clock, and abort. MLIR only has `spirv.KHR.AssumeTrue`.
 """
 
 from __future__ import annotations

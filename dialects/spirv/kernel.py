@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 
 
 class GenericCastToPtrExplicitOp(PointerCast):
-    """Converts a Generic pointer to the result's storage class, or null if it points elsewhere."""
+    """Converts a Generic pointer to the result's storage class; null if the object is elsewhere."""
 
     @property
     def storage(self) -> StorageClassAttr:

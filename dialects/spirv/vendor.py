@@ -1,7 +1,7 @@
 """
 Matrices, dot products and tensors of single vendors.
 
-SPV_NV_cooperative_matrix (the predecessor of the KHR extension),
+They are from SPV_NV_cooperative_matrix (the predecessor of the KHR extension),
 SPV_VALVE_mixed_float_dot_product, SPV_QCOM_cooperative_matrix_conversion, and Qualcomm's bfloat16
 multiply-add. MLIR has none of these operations.
 """
