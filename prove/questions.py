@@ -426,7 +426,9 @@ def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
 
 
 def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
-    """Yields a question for each pair of accesses, within one workgroup and between two."""
+    """
+    Yields a question for each pair of accesses that may race, in one workgroup and between two.
+    """
 
     def memory_of(access: Access) -> Hashable:
         root = access.place.root
@@ -570,7 +572,6 @@ def _is_denied(differ: Term, known: set[int]) -> bool:
 
 
 def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:
-    """True if two indices have equal lists of factors, with several factors or a known index."""
     (_, term), *rest = x
     return [f for f, _ in x] == [f for f, _ in y] and (bool(rest) or z3.is_bv_value(term))
 

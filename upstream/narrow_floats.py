@@ -184,7 +184,7 @@ def truncate(
 ) -> SSAValue:
     """
     Rounds a float to the nearest code, ties to even. Numbers beyond the largest become the largest
-    if it `saturates`, or if the format has neither infinity nor NaN.
+    with `saturates`, or if the format has neither infinity nor NaN.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))

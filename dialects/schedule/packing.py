@@ -198,7 +198,7 @@ def types_of_result(out: SSAValue) -> list[Attribute]:
 
 
 def check_result(result: SSAValue | None, out: SSAValue) -> None:
-    """Raises `VerifyException` unless there is a result for a tensor, and none for a memref."""
+    """Raises `VerifyException` if a tensor has no result, or a memref has a result."""
     if (result is not None) != isinstance(out.type, TensorType):
         raise VerifyException(
             "the operation must have a result if it writes a tensor, and none if it writes a memref"

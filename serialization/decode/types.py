@@ -101,7 +101,6 @@ class TypeReader:
         self._open: dict[int, str] = {}
         """Id -> identifier, for structs whose members are being decoded."""
         self._names: dict[int, str] = {}
-        """Struct id -> identifier."""
         self._identifiers: set[str] = set()
         self._next: dict[str, int] = {}
         """Identifier -> the first number to try as a suffix if the identifier is taken."""

@@ -191,7 +191,6 @@ class FunctionEncoder:
         self._exits: dict[int, list[spv.ExitOp]] = {}
         """Identity of a block -> the exits (from nested constructs) that branch to it."""
         self._begun = set[int]()
-        """Identities of the blocks whose encoding has begun."""
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
         self._handlers: dict[str, Callable[[Operation], None]] = {

@@ -139,7 +139,6 @@ class _Shape:
             else:
                 break
         self.rows: dict[int, list[Mapping[str, int] | None] | None] = {}
-        """Cached results of `row`, by the number of tokens."""
         self.needs_memory = opcode_of("OpExtInstImport") == opcode or opcode in (
             opcode_of("OpTypeInt"),
             opcode_of("OpTypeFloat"),

@@ -293,7 +293,6 @@ class _Printer:
         return len(operands)
 
     def _words_behind(self, instruction: RawInstruction, operands: list[RawOperand]) -> list[str]:
-        """Prints operands as words, except that ids after the first operand stay ids."""
         places = [o.word for o in operands] + [len(instruction.words)]
         parts: list[str] = []
         for operand, end in zip(operands, places[1:], strict=True):

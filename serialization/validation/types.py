@@ -157,7 +157,6 @@ class Type:
             self.contains = frozenset({self.kind}).union(*held)
 
     def _with(self, held: frozenset[str]) -> frozenset[str]:
-        """Returns `contains` with these kinds, in a new set only if needed."""
         return held if self.kind in held else held | {self.kind}
 
     @property
