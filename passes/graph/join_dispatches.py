@@ -98,12 +98,8 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
     """True if both dispatches are small, or read parts of one result and are not large."""
     if max(one.elements, other.elements) <= SMALL:
         return len({one.row, other.row} - {0}) < 2
-    if (
-        one.row
-        or other.row
-        or one.elements + other.elements > OF_ONE_RESULT
-        or one.run != other.run
-    ):
+    most = OF_ONE_RESULT if one.run == other.run else FEW
+    if one.row or other.row or one.elements + other.elements > most:
         return False
     read = {source(value) for value in first.inputs} & {source(value) for value in second.inputs}
     return any(isinstance(value.owner, DispatchOp) for value in read)

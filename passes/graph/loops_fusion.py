@@ -233,11 +233,14 @@ def _is_candidate(op: Operation, group: Group) -> bool:
         return False
     if not all(isinstance(value.type, TensorType) for value in op.results):
         return False
-    if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
-        # An insertion that updates a state in place is fused only with the inserted elements.
-        return False
     members = set(group.members)
-    return all(users_of(value, group.block) <= members for value in op.results)
+    users = set[Operation]().union(*(users_of(value, group.block) for value in op.results))
+    if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
+        # An insertion that updates a state in place is fused only with the inserted elements, and
+        # with the next insertions into the state.
+        if not all(isinstance(o, tensor.InsertSliceOp) for o in (group.root, *users)):
+            return False
+    return users <= members
 
 
 def _is_cheap(op: Operation) -> bool:

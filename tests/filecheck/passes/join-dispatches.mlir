@@ -159,6 +159,38 @@ func.func @parts(%x: tensor<512x512xf32>) -> (tensor<512x256xf32>, tensor<512x12
 
 // -----
 
+// Parts of one result whose vectors differ in width are joined if they are not many elements.
+
+// CHECK-LABEL: func.func @few_by_other_widths
+// CHECK: [[P:%.*]] = schedule.dispatch(%x)
+// CHECK: schedule.dispatch([[P]]) : (tensor<512x67xf32>) -> (tensor<512x64xf32>, tensor<512x3xf32>)
+// CHECK-LABEL: func.func @many_by_other_widths
+// CHECK-COUNT-3: = schedule.dispatch
+func.func @few_by_other_widths(%x: tensor<512x67xf32>) -> (tensor<512x64xf32>, tensor<512x3xf32>) {
+  %e = tensor.empty() : tensor<512x67xf32>
+  %p = linalg.exp ins(%x : tensor<512x67xf32>) outs(%e : tensor<512x67xf32>) -> tensor<512x67xf32>
+  %s = tensor.extract_slice %p[0, 0] [512, 64] [1, 1] : tensor<512x67xf32> to tensor<512x64xf32>
+  %t = tensor.extract_slice %p[0, 64] [512, 3] [1, 1] : tensor<512x67xf32> to tensor<512x3xf32>
+  %f = tensor.empty() : tensor<512x64xf32>
+  %g = tensor.empty() : tensor<512x3xf32>
+  %a = linalg.sqrt ins(%s : tensor<512x64xf32>) outs(%f : tensor<512x64xf32>) -> tensor<512x64xf32>
+  %b = linalg.sqrt ins(%t : tensor<512x3xf32>) outs(%g : tensor<512x3xf32>) -> tensor<512x3xf32>
+  func.return %a, %b : tensor<512x64xf32>, tensor<512x3xf32>
+}
+func.func @many_by_other_widths(%x: tensor<4096x67xf32>) -> (tensor<4096x64xf32>, tensor<4096x3xf32>) {
+  %e = tensor.empty() : tensor<4096x67xf32>
+  %p = linalg.exp ins(%x : tensor<4096x67xf32>) outs(%e : tensor<4096x67xf32>) -> tensor<4096x67xf32>
+  %s = tensor.extract_slice %p[0, 0] [4096, 64] [1, 1] : tensor<4096x67xf32> to tensor<4096x64xf32>
+  %t = tensor.extract_slice %p[0, 64] [4096, 3] [1, 1] : tensor<4096x67xf32> to tensor<4096x3xf32>
+  %f = tensor.empty() : tensor<4096x64xf32>
+  %g = tensor.empty() : tensor<4096x3xf32>
+  %a = linalg.sqrt ins(%s : tensor<4096x64xf32>) outs(%f : tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  %b = linalg.sqrt ins(%t : tensor<4096x3xf32>) outs(%g : tensor<4096x3xf32>) -> tensor<4096x3xf32>
+  func.return %a, %b : tensor<4096x64xf32>, tensor<4096x3xf32>
+}
+
+// -----
+
 // Not those that read what is given; nor one that turns its part, by way of Workgroup memory.
 
 // CHECK-LABEL: func.func @given

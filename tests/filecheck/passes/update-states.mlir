@@ -16,6 +16,25 @@ func.func @chain(%a: tensor<1x4xf32>, %b: tensor<1x4xf32>, %k: tensor<8x4xf32> {
 
 // -----
 
+// Insertions without a reader in between are one kernel, which also computes the inserted elements.
+
+// CHECK-LABEL: func.func @insertions
+// CHECK: schedule.dispatch(%a, %k, %i, %j) attributes {schedule.updates = array<i64: 1>}
+// CHECK: math.exp
+// CHECK-COUNT-2: tensor.insert_slice
+// CHECK-NOT: schedule.dispatch
+func.func @insertions(%a: tensor<2x4xf32>, %i: index, %j: index, %k: tensor<8x4xf32> {program.state = 0 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> tensor<8x4xf32> {
+  %e = tensor.empty() : tensor<2x4xf32>
+  %x = linalg.exp ins(%a : tensor<2x4xf32>) outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %s = tensor.extract_slice %x[0, 0] [1, 4] [1, 1] : tensor<2x4xf32> to tensor<1x4xf32>
+  %t = tensor.extract_slice %x[1, 0] [1, 4] [1, 1] : tensor<2x4xf32> to tensor<1x4xf32>
+  %k1 = tensor.insert_slice %s into %k[%i, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  %k2 = tensor.insert_slice %t into %k1[%j, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %k2 : tensor<8x4xf32>
+}
+
+// -----
+
 // The old value is an output, too: the new one is made elsewhere and copied behind it.
 
 // CHECK-LABEL: func.func @old_value_is_read
