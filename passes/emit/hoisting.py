@@ -1,10 +1,10 @@
 """
 Emits each pure operation into the outermost scope that has its operands.
 
-An operation is emitted into the innermost scope of its operands, and its result is reused wherever
-it dominates. An operation that depends on a row only is therefore computed once for each row. A
-loop is inserted into its block only when its body is complete, so that hoisted operations precede
-it.
+An operation goes into the innermost scope that defines an operand, and its result is reused
+wherever it dominates. An operation that depends on a row only is therefore computed once for each
+row. A loop is inserted into its block only when its body is complete, so that hoisted operations
+precede it.
 
 Index arithmetic uses known bounds and factors: a remainder that cannot change its operand is not
 emitted, and linearizing delinearized indices gives the original index.

@@ -94,7 +94,7 @@ class AttentionResult:
         return number * self.n + column
 
     def _count_at_once(self, fragment: PlacedFragment) -> int:
-        """Returns the widest store vector that is contiguous in memory and in an invocation."""
+        """Returns the most elements of one store: contiguous in memory and in an invocation."""
         weights = self._weights()
         own = {weights[place] for _, place in fragment.component.bits_along(1)}
         if self.plan.is_dealt("v"):

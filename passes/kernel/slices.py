@@ -113,7 +113,7 @@ class SliceSums:
             finish(own, numbers, mine)
 
     def _owned(self, slice: int, begin: int) -> range:
-        """Returns the fragments of a round that a slice completes."""
+        """Returns the fragments that a slice completes in the round from fragment `begin` on."""
         first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
         return range(begin + first, begin + end)
 

@@ -81,7 +81,7 @@ class UnitCode(ElementCode):
         (self.result,) = yields_of(unpacking.op.body.block)
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
-        """The result before narrowing. Four elements are narrowed at once."""
+        """The body's value before it is narrowed to the result, four elements at once."""
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
         """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""

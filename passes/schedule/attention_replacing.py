@@ -125,7 +125,7 @@ def _pieces(attention: Attention) -> Iterable[Piece]:
 
 
 class _Loops:
-    """Loops of the operation: the batch loops, split at their cut points, then the other loops."""
+    """Loops of the operation: the batch loops, split where operands are reshaped, then others."""
 
     def __init__(self, attention: Attention):
         self.numbers: dict[tuple[str, int], int] = {}

@@ -90,7 +90,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
     Returns the value that `value` broadcasts, transposes or reshapes, and the indices into it.
 
-    An index of None marks a dimension that is merged into a completely indexed dimension.
+    The indices of dimensions that a reshape merges are None (unknown).
     """
     match value.owner:
         case linalg.ops.BroadcastOp(dimensions=added) as op:

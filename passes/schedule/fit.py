@@ -330,13 +330,13 @@ def _rows(plan: Plan) -> Iterator[str]:
     if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not a multiple of {m} x {n}"
     elif not plan.result.stored_directly or len(results) != 1:
-        yield "result = rows needs one result, with types and alignment of cooperative stores"
+        yield "result = rows needs one result that cooperative stores can write: use fragments"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
         plan.result.strip_width,
     ):
-        yield f"result = rows: rows of the result are not a multiple of {STRIP_BYTES} bytes"
+        yield f"result = rows: rows are not a multiple of {STRIP_BYTES} bytes: use fragments"
 
 
 def _components(plan: Plan) -> Iterator[str]:

@@ -182,7 +182,7 @@ def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
 
 
 def _can_move(first: DispatchOp, reader: DispatchOp) -> bool:
-    """True if no dispatch up to the reader updates an operand of `first` in place."""
+    """True if neither the reader nor a dispatch before it updates an operand of `first`."""
     read, op = {source(value) for value in first.inputs}, first.next_op
     while op is not None:
         if isinstance(op, DispatchOp):

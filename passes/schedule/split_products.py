@@ -58,7 +58,7 @@ class SplitProductsPass(TargetPass):
 
 
 def _split(op: LinalgStructuredOperation) -> None:
-    """Replaces a product of f32. The loop over the parts becomes the first loop of K."""
+    """Replaces a product of f32 by one of bf16 parts; a loop over the parts is the first of K."""
     contraction = as_contraction(op)
     if contraction is None:
         return
