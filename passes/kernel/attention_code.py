@@ -446,7 +446,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return state.like(self.b.choose(over, types, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """True if the comparison with `limit` holds for the greatest number of any invocation."""
+        """True if the comparison `predicate` with `limit` holds for a number in any invocation."""
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))

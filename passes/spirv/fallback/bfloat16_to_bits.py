@@ -127,7 +127,7 @@ def _check(op: Operation, retype: Retyping) -> None:
                 f"spirv-cooperative-matrix-to-invocations first",
             )
         if declared := _inside(type_, spv.DeclaredType):
-            refuse(NAME, op, f"{declared} cannot be declared without bfloat16")
+            refuse(NAME, op, f"{declared} needs bfloat16: use another type")
     wrapped = isinstance(op.parent_op(), spv.SpecConstantOperationOp) and isinstance(op, COMPUTES)
     carried = isinstance(op, spv.Carried) or (
         isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"

@@ -260,9 +260,7 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """
-        Clamps a group minimum or maximum: without active invocations, it is an extreme of i32.
-        """
+        """Clamps a group extreme to `width` bits, which it exceeds if no invocation is active."""
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))
