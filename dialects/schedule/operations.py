@@ -8,8 +8,10 @@ the memory of staged and packed operands.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -26,7 +28,9 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import AbstractYieldOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    BaseAttr,
     IRDLOperation,
+    VarConstraint,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -361,15 +365,37 @@ class SelectedViewOp(IRDLOperation):
             raise VerifyException(f"the view of {source} at {numbers} cannot have type {view}")
 
 
-def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:
-    last = body.block.last_op
-    yielded = tuple(value.type for value in last.operands) if isinstance(last, YieldOp) else ()
-    if yielded != (element,):
-        raise VerifyException(f"{op.name} must end with a schedule.yield of one {element}")
+class MatrixFunctionOp(IRDLOperation, ABC):
+    """Base class of operations that apply a function to the elements of a cooperative matrix."""
+
+    T: ClassVar = VarConstraint("T", BaseAttr(CooperativeMatrixType))
+
+    result = result_def(T)
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
+
+    @abstractmethod
+    def types_for(self, matrix: CooperativeMatrixType) -> Sequence[Attribute]:
+        """Returns the argument types of the function for a type of matrix."""
+
+    def verify_(self) -> None:
+        matrix, block = self.operands[0].type, self.body.block
+        assert isinstance(matrix, CooperativeMatrixType)
+        types = tuple(self.types_for(matrix))
+        if tuple(block.arg_types) != types:
+            listed = ", ".join(map(str, types))
+            raise VerifyException(f"the function of {self.name} must take {listed}")
+        last = block.last_op
+        yielded = tuple(value.type for value in last.operands) if isinstance(last, YieldOp) else ()
+        if yielded != (matrix.element_type,):
+            raise VerifyException(
+                f"{self.name} must end with a schedule.yield of one {matrix.element_type}"
+            )
 
 
 @irdl_op_definition
-class EachElementOp(IRDLOperation):
+class EachElementOp(MatrixFunctionOp):
     """
     Applies a function of row, column and element to every element of a cooperative matrix.
 
@@ -386,12 +412,8 @@ class EachElementOp(IRDLOperation):
     """
 
     name = "schedule.each_element"
-    matrix = operand_def(CooperativeMatrixType)
+    matrix = operand_def(MatrixFunctionOp.T)
     arguments = var_operand_def()
-    result = result_def(CooperativeMatrixType)
-    body = region_def("single_block")
-
-    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
 
     assembly_format = (
         "$matrix `(` $arguments `)` attr-dict-with-keyword `:` type($matrix) `(` type($arguments) "
@@ -403,19 +425,9 @@ class EachElementOp(IRDLOperation):
             operands=[matrix, list(arguments)], result_types=[matrix.type], regions=[body]
         )
 
-    def verify_(self) -> None:
-        before, after = self.matrix.type, self.result.type
-        assert isinstance(before, CooperativeMatrixType)
-        if before != after:
-            raise VerifyException(
-                f"the result type {after} of {self.name} must equal the operand type {before}"
-            )
-        seen = [seen_by_function(before, argument.type) for argument in self.arguments]
-        index = IndexType()
-        if tuple(self.body.block.arg_types) != (index, index, before.element_type, *seen):
-            types = ", ".join(map(str, (before.element_type, *seen)))
-            raise VerifyException(f"the function of {self.name} must take index, index, {types}")
-        _check_yielded(self, self.body, before.element_type)
+    def types_for(self, matrix: CooperativeMatrixType) -> Sequence[Attribute]:
+        seen = (seen_by_function(matrix, argument.type) for argument in self.arguments)
+        return IndexType(), IndexType(), matrix.element_type, *seen
 
 
 def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
@@ -426,7 +438,7 @@ def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
 
 
 @irdl_op_definition
-class ReduceRowsOp(IRDLOperation):
+class ReduceRowsOp(MatrixFunctionOp):
     """
     Replaces each element by the combination of all elements of its row.
 
@@ -438,27 +450,12 @@ class ReduceRowsOp(IRDLOperation):
     """
 
     name = "schedule.reduce_rows"
-    matrix = operand_def(CooperativeMatrixType)
-    result = result_def(CooperativeMatrixType)
-    body = region_def("single_block")
-
-    traits = traits_def(IsolatedFromAbove(), RecursiveMemoryEffect())
+    matrix = operand_def(MatrixFunctionOp.T)
 
     assembly_format = "$matrix attr-dict-with-keyword `:` type($matrix) `->` type($result) $body"
 
     def __init__(self, matrix: SSAValue, body: Region):
         super().__init__(operands=[matrix], result_types=[matrix.type], regions=[body])
 
-    def verify_(self) -> None:
-        before, after = self.matrix.type, self.result.type
-        assert isinstance(before, CooperativeMatrixType)
-        if before != after:
-            raise VerifyException(
-                f"the result type {after} of {self.name} must equal the operand type {before}"
-            )
-        element = before.element_type
-        if tuple(self.body.block.arg_types) != (element, element):
-            raise VerifyException(
-                f"the function of {self.name} must take two arguments of type {element}"
-            )
-        _check_yielded(self, self.body, element)
+    def types_for(self, matrix: CooperativeMatrixType) -> Sequence[Attribute]:
+        return matrix.element_type, matrix.element_type

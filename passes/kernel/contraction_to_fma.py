@@ -1,10 +1,10 @@
 """
-Lowers contractions to fused multiply-adds: each invocation computes a few elements of the result.
+Lowers contractions to multiply-adds or packed dot products of single invocations.
 
-The schedule's instruction is `fma MxNxK`; see `collective` for the surrounding code. This lowering
-supports every type that the device can store and needs no cooperative matrices. Inputs are
-converted to the result's type in registers. bfloat16 is widened by a shift of its bits, which is
-exact and needs no extension.
+Each invocation computes a few elements of the result. The schedule's instruction is `fma MxNxK` or
+`dot MxNxK`; see `collective` for the surrounding code. `fma` supports every type that the device
+can store. Inputs are converted to the result's type in registers. bfloat16 is widened by a shift of
+its bits, which is exact and needs no extension.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import cast
 
 from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import AnyFloat, VectorType
+from xdsl.dialects.builtin import AnyFloat, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -35,6 +35,8 @@ from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
+
+PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 
 class InvocationCore(Core):
@@ -162,3 +164,33 @@ class ContractionToFMAPass(KernelPass):
 
     name = "contraction-to-fma"
     codes = {"fma": partial(write_contraction, InvocationCore)}
+
+
+class DotCore(InvocationCore):
+    """
+    Multiplies by packed dot products: each instruction multiplies four pairs of 8-bit integers.
+
+    Workgroup memory holds the operands as words of four elements along K, independent of their
+    layout in global memory. The exact 32-bit dot product is accumulated by a separate addition,
+    which wraps like the source's multiply-adds. Accumulating dot instructions would saturate.
+    """
+
+    def factors_of(self, value: SSAValue, name: str) -> list[SSAValue]:
+        """Splits a vector into 32-bit words."""
+        return components_of(self.builder, value)
+
+    def multiply_add(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        """Adds the dot product of two words of four bytes to `total`."""
+        signs = "".join(name[0] for name in self.plan.contraction.types[:2])
+        if signs == "us":
+            x, y = y, x
+        kind = {"ss": spv.SDotOp, "uu": spv.UDotOp}.get(signs, spv.SUDotOp)
+        return self.builder.add(arith.AddiOp(total, self.builder.add(kind(x, y, i32, PACKED_4X8))))
+
+
+@dataclass(frozen=True)
+class ContractionToDotPass(KernelPass):
+    """Writes the kernels whose schedule names the instruction `dot`."""
+
+    name = "contraction-to-dot"
+    codes = {"dot": partial(write_contraction, DotCore)}

@@ -14,6 +14,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeAlias
 
@@ -21,10 +22,14 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float16Type, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.bit_fields import WORD, Affine, Known, Scalar, ScalarCode, Whole
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
 from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
+from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 Offset = dict[int, int]
 """Offset of an element in one load, by loop."""
@@ -245,3 +250,18 @@ def _offset(number: Whole) -> int:
         return 0
     sign_bit = 1 << (number.bits.count - 1)
     return -sign_bit if number.signed else sign_bit
+
+
+def write_rows(builder: HoistingEmitter, plan: RowsPlan, collective: CollectiveOp) -> None:
+    """Writes the kernel of a contraction with few rows."""
+    kind = SharedUnitsKernel if plan.schedule.within.data > 1 else RowsKernel
+    kind(builder, plan).emit()
+
+
+@dataclass(frozen=True)
+class ContractionToRowsPass(KernelPass):
+    """Writes the kernels of contractions with a `#schedule.rows`."""
+
+    name = "contraction-to-rows"
+    codes = {"rows": write_rows}
+    emitter = HoistingEmitter

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
-from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -137,14 +137,13 @@ def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:
 
 
 def _turning(dispatch: DispatchOp, source: SSAValue, order: tuple[int, ...]) -> SSAValue:
+    from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
+
     type = _turned_type(source.type, order)
-    block = Block(arg_types=[source.type])
-    block.args[0].name_hint = source.name_hint
-    empty = tensor.EmptyOp((), type)
-    permutation = DenseArrayBase.from_list(i64, order)
-    transpose = linalg.ops.TransposeOp(block.args[0], empty.tensor, permutation, type)
-    block.add_ops([empty, transpose, YieldOp(transpose.results[0])])
-    turning = DispatchOp([source], [type], Region(block))
+    empty, permutation = tensor.EmptyOp((), type), DenseArrayBase.from_list(i64, order)
+    transpose = linalg.ops.TransposeOp(source, empty.tensor, permutation, type)
+    turning = copy_to_dispatch([empty, transpose])
+    transpose.drop_all_references()
     turning.location = dispatch.location
     turning.outputs[0].name_hint = f"{source.name_hint or 'weight'}_turned"
     Rewriter.insert_op(turning, InsertPoint.before(dispatch))

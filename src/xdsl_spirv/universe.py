@@ -68,10 +68,10 @@ PASSES: dict[str, str] = {
     "fold-parts": "passes.schedule.fold_parts:FoldPartsPass",
     "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
-    "contraction-to-dot": "passes.kernel.contraction_to_dot:ContractionToDotPass",
+    "contraction-to-dot": "passes.kernel.contraction_to_fma:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",
     "contraction-to-rotate": "passes.kernel.contraction_to_rotate:ContractionToRotatePass",
-    "contraction-to-rows": "passes.kernel.contraction_to_rows:ContractionToRowsPass",
+    "contraction-to-rows": "passes.kernel.shared_units:ContractionToRowsPass",
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),

@@ -22,7 +22,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
 
 // -----
 
-the result type !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc> of // CHECK: schedule.each_element must equal the operand type !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK: expected from variable 'T', but got !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.each_element %m() : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>() -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc> {
   ^bb0(%row: index, %column: index, %x: f32):
@@ -33,7 +33,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
 
 // -----
 
-// CHECK: the function of schedule.reduce_rows must take two arguments of type f32
+// CHECK: the function of schedule.reduce_rows must take f32, f32
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.reduce_rows %m : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> {
   ^bb0(%x: f32):
@@ -44,7 +44,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
 
 // -----
 
-the result type !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA> of // CHECK: schedule.reduce_rows must equal the operand type !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>
+// CHECK: expected from variable 'T', but got !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA>
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.reduce_rows %m : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA> {
   ^bb0(%x: f32, %y: f32):
