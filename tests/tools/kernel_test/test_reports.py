@@ -88,7 +88,7 @@ def test_a_test_that_was_not_run_is_a_failed_invocation():
         ("MISMATCH", "expected", "kernel-tests.md"),
         ("LIMIT-02", "memory", "kernel-tests.md"),
         ("STEP-01", "a launch ends", "checks.md"),
-        ("CM-12", "dynamic rules", "rules.md"),
+        ("CM-12", "rules of instructions", "rules.md"),
     ],
 )
 def test_rules_are_described(rule: str, part: str, page: str):
