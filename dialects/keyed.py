@@ -206,7 +206,7 @@ class KeyedAttr(LocatedAttribute, ABC):
         given = dict(zip(self.KEYS, values, strict=False)) | named
         whole = defaults | given
         if len(given) < len(values) + len(named) or len(whole) > len(defaults):
-            raise TypeError(f"{self.name} has the parameters {', '.join(self.KEYS)}")
+            raise TypeError(f"{self.name} only has the parameters {', '.join(self.KEYS)}")
         if missing := [name for name, value in whole.items() if value is None]:
             raise TypeError(f"{self.name} needs {', '.join(missing)}")
         super().__init__(*whole.values())

@@ -421,7 +421,7 @@ class Kernel(AddressExecutor):
         for index in place.path:
             number = known_number(index.term)
             if number is None:
-                raise Unsupported("push constants are read at an unknown index")
+                raise Unsupported("an unknown index into push constants is not supported")
             name, type = self.name_parts(name, type)[number]
         return self._push(name, place.type)
 

@@ -156,9 +156,9 @@ def premise(text: str, kernel: Kernel) -> Term:
     try:
         parsed = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"{text!r} is not a comparison") from error
+        raise ValueError(f"{text!r} is not a comparison such as grid.y == 1") from error
     if not isinstance(parsed, ast.Compare):
-        raise ValueError(f"{text!r} is not a comparison")
+        raise ValueError(f"{text!r} is not a comparison such as grid.y == 1")
     asked = {ast.unparse(node) for node in ast.walk(parsed)}
     for name, leaves in kernel.contents.items():
         if f"all({name})" in asked:

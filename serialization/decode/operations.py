@@ -189,10 +189,10 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
                     state.segments.append(0)
                 continue
             if read is None:
-                raise NotDeclared("the operation has no field for an operand")
+                raise NotDeclared("the class has no field for an operand of the instruction")
             read(state)
         if state.at != len(words) or shuffled:
-            raise NotDeclared("the operation has fewer fields than the instruction has operands")
+            raise NotDeclared("the instruction has more operands than the class has fields")
         properties = state.properties
         if sized:
             properties["operandSegmentSizes"] = _array(tuple(state.segments))
@@ -202,7 +202,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
             if not definition.results or isinstance(types[0], NoneType):
                 types = ()
             if not types and needs_result:
-                raise NotDeclared("the result has no type")
+                raise NotDeclared("the instruction has no result type")
         op = cls.create(
             operands=state.operands,
             result_types=types,
@@ -235,7 +235,7 @@ def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> D
 
     def decode(known: Known, words: Sequence[int]) -> Operation:
         if not least <= len(words) <= most:
-            raise NotDeclared("the number of operands is wrong")
+            raise NotDeclared("the instruction has too few or too many operands")
         value = known.value
         return create(
             operands=[value(w) for w in words[begin:]],
@@ -320,10 +320,10 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
                 return _enumerant(cast("type[EnumerationAttr[Any]]", cls), number & 0xFFFFFFFF)
     attribute = known.attribute(id)
     if attribute is None:
-        raise NotDeclared("the id is not a constant, symbol or type")
+        raise NotDeclared("an operand is not a constant, symbol or type")
     if accepted and not isinstance(attribute, tuple(accepted)):
         if not (isinstance(attribute, TypeAttribute) and TypeAttribute in accepted):
-            raise NotDeclared("the property does not allow the id's attribute")
+            raise NotDeclared("a property of the class does not allow the operand")
     return attribute
 
 
@@ -365,16 +365,16 @@ def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> 
                     continue
                 literal = _literal(parameter, where, accepted)
                 if literal is None:
-                    raise NotDeclared(f"{enumerant.name} takes a string")
+                    raise NotDeclared(f"the class cannot hold the string of {enumerant.name}")
                 readers.append(literal)
         return readers
 
     def read(state: Words) -> None:
         value = state.next()
         if known_bits and value & ~known_bits:
-            raise NotDeclared("a bit of the mask is unknown")
+            raise NotDeclared("a mask has an unknown bit")
         if not known_bits and value not in kind:
-            raise NotDeclared("the enumerant is unknown")
+            raise NotDeclared("an enumerant is unknown")
         for parameter in parameters(value):
             parameter(state)
         state.properties[name] = _enumerant(attribute, value)

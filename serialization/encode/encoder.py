@@ -381,7 +381,7 @@ class ModuleEncoder:
     def _global_variable(self, op: Operation) -> int:
         t = op.properties["type"]
         if not isinstance(t, spv.PointerType):
-            raise SPIRVEncodeError(f"a variable's type is a pointer, not {t}", op)
+            raise SPIRVEncodeError(f"a variable's type must be a pointer, not {t}", op)
         type_id = self.type(t, op)
         if t.storage_class.data in BLOCK_CLASSES:
             self.types.decorate_block(t.pointee)
@@ -464,7 +464,7 @@ class ModuleEncoder:
         if triple is None:
             raise SPIRVEncodeError(
                 "the module does not say which version, capabilities and extensions it requires; "
-                "run the pass spirv-update-vce before",
+                "run the pass spirv-update-vce first",
                 self.module,
             )
         for capability in triple.capabilities:

@@ -166,7 +166,7 @@ def _parse_float(text: str, number: NumberType) -> int:
     if _DECIMAL.fullmatch(text) is None:
         if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"'{text}' is not a number")
-        raise ValueError(f"{text} is a hexadecimal integer: a float is 0x1p+0 or 1.0")
+        raise ValueError(f"{text} is a hexadecimal integer: write a float as 0x1p+0 or 1.0")
     value = float(text)
     if math.isinf(value):
         raise ValueError(f"{text[:60]} is beyond the type's {number.width} bits")

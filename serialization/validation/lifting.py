@@ -96,7 +96,7 @@ class Lifter:
         if lifted is None:
             type_ = self.m.types.get(id)
             if type_ is None:
-                raise NotDeclared("an operand that must be a type is not one")
+                raise NotDeclared("an operand must be a type")
             try:
                 lifted = self._lift(type_)
             except (VerifyException, ValueError, KeyError, OverflowError):
@@ -168,7 +168,7 @@ class Lifter:
     def _value(self, id: int) -> SSAValue:
         type_ = self.m.type_of(id)
         if type_ is None:
-            raise NotDeclared("an operand that must be a value is not one")
+            raise NotDeclared("an operand must be a value")
         lifted, number = self.type(type_.id), self.m.integer(id)
         if number is not None and isinstance(lifted, IntegerType):
             return spv.ConstantOp(IntegerAttr(number, lifted)).result
