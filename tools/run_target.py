@@ -34,7 +34,7 @@ Kind: TypeAlias = tuple[DType, tuple[int, ...]]
 """The dtype and shape of an input."""
 
 SHOWN = 1024
-"""Only the corners of a result with more elements are printed."""
+"""Maximum size of a result that is printed whole, in elements; else only corners are printed."""
 
 
 @dataclass(frozen=True)

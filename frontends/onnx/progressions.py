@@ -65,7 +65,7 @@ def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
 
 
 def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
-    """Computes a sum of equal elements as a size."""
+    """Returns the sum of equal elements as a size (number of elements times the element)."""
     if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
         return result
     count = exact_quotient(product(x.sizes), product(result.sizes))

@@ -126,7 +126,7 @@ class Number:
 
 
 class Scalars:
-    """Builds the operations of a body."""
+    """Builds scalar operations, such as the body of a `linalg.generic`."""
 
     def __init__(self, builder: Builder):
         self.builder = builder

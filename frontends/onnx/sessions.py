@@ -35,7 +35,7 @@ TOKENS = ("input_ids", "inputs_embeds")
 
 FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
              ("past", "present"))  # fmt: skip
-"""Parts of input names, and the corresponding parts of output names."""
+"""Parts of input names, such as `past`, and the corresponding parts of output names."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ PROOF_TIMEOUT = 60.0
 """Default limit of processor time for a proof, in seconds. 95 % of proofs take less."""
 
 PATTERNS = ("zeros", "ones", "random", "range")
-"""Names of content patterns."""
+"""Names of patterns for a buffer's contents, such as `zeros`."""
 
 Given: TypeAlias = Any
 """A TOML value: a boolean, a number, a string, a list or a table."""

@@ -50,9 +50,9 @@ REFERENCE_RUNS = 5
 KEPT = 1 / 8
 """Fraction of free device memory for each of two caches: references, and inputs."""
 SMALL = 256
-"""Size of an unused buffer, in bytes."""
+"""Maximum size of the buffers of a candidate that is only compiled, in bytes."""
 DEEP = 4096
-"""Inputs are smaller if a dimension exceeds this size, so that sums are exact in 16 bits."""
+"""Input values are smaller if a dimension exceeds this size, so that sums are exact in 16 bits."""
 
 
 def source_of(data: Mapping[str, Any]) -> Source:

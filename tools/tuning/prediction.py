@@ -34,7 +34,7 @@ UNSTEADY, A_RUN = 0.01, 0.06
 KNOWN = 24
 """Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0
-"""Errors are limited to the median error plus this value, in log time."""
+"""Errors of estimates are clipped to the median error plus this value, in log time."""
 MOST = 600
 """Maximum number of measurements that a prediction uses."""
 RATED = "rated"

@@ -169,7 +169,7 @@ def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, 
 
 
 COUPLED = 100
-"""Maximum number of iterations, as in libsvm's `multiclass_probability`."""
+"""Maximum number of iterations for class probabilities, as in libsvm's `multiclass_probability`."""
 
 
 def _couple_pairs(b: Nodes, pairs: Tensor, classes: int) -> Tensor:
