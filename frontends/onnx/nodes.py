@@ -41,7 +41,7 @@ from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 from xdsl_spirv.progress import stage
 
 OLDEST = 7
-"""First opset whose operators broadcast and read attributes like those of current opsets."""
+"""First opset whose operators broadcast and read attributes like the current opset."""
 
 SMALL = 1 << 14
 """Maximum number of elements of a result that is folded if all operands are known."""

@@ -45,7 +45,9 @@ class Constants:
         for name, value in given.items():
             constant = self._named(name)
             if constant.id in self.values:
-                raise Misuse(f"the specialization constant {name!r} is given twice", "", "")
+                raise Misuse(
+                    f"the specialization constant {name!r} is given twice", "", "leave one out"
+                )
             checked_value = checked(value, constant.scalar, f"specialization.{name}")
             self.values[constant.id] = _round_number(checked_value, constant.scalar)
 
@@ -54,7 +56,7 @@ class Constants:
         if len(named) == 1 or len({c.id for c in named}) == 1:
             return named[0]
         known = [f"{c.name or c.id}" for c in self.specialized]
-        cause = "names several" if named else "is not a specialization constant"
+        cause = "names several constants" if named else "is not a specialization constant"
         raise Misuse(f"{name!r} {cause}", "", suggest(name, known))
 
     @cached_property

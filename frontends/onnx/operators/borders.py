@@ -86,7 +86,7 @@ def padded(
     before = [_negative(n) for n in low]
     sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in sizes):
-        b.refuse(f"{x} has fewer elements than are removed", "remove fewer elements")
+        b.refuse(f"more elements are removed than {x} has", "remove fewer elements")
     x = b.slice(x, before, sizes, [1] * x.rank)
     low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
