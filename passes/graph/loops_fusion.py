@@ -237,10 +237,22 @@ def _is_candidate(op: Operation, group: Group) -> bool:
     users = set[Operation]().union(*(users_of(value, group.block) for value in op.results))
     if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
         # An insertion that updates a state in place is fused only with the inserted elements, and
-        # with the next insertions into the state.
-        if not all(isinstance(o, tensor.InsertSliceOp) for o in (group.root, *users)):
-            return False
+        # with the next insertions of parts of the same tensor.
+        inserted = _find_whole(op.source)
+        for other in (group.root, *users):
+            if (
+                not isinstance(other, tensor.InsertSliceOp)
+                or _find_whole(other.source) is not inserted
+            ):
+                return False
     return users <= members
+
+
+def _find_whole(value: SSAValue) -> SSAValue:
+    """Returns the tensor of which a value is a part; a value that is no part unchanged."""
+    while isinstance(owner := value.owner, (tensor.ExtractSliceOp, *RESHAPES)):
+        value = owner.operands[0]
+    return value
 
 
 def _is_cheap(op: Operation) -> bool:
