@@ -249,7 +249,7 @@ def _is_candidate(op: Operation, group: Group) -> bool:
 
 
 def _find_whole(value: SSAValue) -> SSAValue:
-    """Returns the tensor of which a value is a part; a value that is no part unchanged."""
+    """Returns the tensor of which a value is a part, or the value itself."""
     while isinstance(owner := value.owner, (tensor.ExtractSliceOp, *RESHAPES)):
         value = owner.operands[0]
     return value
