@@ -58,7 +58,7 @@ AHEAD = 2
 """Number of jobs that are sent to workers in addition to the jobs that run."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
-"""Jobs below this time are sent in groups of this size, because a Dask task costs 5 ms."""
+"""Jobs below this time are sent in groups up to this size, because a Dask task costs 5 ms."""
 STARTS = 5
 """Maximum number of times that a worker of this machine is started."""
 UPDATE = "update the older xdsl-spirv, and restart its workers"
