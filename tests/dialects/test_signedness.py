@@ -42,7 +42,7 @@ ONE_TYPE = (
     "spirv.GL.SMax %v, %v : vector<2xi32>",
 )
 REFUSED = {
-    "spirv.IAdd %u, %l : (i32, i64) -> i32": "one width and one number of components",
+    "spirv.IAdd %u, %l : (i32, i64) -> i32": "equal widths and numbers of components",
     "spirv.BitwiseXor %u, %v : (i32, vector<2xi32>) -> i32": "one width",
     "spirv.Not %u : (i32) -> i64": "one width",
     "spirv.IAdd %u, %f : (i32, f32) -> i32": "takes integer scalars",
