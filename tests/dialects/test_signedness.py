@@ -43,10 +43,10 @@ ONE_TYPE = (
 )
 REFUSED = {
     "spirv.IAdd %u, %l : (i32, i64) -> i32": "equal widths and numbers of components",
-    "spirv.BitwiseXor %u, %v : (i32, vector<2xi32>) -> i32": "one width",
-    "spirv.Not %u : (i32) -> i64": "one width",
+    "spirv.BitwiseXor %u, %v : (i32, vector<2xi32>) -> i32": "equal widths",
+    "spirv.Not %u : (i32) -> i64": "equal widths",
     "spirv.IAdd %u, %f : (i32, f32) -> i32": "takes integer scalars",
-    "spirv.ShiftLeftLogical %u, %s : i32, si32 -> i64": "one width",
+    "spirv.ShiftLeftLogical %u, %s : i32, si32 -> i64": "equal widths",
     "spirv.SLessThan %u, %l : (i32, i64)": "compares values of equal types",
     "spirv.BitCount %v : (vector<2xi32>) -> i32": "cannot change the number of components",
     "spirv.GL.FindUMsb %u : (i32) -> f32": "takes integer scalars",
