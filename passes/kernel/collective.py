@@ -31,7 +31,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnitTile
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
+    from xdsl_spirv.passes.schedule.packing import PackPlan
 
 
 MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
@@ -53,25 +53,13 @@ def write_contraction(
     core.end(KLoop(builder, plan, core, (a, b)).write(totals), (a, b))
 
 
-def write_pack(builder: KernelEmitter, plan: FragmentsPlan, collective: CollectiveOp) -> None:
-    """Writes the kernel that packs an operand into fragments."""
-    from xdsl_spirv.passes.kernel.packed import pack_fragments
+def write_pack(builder: KernelEmitter, plan: PackPlan, collective: CollectiveOp) -> None:
+    """Writes the kernel that packs an operand."""
+    from xdsl_spirv.passes.kernel.packed import pack
 
-    pack_fragments(builder, *_find_operands(collective), plan)
-
-
-def write_panels(builder: KernelEmitter, plan: PanelsPlan, collective: CollectiveOp) -> None:
-    """Writes the kernel that packs an operand into panels."""
-    from xdsl_spirv.passes.kernel.packed import pack_panels
-
-    pack_panels(builder, *_find_operands(collective), plan)
-
-
-def _find_operands(collective: CollectiveOp) -> tuple[SSAValue, SSAValue]:
-    """Returns source and destination of the collective's pack operation."""
     op = collective.body.block.last_op
     assert isinstance(op, PackOp)
-    return op.source, op.destination
+    pack(builder, op, plan)
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:

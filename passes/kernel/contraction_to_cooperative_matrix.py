@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import write_contraction, write_pack, write_panels
+from xdsl_spirv.passes.kernel.collective import write_contraction, write_pack
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.k_loop import FragmentCore, Operand
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, multiply_matrices
@@ -78,8 +78,4 @@ class ContractionToCooperativeMatrixPass(KernelPass):
     """Writes the kernels whose schedule names the instruction `coopmat`, and packing kernels."""
 
     name = "contraction-to-cooperative-matrix"
-    codes = {
-        "coopmat": partial(write_contraction, CooperativeCore),
-        "pack": write_pack,
-        "pack_panels": write_panels,
-    }
+    codes = {"coopmat": partial(write_contraction, CooperativeCore), "pack": write_pack}

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes, PackOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -23,7 +23,7 @@ from xdsl_spirv.passes.kernel.k_loop import DirectOperand
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
 from xdsl_spirv.passes.kernel.result_tile import Part
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
+from xdsl_spirv.passes.schedule.packing import PackPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
 
 
@@ -192,47 +192,35 @@ class StagedFragments(StagedOperand):
         return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
 
 
-def _stage(
-    b: KernelEmitter,
-    source: SSAValue,
-    plan: FragmentsPlan | PanelsPlan,
-    depth: int,
-    name: str,
-    own: tuple[SSAValue, Index] | None = None,
-) -> tuple[StagedOperand, Index]:
-    """
-    Copies the workgroup's tile, `depth` elements along K, into Workgroup memory.
-
-    Returns the staged operand and the tile's index along K. `own` is lane and subgroup index.
-    """
+def pack(b: KernelEmitter, op: PackOp, plan: PackPlan) -> None:
+    """Packs a workgroup's tile of an operand through Workgroup memory."""
+    in_panels = plan.packing.is_panels
+    own = None if in_panels else (b.lane_id(), b.subgroup_id(plan.subgroups))
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
-    inner = b.block_id(gpu.DimensionEnum.Y, name)
+    inner = b.block_id(gpu.DimensionEnum.Y, "panel" if in_panels else "inner")
     batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if plan.grid[2] != 1 else 0
     invocation = b.thread_id()
     lane, subgroup = own or (invocation, 0)
     place = batch, outer, invocation, plan.invocations, lane
-    part = Part(*place, subgroup, plan.subgroups, depth=depth)
-    staged = StagedOperand(b, source, plan.staged, part, zeros_outside=True)
-    start = b.times(inner, depth)
+    part = Part(*place, subgroup, plan.subgroups, depth=plan.depth)
+    staged = StagedOperand(b, op.source, plan.staged, part, zeros_outside=True)
+    start = b.times(inner, plan.depth)
     staged.store_all(staged.load_all(start), start)
     b.barrier()
-    return staged, inner
+    (_store_panel if in_panels else _store_fragments)(b, op.destination, plan, staged, inner)
 
 
-def pack_panels(
-    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelsPlan
+def _store_panel(
+    b: KernelEmitter, destination: SSAValue, plan: PackPlan, staged: StagedOperand, panel: Index
 ) -> None:
-    """
-    Packs the rows of a panel through Workgroup memory; transposes them if K is not contiguous.
-    """
+    """Stores the rows of a panel; transposes them if K is not contiguous in the operand."""
     vector, (_, panels, rows, depth) = plan.vector, plan.packing.shape
-    staged, panel = _stage(b, source, plan, depth, "panel")
     part, moved = staged.part, vector_type(plan.staged.element_type, vector)
     view = b.at_top(FlatViewOp(destination, moved), "panels")
     panel = b.plus(b.times(part.batch, panels), panel)
-    row = b.plus(b.times(panel, rows), b.times(part.tile, plan.rows))
+    row = b.plus(b.times(panel, rows), b.times(part.tile, plan.counts[0]))
     width = depth // vector
-    begin, count = b.times(row, width), plan.rows * width
+    begin, count = b.times(row, width), plan.counts[0] * width
     for number in range(0, count, part.invocations):
         place = b.plus(part.invocation, number)
 
@@ -244,12 +232,10 @@ def pack_panels(
         b.when(b.below(place, count) if number + part.invocations > count else True, move)
 
 
-def pack_fragments(
-    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: FragmentsPlan
+def _store_fragments(
+    b: KernelEmitter, destination: SSAValue, plan: PackPlan, staged: StagedOperand, inner: Index
 ) -> None:
-    """Packs a row of fragments along K; each subgroup packs some of them."""
-    own = b.lane_id(), b.subgroup_id(plan.subgroups)
-    staged, inner = _stage(b, source, plan, plan.depth, "inner", own)
+    """Stores a row of fragments along K; each subgroup stores some of them."""
     packed = PackedOperand(b, destination, plan.tile, staged.part, plan.sizes)
     packed.enter(b.times(inner, plan.depth))
     for step, k in enumerate(range(0, plan.depth, packed.inner)):

@@ -280,8 +280,7 @@ KINDS: dict[str, Kind] = {
     "attention": Kind(ATTENTION, AttentionOp, "attention:AttentionPlan"),
     "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
     "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
-    "pack": Kind(PACK, PackOp, "packing:plan_fragments"),
-    "pack_panels": Kind(PACK, PackOp, "packing:plan_panels"),
+    "pack": Kind(PACK, PackOp, "packing:plan_pack"),
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
 """
@@ -296,7 +295,7 @@ def kind_of(op: Operation) -> str | None:
     if (schedule := schedule_of(op)) is not None:
         return schedule.kind
     if isinstance(op, PackOp):
-        return "pack_panels" if op.packing.is_panels else "pack"
+        return "pack"
     return "attention_merge" if isinstance(op, AttentionMergeOp) else None
 
 

@@ -31,16 +31,42 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class PackPlan(KernelPlan):
-    """A kernel that packs an operand. `staged` is a workgroup's tile in Workgroup memory."""
+    """
+    A kernel that packs an operand into fragments, or into panels (fragments of one row).
+
+    `staged` is a workgroup's tile in Workgroup memory. It has `counts` fragments along M or N, and
+    along K.
+    """
 
     sizes: PackedSizes
     target: Target
     subgroups: int
     staged: StagedTile
+    counts: tuple[int, int]
 
     @property
     def packing(self) -> PackingAttr:
         return self.sizes.packing
+
+    @property
+    def tile(self) -> PackedTile:
+        return PackedTile(self.packing, self.staged.element_type, self.target.subgroup_size)
+
+    @property
+    def depth(self) -> int:
+        """Number of a workgroup's elements along K."""
+        return self.counts[1] * self.packing.fragment_sizes[1]
+
+    @property
+    def vector(self) -> int:
+        """Number of elements of a panel that an invocation stores at a time."""
+        return _widest(self.staged.element_bytes, self.depth)
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
+        """Number of workgroups along each axis: M or N, K, and batch."""
+        batch, inner, outer, _ = self.sizes.shape
+        return outer // self.counts[0], inner // self.counts[1], batch
 
     @property
     def invocations(self) -> int:
@@ -51,88 +77,45 @@ class PackPlan(KernelPlan):
         return f"pack_{named_sizes(self.sizes.extents[1:])}"
 
 
-@dataclass(frozen=True)
-class FragmentsPlan(PackPlan):
-    """A kernel that packs into fragments. A workgroup packs `depth` elements along K."""
-
-    depth: int
-    tile: PackedTile
-
-    @property
-    def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups along each axis: M or N, K, and batch."""
-        batch, inner, outer, _ = self.sizes.shape
-        _, size = self.packing.fragment_sizes
-        return outer // self.subgroups, inner // (self.depth // size), batch
-
-
-@dataclass(frozen=True)
-class PanelsPlan(PackPlan):
-    """
-    A kernel that packs into panels. A workgroup packs `rows` rows of one panel.
-
-    An invocation stores `vector` elements at a time.
-    """
-
-    rows: int
-    vector: int
-
-    @property
-    def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups along each axis: M or N, K, and batch."""
-        batch, panels, rows, _ = self.sizes.shape
-        return rows // self.rows, panels, batch
-
-
-def plan_fragments(op: PackOp, target: Target) -> FragmentsPlan:
-    """Plans the kernel that packs a tensor or memref into fragments."""
-    sizes, element = _sizes_of(op), element_type(op.source)
+def plan_pack(op: PackOp, target: Target) -> PackPlan:
+    """Plans the kernel that packs a tensor or memref."""
+    sizes = op.packing.sized([number(value) for value in op.numbers])
+    model, (outer_size, inner_size) = target.model.packing, op.packing.fragment_sizes
     _, inner_count, outer_count, _ = sizes.shape
-    outer_size, inner_size = own = sizes.packing.fragment_sizes
-    model = target.model.packing
-    subgroups = next(n for n in (model.subgroups, 2, 1) if is_multiple(outer_count, n))
-    steps = next(n for n in (model.depth, 2, 1) if is_multiple(inner_count, n))
-    shape, counts = (subgroups * outer_size, steps * inner_size), (subgroups, steps)
-    staged = _stage_operand(op.source, sizes, shape, counts, own)
-    tile = PackedTile(sizes.packing, element, target.subgroup_size)
-    return FragmentsPlan(sizes, target, subgroups, staged, steps * inner_size, tile)
-
-
-def plan_panels(op: PackOp, target: Target) -> PanelsPlan:
-    """Plans the kernel that packs a tensor or memref into panels."""
-    sizes, bytes = _sizes_of(op), bit_width(element_type(op.source)) // 8
-    _, _, count, depth = sizes.packing.shape
-    vector = _widest(bytes, depth)
-    model = target.model.packing
-    invocations = model.subgroups * target.subgroup_size
-    most = min(UNROLLED * vector * invocations, model.tile_bytes // bytes) // depth
-    rows = next(r for r in (64, 32, 16, 8, 4, 2, 1) if count % r == 0 and (r <= most or r == 1))
-    # An operand that runs across K is transposed element by element.
-    staged = _stage_operand(op.source, sizes, (rows, depth), (rows, 1), (1, vector))
-    return PanelsPlan(sizes, target, model.subgroups, staged, rows, vector)
-
-
-def _sizes_of(op: PackOp) -> PackedSizes:
-    return op.packing.sized([number(value) for value in op.numbers])
+    if op.packing.is_panels:
+        bytes, subgroups = bit_width(element_type(op.source)) // 8, model.subgroups
+        vector = _widest(bytes, inner_size)
+        invocations = subgroups * target.subgroup_size
+        most = min(UNROLLED * vector * invocations, model.tile_bytes // bytes) // inner_size
+        few = (r for r in (64, 32, 16, 8, 4, 2, 1) if is_multiple(outer_count, r))
+        counts = next(r for r in few if r <= most or r == 1), 1
+        # An operand that runs across K is transposed element by element.
+        run = 1, vector
+    else:
+        subgroups = next(n for n in (model.subgroups, 2, 1) if is_multiple(outer_count, n))
+        counts = subgroups, next(n for n in (model.depth, 2, 1) if is_multiple(inner_count, n))
+        run = outer_size, inner_size
+    staged = _stage_operand(op.source, sizes, counts, run)
+    return PackPlan(sizes, target, subgroups, staged, counts)
 
 
 def _stage_operand(
     source: SSAValue,
     sizes: PackedSizes,
-    shape: tuple[int, int],
     counts: tuple[int, int],
     rows: tuple[int, int],
 ) -> StagedTile:
     """
-    Returns the tile that a workgroup packs; `shape` is its size along M or N, and along K.
+    Returns the tile that a workgroup packs, of `counts` fragments along M or N, and along K.
 
-    The tile has `counts` fragments or rows. Vectors must divide `rows[0]` in a tile whose columns
-    run along M or N, and `rows[1]` in a tile whose columns run along K.
+    Vectors must divide `rows[0]` in a tile whose columns run along M or N, and `rows[1]` in a tile
+    whose columns run along K.
     """
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
     axis, bytes = k_axis_of(layout), bit_width(element) // 8
     path = StagedAttr(16 // bytes, _widest(bytes, layout.run(column_walk(axis)), rows[axis]))
+    shape = (count * size for count, size in zip(counts, packing.fragment_sizes, strict=True))
     pairs = list(zip(shape, sizes.extents[1:], strict=True))
     tile = staged_tile(path, element, pairs[0], pairs[1], layout)
     _, inner, outer, _ = sizes.shape
