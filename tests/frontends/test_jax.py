@@ -249,7 +249,7 @@ def test_stablehlo_that_is_refused(jax: ModuleType):
     assert caught.value.place.startswith("test_jax.py:")
     with pytest.raises(FrontendError, match="elements of the type complex<f32> are not supported"):
         xs.from_jax(jax.numpy.fft.fft, floats(8))
-    with pytest.raises(FrontendError, match="the external function .* is not supported"):
+    with pytest.raises(FrontendError, match="the external function"):
         xs.from_jax(jax.numpy.linalg.inv, floats(3, 3))
     with pytest.raises(FrontendError, match="JAX cannot lower the function"):
         xs.from_jax(lambda x: x @ x, floats(2, 3))
