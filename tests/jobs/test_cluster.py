@@ -142,7 +142,7 @@ def test_a_job_that_ends_its_workers_is_recorded_and_others_are_not(engine: Clus
     assert Counter(result.status for _, result in results) == {"ok": 12, "lost": 1}
     found = store.find(bad, engine.place("cores"))
     assert found is not None
-    assert "two workers that ran it died" in found.cause
+    assert "two workers that ran the job died" in found.cause
 
 
 def free_port() -> int:
