@@ -159,9 +159,7 @@ def _kernels(explanation: ExplanationData) -> list[Row]:
 
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
-    """
-    Returns edges (from, to, lane) of layers, except edges without a free lane; 0 for neighbours.
-    """
+    """Returns edges (from, to, lane) between layers that get a lane; neighbours get lane 0."""
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
     for number, entry in enumerate(layers):
