@@ -52,7 +52,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _token_of(arguments: argparse.Namespace) -> str | None:
-    """Returns the clients' token. Raises `ProgramError` if a host for other machines has none."""
+    """Returns the clients' token. Raises `ProgramError` if a token is required, but missing."""
     if arguments.token_file is None:
         if not _is_loopback(arguments.host):
             raise ProgramError(

@@ -75,7 +75,7 @@ def _reduce(size: Size, divisor: int) -> Size | Portion:
 
 
 def _exact(number: Any) -> Portion:
-    """Converts a number to a portion. Raises `TypeError` if floats cannot represent it (thirds)."""
+    """Converts a number to a portion. Raises `TypeError` if floats are inexact, as for a third."""
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
         raise TypeError(f"{portion} is not exact in floats")

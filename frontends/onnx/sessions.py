@@ -114,8 +114,8 @@ def _following(name: str, outputs: Mapping[str, Any]) -> str:
 
 def _growing(value: Any) -> int | None:
     """
-    Returns the axis along which a state grows. This is the only dynamic axis, the only axis whose
-    size's name contains `past`, or the second to last.
+    Returns the axis along which a state grows: the only dynamic axis, else the only dynamic axis
+    whose size is named after `past`, else the second to last.
     """
     fields = value.type.tensor_type.shape.dim
     open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]
