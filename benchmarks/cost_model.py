@@ -144,7 +144,7 @@ def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
 
 
 def measured(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
-    """Returns microseconds by contraction and schedule. The first measurement counts."""
+    """Returns the first measured time in microseconds, by contraction and schedule."""
     times: dict[str, dict[str, float]] = {}
     for path in paths:
         for record in json.loads(path.read_text())["records"]:

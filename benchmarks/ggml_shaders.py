@@ -75,7 +75,7 @@ def chosen(modules: Modules, only: str, *, every: bool) -> dict[str, list[Case]]
     taken: dict[tuple[str, ...], str] = {}
     for case in cases():
         if case.module not in modules:
-            raise SystemExit(f"ggml does not build {case.module}: docs/ggml.md names the version")
+            raise SystemExit(f"{case.module} is missing: build ggml at the commit in docs/ggml.md")
         first = taken.setdefault(kind(modules[case.module]), case.module)
         if (every or first == case.module) and re.search(only, case.module):
             wanted.setdefault(case.module, []).append(case)
@@ -131,7 +131,7 @@ def timed(module: bytes, case: Case, checks: Checks) -> tuple[Outcome, float]:
 
 
 def costs(modules: Modules, size: int = 256) -> list[dict[str, Any]]:
-    """Returns seconds of a product: unchecked, with all checks, until a race is found."""
+    """Returns seconds of a product: unchecked, with all checks, and up to the report of a race."""
     table: list[dict[str, Any]] = []
     for name, (module, tiles, a, b, precision) in PRODUCTS.items():
         case = products.product(module, tiles, (size,) * 3, a, b, True, precision)

@@ -44,7 +44,6 @@ class Reference:
         return numbers[torch.from_numpy(places).cuda()].cpu().numpy() if CUDA else numbers[places]
 
     def _product(self, x: Any, rows: int) -> Any:
-        """Returns `x` times the transpose of a matrix of the model with `rows` rows."""
         numbers, columns = self._numbers(rows, x.shape[1]), x.shape[1]
         if not CUDA:
             return x @ np.resize(numbers, (rows, columns)).T

@@ -184,7 +184,7 @@ def compiled(case: Case, schedule: str | None, target: str) -> Any:
 
 @cache
 def expected(case: Case) -> tuple[Any, ...]:
-    """Returns the rows, some columns of the product, their indices and their tolerances."""
+    """Returns the input, the checked columns' indices, their values and their tolerances."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(case.rows, case.k)).astype(np.float16)
     columns = rng.integers(0, case.n, CHECKED)

@@ -303,7 +303,7 @@ FOUR_BITS = np.array(
 
 
 def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks a field of 32 bytes: elements of a byte are then 8 apart."""
+    """Returns a function that repacks 32 bytes, with element i beside element i + 8."""
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 

@@ -240,7 +240,9 @@ def as_inputs(model: Model, values: Mapping[str, Any]) -> Iterator[tuple[str, An
             converted = array.astype(dtype)
         except (TypeError, ValueError, OverflowError) as error:
             place, remedy = f"constant {name!r}", "give a number, a list of numbers or an array"
-            raise FrontendError(f"the value of {name!r}: {error}", place, remedy) from error
+            raise FrontendError(
+                f"the value of {name!r} is invalid: {error}", place, remedy
+            ) from error
         if array.dtype != dtype and bool((converted.astype(array.dtype) != array).any()):
             raise FrontendError(
                 f"{name!r} has type {dtype.name}, which cannot hold the given value",

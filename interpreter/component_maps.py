@@ -100,7 +100,7 @@ def positions(
 
 
 def _nvidia(form: CooperativeMatrix) -> tuple[int, int, int]:
-    """Returns the number of lines, their length, and the adjacent components of one invocation."""
+    """Returns the number and length of lines, and the number of adjacent components per lane."""
     if form.use == CooperativeMatrixUse.MatrixBKHR:
         lines, length = form.columns, form.rows
     else:

@@ -34,7 +34,7 @@ class Group:
         return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
     def spread(self, row: Array, batch: Batch) -> Array:
-        """Arranges a row (workgroup, group, member, ...) by lanes. A uniform value remains so."""
+        """Arranges a row (workgroup, group, member, ...) by lanes, unless it is uniform."""
         if not self.workgroup or row.shape[2] == 1:
             return row
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])

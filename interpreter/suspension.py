@@ -185,7 +185,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """Returns a frame for some of its lanes, or None. `stay` is True if an inner frame has some."""
+    """Returns a copy of a frame for the lanes `lanes` only; None if no lane is left."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

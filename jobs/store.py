@@ -167,7 +167,7 @@ class Store(Closing):
             ) from error
 
     def merge(self, other: Store) -> int:
-        """Copies the results of another store that this store lacks. Returns their number."""
+        """Copies the results that only the other store has. Returns their number."""
         with other._guard_file():
             rows = other.connection.execute(f"SELECT {COLUMNS} FROM results").fetchall()
         for row in rows:

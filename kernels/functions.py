@@ -270,7 +270,7 @@ def atomic_add(memory: Memory, index: Any, value: Number) -> Value:
 
 
 def atomic_max(memory: Memory, index: Any, value: Number) -> Value:
-    """Replaces an element by the maximum with `value`, atomically. Returns the old value."""
+    """Atomically replaces an element by `value` if `value` is greater. Returns the old value."""
     return _atomic(memory, index, value, _extreme(memory.element, "Max"))
 
 

@@ -217,8 +217,8 @@ def lower_program(
     numbers: Mapping[str, Any] | None = None,
 ) -> LoweredProgram | RaisedProgram:
     """
-    Compiles a program for a target, or for a device's target. `subgroups` and `instruction` apply
-    to lowering tile by tile, `grid` and `numbers` to `raise_program`.
+    Compiles a program for a target, or for a device's target: tile by tile if `subgroups` or
+    `instruction` is given, else raised to tensors for `grid` and `numbers` if possible.
 
     Raises `PassFailedException` for features that the target does not support.
     """

@@ -41,7 +41,7 @@ class Prompts:
         tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
         if len(tokens) > context:
             raise ProgramError(
-                f"the prompt has {len(tokens):,} tokens, but the context only {context:,}",
+                f"the prompt has {len(tokens):,} tokens, more than the context of {context:,}",
                 "the prompt",
                 "shorten the prompt, or give a longer --context",
             )

@@ -35,7 +35,9 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
     if len(one) == len(other):
         what = f"another token {next(i for i, t in enumerate(one) if t != other[i])}"
     raise FrontendError(
-        f"the draft has {what}", place, "use a draft of the same model family, with the same tokens"
+        f"the draft model has {what}",
+        place,
+        "use a draft of the same model family, with the same tokens",
     )
 
 

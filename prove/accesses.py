@@ -29,9 +29,9 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """Ids of the intervals between barriers of the workgroup in which the access may happen."""
+    """Ids of the intervals between workgroup barriers that may contain the access."""
     near: frozenset[int]
-    """Ids of the intervals between barriers of the subgroup in which the access may happen."""
+    """Ids of the intervals between subgroup barriers that may contain the access."""
     matrix: Attribute | None = None
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 

@@ -50,7 +50,7 @@ BITS = 64
 
 @dataclass(frozen=True, eq=False)
 class Address:
-    """An address of the launch and its buffer: `header` bytes, then elements of `stride` bytes."""
+    """An address that a launch passes, and the buffer's layout in bytes: header, then elements."""
 
     name: str
     term: Term
@@ -163,7 +163,7 @@ class AddressExecutor(ImageExecutor):
         return name
 
     def name_parts(self, name: str, type: Attribute) -> list[tuple[str, Attribute]]:
-        """Returns the names and types of a push constant's parts."""
+        """Returns the names and types of a push constant's members or elements."""
         parts = enumerate(parts_of(type, self.length) or [])
         if not isinstance(type, StructType):
             return [(f"{name}[{number}]", part) for number, part in parts]

@@ -17,7 +17,7 @@ from xdsl_spirv.prove.values import Term, z3
 
 
 def state_digits(index: Term) -> Iterator[Term]:
-    """Yields facts about the digits of an index, for each factor that is not a power of two."""
+    """Yields facts about the mixed-radix digits of an index such as `row * 300 + column`."""
     size, left = index.size(), list(list_addends(index))
     for factor in sorted({f for f, _ in left}, reverse=True):
         if factor & (factor - 1) == 0:

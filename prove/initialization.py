@@ -72,7 +72,7 @@ def _ask_variable(kernel: Kernel, accesses: Sequence[Access]) -> Iterator[Demand
 
 
 def _list_leaves(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]]:
-    """Returns the path to an arbitrary scalar of the part that is read, and its index bounds."""
+    """Returns the path to an arbitrary scalar of the read value, with bounds of its indices."""
     path, type, inside = list(read.place.path), read.place.type, list[Term]()
     while isinstance(type, VectorType | ArrayType | MatrixType):
         parts = parts_of(type, kernel.length) or []
@@ -92,7 +92,7 @@ def _same(write: Access, indexes: Sequence[Term], renamed: Sequence[tuple[Term, 
 def _find_writers(
     kernel: Kernel, write: Access, indexes: Sequence[Term]
 ) -> Iterator[tuple[Term, Term]]:
-    """Yields, for possible writers of an element, (facts, condition that it was not written)."""
+    """Yields, for each possible writer, facts and the condition that the writer did not write."""
     solved = _solve(kernel, write, indexes)
     axes = [axis for axis, size in zip(kernel.local, kernel.size, strict=True) if size > 1]
     tried = list[list[Term]]()

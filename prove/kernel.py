@@ -358,7 +358,7 @@ class Kernel(AddressExecutor):
         self.accesses.append(made)
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Records a demand that each index on the path to a part is in bounds."""
+        """Requires that every index of an access path is in bounds."""
         if place.storage is StorageClass.Image:
             return  # The instruction that creates the pointer has this demand.
         if isinstance(place.root, Address):

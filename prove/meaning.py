@@ -449,7 +449,7 @@ def _insert(op: composite.CompositeInsertOp, operands: Sequence[Value], terms: T
 
 
 def take(parts: Sequence[Value], index: Scalar) -> Value:
-    """Selects a part by a term. The result is undefined beyond the last part."""
+    """Selects a constituent by a term. The result is undefined beyond the last constituent."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return parts[number]

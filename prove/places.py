@@ -22,7 +22,7 @@ from xdsl_spirv.prove.values import Scalar, Term, z3
 
 
 def member_names(module: ModuleOp, struct: StructType) -> list[str]:
-    """Returns the source names of a struct's members, `member` and an index if it has none."""
+    """Returns the source names of a struct's members. Unnamed members are `member0`, ..."""
     names = [f"member{number}" for number, _ in enumerate(struct.member_types)]
     for op in module.body.block.ops:
         if isinstance(op, RawGlobalOp) and op.instruction.data == "OpMemberName":

@@ -223,7 +223,7 @@ def _prove_together(
     offers: Sequence[dict[str, Term]],
     limits: Limits,
 ) -> bool:
-    """Adds sets of suggested premises one by one until all questions are proved. True if so."""
+    """Adds sets of suggested premises until all questions are proved. Returns True if they are."""
     known, left = dict[str, Term](), list(questions)
     for number, chosen in enumerate(offers or [{}]):
         known |= chosen
@@ -245,7 +245,7 @@ def _halve(
     limits: Limits,
     depth: int | None = None,
 ) -> list[Question]:
-    """Asks questions as one query, or else by halves down to `depth`. Returns the open ones."""
+    """Proves questions together, or else by halves down to `depth`. Returns the unproved ones."""
     if not questions:
         return []
     alone = len(questions) == 1
@@ -529,7 +529,6 @@ def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
 
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
-    """Yields conditions under which two accesses have equal locations, digit by digit."""
     if isinstance(a.place.root, Address) and isinstance(b.place.root, Address):
         yield share_bytes(a.place, b.place, other)
         return

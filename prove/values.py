@@ -192,7 +192,7 @@ class Terms:
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])
-    """Conditions that define fresh constants, and belong to every question."""
+    """Conditions that define fresh constants. They are added to every question."""
     count: int = 0
     uninterpreted: int = 0
     """Number of instructions so far that are treated as uninterpreted functions."""

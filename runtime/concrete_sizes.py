@@ -195,8 +195,8 @@ def _buffer(buffer: Buffer, sizes: Mapping[str, int]) -> Buffer:
         )
     if room_of(concrete.sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"{buffer} has {room_of(concrete.sizes)} elements with {shown}, but kernels "
-            f"count only to {MAX_ELEMENTS}",
+            f"{buffer} has {room_of(concrete.sizes)} elements with {shown}, but a buffer "
+            f"can have at most {MAX_ELEMENTS}",
             place,
             "give smaller inputs, in several runs",
         )

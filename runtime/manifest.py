@@ -352,7 +352,7 @@ class Dispatch:
     spec_constants: tuple[SpecValue, ...] = ()
     push_constants: tuple[PushConstant, ...] = ()
     once: bool = False
-    """True if it depends only on weights, so that a device may run it once, at load time."""
+    """True if a dispatch depends only on weights. A device may run it only once, at load time."""
 
     @property
     def workgroups(self) -> tuple[int, int, int]:

@@ -47,7 +47,7 @@ SAMPLED = 1 << 16
 
 @dataclass(frozen=True)
 class Later:
-    """A likely next run: inputs, sizes, and results of this run that become inputs, by input."""
+    """A likely next run. `carried` maps its inputs to results of the present run."""
 
     inputs: Mapping[str, Array]
     sizes: Mapping[str, int]

@@ -262,7 +262,7 @@ def sessions() -> Iterator[Case]:
 
 
 def completions() -> Iterator[Case]:
-    """Yields cases that complete invalid command lines, or for invalid shells."""
+    """Yields cases that complete invalid command lines or name an invalid shell."""
     for line, point in (
         ("xdsl-spirv ", "11"),
         ("xdsl-spirv compile --target ", "-7"),

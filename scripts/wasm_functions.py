@@ -77,7 +77,7 @@ def constants(module: bytes) -> Iterator[tuple[int, int]]:
 
 
 def rewrite(module: bytes, body: Callable[[int, bytes], bytes], without: tuple[int, ...]) -> bytes:
-    """Returns the module with bodies `body(index, old)` and without sections of some kinds."""
+    """Returns the module with new bodies (`body(index, old)`), without the sections `without`."""
     out = [module[:8]]
     for kind, start, end in sections(module):
         if kind in without:

@@ -359,8 +359,8 @@ def _fragment(fields: Fields) -> Fragment:
         unknown = set(bits) - places.keys()
         if unknown:
             raise TargetError(
-                f"{fields.where}.{key} has {min(unknown)!r}: write r (row) or c (column) with a "
-                "bit, or -"
+                f"{fields.where}.{key} has {min(unknown)!r}: write r2 for bit 2 of the row, c2 for "
+                "bit 2 of the column, or -"
             )
     used = [name for bits in names.values() for name in bits if name != "-"]
     if len(set(used)) < len(used):

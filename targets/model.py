@@ -52,7 +52,7 @@ class LanesModel:
     registers: int
     """Maximum 32-bit registers of an invocation for queries and results."""
     resident_registers: int
-    """Used instead of `registers` if more subgroups should be resident, to hide load latency."""
+    """Like `registers`, for kernels that need more concurrent subgroups to hide load latency."""
     loaded_registers: int
     """Maximum 32-bit registers of an invocation for keys and values that are being loaded."""
     least_bits: int
@@ -89,10 +89,10 @@ class AttentionModel:
     most_registers: int
     """Maximum 32-bit registers for fragments. A schedule with more is refused."""
     held: int
-    """Used instead of `registers` if probabilities stay in registers."""
+    """Like `registers`, for kernels whose probabilities stay in registers."""
     held_reading: int
     """
-    Used instead of `held` if queries are read for each tile of keys: the driver reads them early.
+    Like `held`, for kernels that read queries for each tile of keys: the driver reads them early.
     """
     most_held: int
     """Maximum 32-bit registers for fragments and prefetched words."""
@@ -121,7 +121,7 @@ class AttentionModel:
     turned: float
     """Time factor if values are not packed, are read as vectors and must be transposed."""
     turned_by_one: float
-    """Used instead of `turned` if a subgroup has only one strip of rows."""
+    """Like `turned`, for subgroups that have only one strip of rows."""
     key_parts: tuple[int, ...]
     """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
     merging: float
@@ -213,7 +213,7 @@ class RowsModel:
     few: int
     """Maximum rows of a contraction with few rows. With more rows, staging operands is faster."""
     few_for_matrices: int
-    """Used instead of `few` for types with matrix instructions of unknown rate."""
+    """Like `few`, for types whose matrix instructions have an unknown rate."""
     much: int
     """Minimum ratio of columns to rows of a contraction with few rows."""
     conversion: float

@@ -84,7 +84,7 @@ FINDINGS: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Planted failures by the prefix of their finding."""
+"""Maps the start of a finding's text to the planted failure that causes this finding."""
 
 
 def large_kernel(planted: str, seed: int, statements: int = 120) -> str:

@@ -82,7 +82,7 @@ def _number(text: str, value: str) -> Array:
             return np.array(kind(value))
         except (ValueError, OverflowError):
             continue
-    raise ProgramError(f"{text}: {value!r} is not a number", "", "or give a .npy file")
+    raise ProgramError(f"{text}: {value!r} is not a number", "", "give a number or a .npy file")
 
 
 def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dict[str, Array]:

@@ -247,7 +247,7 @@ def _list_known(texts: Sequence[str]) -> dict[str, int]:
 def _drop_numbers(
     proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
 ) -> None:
-    """Removes premises about push constants that the proof does not need."""
+    """Removes premises about push constants, if the proof succeeds without these premises."""
     for text in list(proof.offered):
         name, equal, _ = text.partition(" == ")
         rest = [t for t in proof.offered if t != text]

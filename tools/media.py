@@ -103,7 +103,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
     Image = _library("PIL.Image", "pillow")
     if len(buffer.shape) != len(how.layout):
-        raise _refuse(f"{buffer.name!r} is {buffer}, so its layout is not {how.layout}")
+        raise _refuse(f"{buffer.name!r} is {buffer}, which does not fit the layout {how.layout}")
     sizes = dict(zip(how.layout, buffer.shape, strict=True))
     try:
         with Image.open(path) as opened:

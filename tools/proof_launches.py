@@ -165,7 +165,7 @@ def fill_buffer(
 
 
 def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
-    """Makes an image's described contents with the given sizes (default: zeros), or a sampler."""
+    """Completes the description of an image or sampler with format, sizes and contents."""
     sampler = given.sampler or (Sampler() if texture.sampler else None)
     if texture.image is None:
         return replace(given, sampler=sampler)

@@ -1,4 +1,4 @@
-"""Schedule a matrix product manually, and see the effect of each parameter, and refusals."""
+"""Schedule a matrix product manually: see the effect of each parameter, and refused schedules."""
 
 import marimo
 

@@ -50,6 +50,6 @@ def _simplify_free_region(self: CSEDriver, region: Region) -> None:
 
 
 def install() -> None:
-    """Makes the passes of this process respect the traits."""
+    """Makes dead code and common subexpression elimination respect this module's traits."""
     LiveSet.propagate_region_liveness = _propagate_to_all_blocks
     setattr(CSEDriver, "_simplify_region", _simplify_free_region)

@@ -107,7 +107,7 @@ def rounding(type: str) -> dict[str, float]:
 
 
 def unary() -> Iterator[Case]:
-    """Yields unary cases: permuted source with an offset, padded rows of the result, a long row."""
+    """Yields cases of unary operations: on permuted tensors with offsets, and on long rows."""
     for (name, (function, parameters, (low, high))), type in itertools.product(
         UNARY.items(), ("f32", "f16")
     ):

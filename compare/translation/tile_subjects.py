@@ -1,4 +1,4 @@
-"""Runs a `tile.program` on whole tiles, and after its lowering runs the kernel."""
+"""Runs a tile program: as a whole before its lowering, and as a kernel after its lowering."""
 
 from __future__ import annotations
 

@@ -325,7 +325,9 @@ class PaddedViewOp(IRDLOperation):
         sizes = zip(source.get_shape(), *amounts, strict=True)
         shape = tuple(_padded_size(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
-            raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
+            raise VerifyException(
+                f"{source} has shape {'x'.join(map(str, shape))} with padding, not {view}"
+            )
 
 
 @irdl_op_definition

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
 
 NUMBERS = "schedule.numbers"
-"""Attribute of a push-constant block that launches fill. On a launch, it has the numbers."""
+"""Attribute of a push-constant block whose numbers launches pass, and of these launches."""
 
 NUMBER_BYTES = 4
 """Size in bytes of a number in the block."""

@@ -449,7 +449,7 @@ class ReferenceOfOp(SPIRVOp, name="spirv.mlir.referenceof"):
         type = type_of_constant(self, self.spec_const)
         if type != self.result.type:
             raise VerifyException(
-                f"{self.spec_const} has type {type}, but the result is declared {self.result.type}"
+                f"{self.spec_const} has type {type}, but the result has type {self.result.type}"
             )
 
 
@@ -544,7 +544,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         if operations[-1].operands[0].type != self.result.type:
             raise VerifyException(
                 f"the operation yields {operations[-1].operands[0].type}, "
-                f"but the result is declared {self.result.type}"
+                f"but the result has type {self.result.type}"
             )
 
 

@@ -43,7 +43,7 @@ class NumericConversion(Cast, ABC):
         rules.cm_19_conversion(from_type, to_type)
         require(self, [from_type], *source, matrices=True)
         if not target[0](rules.element_of(to_type)):
-            raise VerifyException(f"{self.name} gives {target[1]} components, not {to_type}")
+            raise VerifyException(f"{self.name} cannot give {to_type}: use {target[1]} components")
         matrix = isinstance(from_type, CooperativeMatrixType)
         if not matrix and component_count(from_type) != component_count(to_type):
             raise VerifyException(

@@ -171,7 +171,7 @@ def verify_chain(base: SSAValue, indexes: Sequence[SSAValue], result: SSAValue) 
         or given.storage_class != start.storage_class
     ):
         expected = PointerType(pointee, start.storage_class)
-        raise VerifyException(f"the indexes lead to {expected}, but the result is declared {given}")
+        raise VerifyException(f"the indexes lead to {expected}, but the result has type {given}")
 
 
 MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable

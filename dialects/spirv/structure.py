@@ -469,7 +469,7 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
         if variable.pointer_type != self.result.type:
             raise VerifyException(
                 f"{self.variable} has type {variable.pointer_type}, "
-                f"but the result is declared {self.result.type}"
+                f"but the result has type {self.result.type}"
             )
 
 

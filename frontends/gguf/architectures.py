@@ -75,7 +75,7 @@ class Architecture:
     root_of_width: bool = False
     """True if the embedding is multiplied by the square root of its width."""
     wide_scores: int = 0
-    """Number of blocks of the model that divides scores by sqrt(width / heads); 0 for none."""
+    """Number of blocks for which scores are divided by sqrt(width / heads); 0 for none."""
     router: Router | None = None
     keys: frozenset[str] = frozenset()
     """Metadata keys that only this architecture has."""

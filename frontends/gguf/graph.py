@@ -287,7 +287,7 @@ class Step:
         return self.normalized(x, block + norm) if norm else x
 
     def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
-        """Returns the sum of residual and result of attention (part 0) or feed-forward (part 1)."""
+        """Returns `x` plus the result `y` of attention (part 0) or feed-forward (part 1)."""
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
         return self.sum(x, self.scale(y, self.parameters.residual_scale))

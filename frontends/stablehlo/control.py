@@ -66,10 +66,10 @@ def _is_equal(b: Importer, index: Tensor, branch: int) -> Tensor:
 @operation("stablehlo.while")
 def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
     """
-    Imports a loop whose condition compares a counter with a constant, and may have other parts.
+    Imports a loop whose condition compares a counter with a constant, possibly and-ed with data.
 
-    If there are other parts, all iterations run, but the results do not change after the condition
-    fails.
+    If the condition depends on data, all iterations that the counter allows run, but the results
+    do not change after the condition fails.
     """
     condition, body = (region.blocks[0] for region in op.regions)
     bound = _find_bound(condition, body, carried)

@@ -176,7 +176,7 @@ class Writer:
         return made
 
     def tile(self, form: Affine, type: Attribute) -> SSAValue:
-        """Returns integers with a constant step along each axis as a tile."""
+        """Returns a tile of integers that grow by a constant step along each axis."""
         if form.is_uniform:
             return self.full(self.scalar(form.start, type), form.shape)
         ranges: list[SSAValue] = []

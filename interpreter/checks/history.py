@@ -34,7 +34,7 @@ HELD = 8
 """Maximum number of reads of a region of memory whose recording is delayed."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Keys of `Region.words`: the last reader of each granule, and the last different one before."""
+"""Keys of `Region.words`: a granule's last reader, and the last reader that differs from it."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Accesses by single invocations: (granule indices, time stamps with accessor codes)."""

@@ -277,7 +277,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Passes on releases at a control barrier, for storage that the barrier does not order."""
+        """Shares the releases of invocations at a barrier, if the barrier does not order them."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
@@ -318,7 +318,7 @@ class Knowledge:
             self.nodes[lane] = joined[key]
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns (n, ROWS) times before which a group's accesses are ordered before the lane."""
+        """Returns, for each pair of lane and accessor, its row of `ROWS` time stamps."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

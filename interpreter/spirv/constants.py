@@ -26,7 +26,7 @@ def spirv_constant(op: ops.ConstantOp, context: Context) -> Any:
 
 @constant(ops.ConstantNullOp, ops.UndefOp)
 def null(op: Operation, context: Context) -> Any:
-    """Returns zero in every part."""
+    """Returns the null value (all bits 0) of the result type."""
     return zeros(context.form(op.results[0].type))
 
 

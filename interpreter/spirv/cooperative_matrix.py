@@ -157,7 +157,7 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
         inputs = (a.dtype, b.dtype, c.dtype)
         if not all(map(numbers.is_float, inputs)):
             raise InterpreterError(
-                f"{op.name} cannot multiply integer matrices to {result.dtype}", op
+                f"{op.name} of integer matrices cannot have a result of {result.dtype}", op
             )
         rounding = context.options.bfloat16_rounding
         if context.options.accumulation != "binary32":

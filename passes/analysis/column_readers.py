@@ -118,9 +118,7 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """
-    Returns the element numbers after columns are interleaved: first of each part, then second, ...
-    """
+    """Returns element numbers after interleaving the parts (`each` columns) of every row."""
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 

@@ -1,10 +1,9 @@
 """
-Derives the elementwise operations around a contraction that its kernel computes.
+Derives the elementwise operations that a contraction's kernel also computes.
 
-Each value that takes part is mapped from the contraction's loops to its dimensions, so that each
-element can be computed from the accumulator at the corresponding position. In a dispatch, a value
-is defined by the operation that returns it; in a collective, by the operation that writes its
-buffer.
+Index maps relate each value to the contraction's loops, so that each element can be computed from
+the accumulator at the same position. In a dispatch, a value is defined by the operation that
+returns it; in a collective, by the operation that writes its buffer.
 """
 
 from __future__ import annotations

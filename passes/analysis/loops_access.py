@@ -50,7 +50,7 @@ def fast_axes(array: Array, size: Size) -> set[Axis]:
     """
     Returns the dimensions of an array along which its stored sources are contiguous.
 
-    Only sources of at least `size` elements count.
+    Ignores sources of fewer than `size` elements.
     """
     return _fast([(array, tuple(range(len(array.shape))))], size)
 

@@ -259,7 +259,7 @@ def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
             positions.append(None)
         else:
             raise NotLoops(
-                loops.op, f"an output is indexed by {expr}: use each loop once, or 0, as index"
+                loops.op, f"an output is indexed by {expr}: use 0 or a loop that is not used yet"
             )
     for loop, size in enumerate(loops.sizes):
         if loop not in positions and not loops.reduction[loop] and size != 1:

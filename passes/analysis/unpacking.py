@@ -127,7 +127,7 @@ class Plane:
 @dataclass(frozen=True)
 class Units:
     """
-    An operand that is read from `planes` in units of neighbours along K.
+    An operand that is stored as `planes`, and read in units of adjacent elements along K.
 
     A unit has `sizes` iterations of the innermost loops of K. `outer` are the sizes of the other
     loops of K.

@@ -440,7 +440,7 @@ def _with_given(
 def _reorder_reshape(
     op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
 ) -> Operation:
-    """Clones a reshape with groups in the order in which the merged dimensions are stored."""
+    """Clones a reshape for a new storage order, with its groups of dimensions in this order."""
     assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
     assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]

@@ -129,7 +129,6 @@ class _Narrower:
         Rewriter.replace_op(op, make_generic(inputs, op.outputs, maps_of(op), block, kinds, op))
 
     def _scalar(self, value: SSAValue) -> SSAValue:
-        """Returns an operand; returns a constant in 32 bits if the constant fits."""
         if not is_wide(value) or not isinstance(value.owner, arith.ConstantOp):
             return value
         narrow = self.floats.is_meant or self.floats.is_exact(value)

@@ -74,8 +74,8 @@ def placed_programs(
     Yields equivalent programs for this grid and these arguments, with tile indices in place of
     workgroup ids.
 
-    If several digits of the workgroup id could index an axis, yields a program for each choice.
-    Raises `NotRaised` if there is no such program.
+    If several mixed-radix digits of the workgroup id could index an axis, yields one program for
+    each. Raises `NotRaised` if there is no such program.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("the program has no product of tiles")
@@ -133,7 +133,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """Writes one program. The mixed-radix digits `joined` of the workgroup id index its tiles."""
+    """Writes a program in which tile indices, selected by `joined`, replace workgroup ids."""
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]

@@ -36,7 +36,7 @@ class OtherSigns:
     """
     Converts tensors of bytes to the other signedness, each tensor once.
 
-    With `always`, converts any operand; otherwise only if `pay` is true.
+    With `always`, every operand is converted; otherwise only an operand for which `pay` holds.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:

@@ -94,7 +94,7 @@ def _blocks(op: Operation) -> list[Block]:
 
 
 def unroll(loop: scf.ForOp, limit: int) -> None:
-    """Replaces a loop of constant bounds by its iterations, up to `limit` operations."""
+    """Unrolls a loop of constant bounds, if that gives at most `limit` operations."""
     bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
     block = loop.body.block
     low, high, step = bounds

@@ -110,7 +110,6 @@ class _Widener:
                 self.narrow[wider] = value.type
 
     def _widen_numbers(self, block: Block) -> None:
-        """Rewrites a body to compute in i64 with its elements of type `index`."""
         for argument in block.args:
             if isinstance(argument.type, IndexType):
                 Rewriter.replace_value_with_new_type(argument, i64)

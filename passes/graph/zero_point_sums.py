@@ -1,4 +1,4 @@
-"""Rewrites one sum of products of quantized numbers (`quantized_contractions`)."""
+"""Rewrites a contraction of quantized numbers for the pass `quantized_contractions`."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class ColumnsCode(LoopsCode):
         return value
 
     def _place(self, column: Index) -> Index:
-        """Returns a column's index in `values`, modulo their number; a constant if provable."""
+        """Returns a column's index in `values`, modulo the size of `values`."""
         b, readers = self.b, self.readers
         base, added = b.split(column) if isinstance(column, SSAValue) else (0, column)
         if not isinstance(added, int):

@@ -125,7 +125,7 @@ class LeafCode:
         return b.index_inside(self._inside(point), b.plus(base, number)), place
 
     def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
-        """Returns a loop's position, or the part index that the loop selects."""
+        """Returns a loop's index, or the loaded part index if the loop selects parts by data."""
         if self.selected is None or self.selected[1] != loop:
             return first, added
         b = self.b

@@ -309,8 +309,8 @@ class ElementCode(EpilogueCode):
         known: Known | None = None,
     ) -> None:
         """
-        Stores the results of an accumulator: a scalar, a vector of `width`, or a tuple with a
-        scalar for each part.
+        Stores the results of accumulators: a scalar, a vector of `width` elements, or a tuple (one
+        scalar for each part of the contraction's result).
 
         All elements must lie inside of the result. `known` holds epilogue values that are equal
         for all elements.

@@ -141,7 +141,6 @@ class FragmentTile(ResultTile):
         )
 
     def _by_parts(self, values: Sequence[SSAValue]) -> Sequence[Accumulator]:
-        """Groups consecutive accumulators: one group has all parts of a result fragment."""
         parts = self.plan.contraction.epilogue.parts
         if parts == 1:
             return values

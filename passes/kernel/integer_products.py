@@ -36,7 +36,7 @@ WITHOUT_SIGN, INFINITE, NO_NUMBER = 0x7FFFFFFF, 0x7F800000, 0x7FC00000
 GREATEST_EXPONENT = 254
 
 LEAST_EXPONENT = 40
-"""Least exponent of the greatest magnitude. Lower exponents give scales outside of binary32."""
+"""Lower bound of the greatest magnitude's exponent, so that binary32 can represent the scale."""
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
@@ -100,7 +100,7 @@ class RowDigits:
         return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
-        """Returns a word with digit `digit` of four elements; 0 for an unused byte."""
+        """Returns a word with byte `digit` of each of four integers; 0 for an unused byte."""
         key = digit, slots
         if key not in self._known:
             with self.b.at(self.depth):
@@ -124,9 +124,9 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        Builds a word of digits without unused bytes.
+        Builds a word of digits (bytes of four integers) without unused bytes.
 
-        The words of all digits are a byte transpose of four integers, and share its first half.
+        Words of different digits share the first step of this byte transpose.
         """
         b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))

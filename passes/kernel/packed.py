@@ -140,7 +140,7 @@ class PackedOperand(DirectOperand):
         return b.plus(self.start, b.times(b.divided(k, self.inner), self.step))
 
     def _read(self, begin: Index, step: int) -> list[SSAValue]:
-        """Loads the words of the subgroup's fragments, `step` fragments along K after `begin`."""
+        """Loads words of the subgroup's fragments at index `step` along K, relative to `begin`."""
         places = (step * self.step + i * self.lanes for i in range(self.count))
         return [self.share.load(self.builder.plus(begin, place)) for place in places]
 

@@ -67,7 +67,7 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """Positions of the elements of each of the invocation's quads, and if the quad exists."""
+        """(positions of the four elements, True if they exist) for each quad of the invocation."""
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]

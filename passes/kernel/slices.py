@@ -28,9 +28,7 @@ from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[SSAValue], Sequence[int], Condition], None]
-"""
-Function that uses the complete sums of fragments; they are undefined if the condition is false.
-"""
+"""Function that uses the complete sums of fragments; without the condition, they are undefined."""
 
 
 class SliceSums:

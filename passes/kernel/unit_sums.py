@@ -130,7 +130,7 @@ class DigitSums(UnitSums):
     def _add_common(
         self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
     ) -> None:
-        """Adds all rows' products with the column elements that share factor and addend."""
+        """Multiplies every row by the elements of column `j` that share a factor and an addend."""
         common_words = words_of(code, numbered)
         for i, row in enumerate(self.digits):
             if common_words is None:

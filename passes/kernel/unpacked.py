@@ -102,7 +102,7 @@ class RowCode(ElementCode):
 
 
 class UnitSource:
-    """Reads planes by units (elements that are dequantized together), or one part of each unit."""
+    """Reads planes by units (elements that are dequantized together), or by parts of units."""
 
     def __init__(
         self, builder: KernelEmitter, units: Units, batch: Index, split: int = 1, part: Index = 0

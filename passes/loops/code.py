@@ -508,7 +508,6 @@ class LoopsCode:
         return b.copied(op, operands)
 
     def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
-        """Clamps indices that depend on data to the array."""
         b = self.b
         limited: list[Index] = []
         for index, size in zip(indices, shape, strict=True):

@@ -189,7 +189,7 @@ def _in_registers(
 
 
 def estimate_seconds(plan: AttentionPlan) -> float:
-    """Estimates the seconds if probabilities stay in registers, else a number only to compare."""
+    """Estimates a plan's seconds, or only a relative cost if probabilities use memory."""
     target, model = plan.target, plan.target.model.attention
     tiles, batch, _ = map(typical, plan.grid)
     rounds = ceil_div(tiles * batch, target.compute_units)

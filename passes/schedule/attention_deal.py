@@ -48,7 +48,7 @@ class Deal:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks in a row."""
+        """Number of reordered blocks (see `fragments`) in a row."""
         return -(-self.size // (self.block_vectors * self.vector))
 
     @property

@@ -50,7 +50,7 @@ class Scores:
 
     @property
     def pitch(self) -> int:
-        """Number of rows for each key in the score order: a power of two if lanes share rows."""
+        """Number of scores for each key; a power of two if several lanes share the scores."""
         return self.rows if self.lanes == 1 else _power_of_two(self.rows)
 
     @property

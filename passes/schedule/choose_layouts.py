@@ -275,7 +275,7 @@ class Graph:
         return (owner if isinstance(owner, Block) else owner.parent_block()) is self.block
 
     def _spread(self, value: SSAValue, order: Order) -> None:
-        """Assigns the order to a tensor and to all tensors whose operations preserve it."""
+        """Assigns a storage order to a tensor and to connected tensors that permit the order."""
         self.orders[value] = order
         self._classes.add(value)
         waiting = [value]

@@ -204,9 +204,9 @@ def _packed_ways(
     buffers: int,
 ) -> list[StagedAttr | DirectAttr]:
     """
-    Returns the paths of a packed operand A (0) or B (1); [] if the candidate does not pack it.
+    Returns the possible ways to read a packed operand A (0) or B (1); [] for an unpacked operand.
 
-    `depths` is the instruction's depth, and the part of a K tile that a subgroup multiplies.
+    `depths` are the depths along K of the instruction and of a subgroup's part of a tile.
     """
     k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8

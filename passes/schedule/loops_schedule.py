@@ -292,7 +292,8 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
     """
     True if neighbouring rows are contiguous in memory, and the reduced elements are not.
 
-    Only arrays with more elements than rows count.
+    Considers arrays of at least `rows` * `short` elements; without any, of at least `rows`
+    elements.
     """
     for size in (rows * short, rows):
         reduced = [

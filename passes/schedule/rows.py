@@ -271,7 +271,7 @@ class RowsDigits:
 
     @cached_property
     def are_shared(self) -> bool:
-        """True if several subgroups multiply the same digits and share their computation."""
+        """True if subgroups share the computation of the rows' 8-bit digits."""
         plan, operands = self.plan, self.plan.operands
         several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
         if not several or not plan.is_stationary or is_dynamic(operands.units):
@@ -382,7 +382,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of a workgroup."""
+        """Numbers of rows and columns that a workgroup computes."""
         return self.schedule.rows.data, self.tile_columns
 
     @property

@@ -67,7 +67,7 @@ from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
 PARTS = (2, 4, 8, 16)
-"""Allowed numbers of parts: few enough that one invocation adds up all parts of an element."""
+"""Allowed numbers of parts of K. One invocation can add up the partial sums of an element."""
 
 WRITTEN_OUT = 8
 """Largest number of parts that one elementwise operation adds up. Readers can fuse with it."""
@@ -383,7 +383,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
 
 
 def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
-    """Emits an operand's dequantization, with loop `dim` split into `parts` and the rest."""
+    """Emits an operand's dequantization, with loop `dim` split into an outer loop of `parts`."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
     shape = list(static(shape_of(value)))

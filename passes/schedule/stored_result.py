@@ -195,7 +195,8 @@ class StoredResult:
         """
         Shape, in vectors, of the Workgroup memory for results that are stored row by row.
 
-        Each subgroup has memory for one row of fragments, and each memory row a vector of padding.
+        Each subgroup has memory for one row of fragments. Each memory row ends in a vector of
+        padding.
         """
         m, n = self.fragment
         _, count, _ = self.schedule.fragments
@@ -214,7 +215,7 @@ class StoredResult:
 
 @dataclass(frozen=True)
 class PartialSums:
-    """The partial sums of a subgroup's fragments that slices of K exchange."""
+    """The exchange of partial sums between the subgroups that multiply slices of K."""
 
     schedule: ContractionAttr
     tiles: tuple[Tile, Tile]

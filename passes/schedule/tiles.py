@@ -191,9 +191,9 @@ class UnitTile(OperandTile):
     A tile of an operand whose fragments invocations compute in registers, unit by unit.
 
     A unit has the elements along K that an invocation reads together, from packed planes or from
-    rows. `shape` is the size along M or N and the size along K of the tile, and `extent` of the
-    operand. `order` is the order of elements along K; None if component positions are unknown or
-    units do not fit the tile.
+    rows. `shape` is the tile's size and `extent` the operand's size, along M or N and along K.
+    `order` is the order of elements along K; None if component positions are unknown or units do
+    not fit the tile.
     """
 
     unpacking: Units
@@ -224,7 +224,7 @@ class UnitTile(OperandTile):
 
     @property
     def guarded(self) -> tuple[bool, bool]:
-        """For M or N, and for K: True if a tile may exceed the operand."""
+        """For both axes of the tile (M or N, and K): True if the tile may exceed the operand."""
         outer, inner = zip(self.extent, self.shape, strict=True)
         return not is_multiple(*outer), not is_multiple(*inner)
 

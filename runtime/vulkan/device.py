@@ -53,7 +53,7 @@ WELCOME = (
 )
 """Harmless features that kernels use without a declaration."""
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
-"""Features that limit out-of-bounds accesses to the buffer, or make them read zeros."""
+"""Feature that keeps all accesses inside of the buffer's memory; reads out of bounds may give 0."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
 """Environment variable that enables `ROBUST`, for untrusted programs. Kernels may run slower."""
 STATISTICS = Feature(
@@ -116,7 +116,7 @@ class VulkanDevice(Executor[LoadedWork]):
         self.graph: LoadedGraph | None = None
         self.widens = False
         self.known_maps: dict[str, frozenset[Matrix]] = {}
-        """Matrices that this device maps as a target's component map states, by target."""
+        """Matrices whose component map on this device was verified, by name of the map."""
 
     @property
     def info(self) -> DeviceInfo:

@@ -212,8 +212,8 @@ class FunctionPlan:
         if min(shape, default=0) < 0 or prod(shape) > MAX_ELEMENTS:
             shown = ", ".join(f"{name} = {sizes[name]}" for name in self.names)
             raise ProgramError(
-                f"{buffer} is {'x'.join(map(str, shape))} with {shown}, but kernels count "
-                f"only from 0 to {MAX_ELEMENTS} elements",
+                f"{buffer} is {'x'.join(map(str, shape))} with {shown}, but a buffer "
+                f"can have only 0 to {MAX_ELEMENTS} elements",
                 place,
                 "give other sizes",
             )
@@ -289,7 +289,7 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"a buffer is {'x'.join(map(str, sizes))}x{type}, but kernels count only from "
+            f"a buffer is {'x'.join(map(str, sizes))}x{type}, but a buffer can have only "
             f"0 to {MAX_ELEMENTS} elements",
             "",
             "give other sizes",

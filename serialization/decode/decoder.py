@@ -87,9 +87,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
-    """
-    Decodes the module once. `checked` makes raw operations of instructions that do not verify.
-    """
+    """Decodes the module once. With `checked`, invalid instructions become raw operations."""
     try:
         return ModuleDecoder(index, checked=checked).decode()
     except SPIRVDecodeError:

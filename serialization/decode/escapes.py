@@ -27,7 +27,7 @@ CHAINS = (
     spv.CopyObjectOp,
 )
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
-"""Carried instructions on images, samplers and texels that are repeated at their uses."""
+"""Names of raw instructions on images, samplers and texels, which are repeated at their uses."""
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
@@ -57,7 +57,7 @@ class _WaysOut:
         """Construct -> its additional results, which `finish` appends."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
-        """Returns the value that replaces `value` in a node that its definition dominates."""
+        """Returns the replacement of a value in a node that the value's definition dominates."""
         name, below = value, list[int]()
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:

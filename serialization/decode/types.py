@@ -107,9 +107,9 @@ class TypeReader:
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._parts: dict[int, int] = {}
-        """Type id -> number of parts, including the type itself."""
+        """Type id -> number of types in it, including the type itself."""
         self._counts: list[int] = []
-        """Numbers of parts counted so far for the types that are being decoded, outermost first."""
+        """Number of types inside each type that is being decoded, outermost first."""
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),

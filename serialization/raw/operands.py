@@ -323,7 +323,7 @@ class _Reader:
         else:
             raise self._error(f"{spec.name} is a string without a zero byte at its end")
         if any(data[zero:]):
-            raise self._unknown(f"{spec.name} is a string that ends in other bytes than zeros")
+            raise self._unknown(f"{spec.name} is a string with nonzero bytes after its end")
         length = 4 * (end - start) + zero
         limit = self.symbols.module.limits.string_bytes
         if length > limit:

@@ -57,7 +57,7 @@ def targets(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CFG-02", "3.49.17", "BranchConditional Switch")
 def conditions(m: Module, i: Instruction) -> Problems:
-    """A condition must be a Boolean, a selector an integer, and switch literals distinct."""
+    """A condition must be a Boolean. A selector must be an integer, and its literals distinct."""
     if len(i.words) < 2:
         return
     type_ = m.type_of(i.words[1])

@@ -234,7 +234,7 @@ def kinds(m: Module, i: Instruction) -> Problems:
     " ".join(name for name in READING.split() if "Dref" in name or "Gather" in name),
 )
 def references(m: Module, i: Instruction) -> Problems:
-    """Dref must be a 32-bit float, and the Component of a gather a constant 32-bit integer."""
+    """Dref must be a 32-bit float. The Component of a gather must be a constant 32-bit integer."""
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
             yield Problem("Dref must be a 32-bit float", "convert Dref to 32 bits")

@@ -61,7 +61,7 @@ class Output:
     """Number of scalars of an element that are written. The others are padding."""
     legal: Legal = EXACT
     operands: tuple[int, ...] = ()
-    """Indices of the buffers with the operands, element by element."""
+    """Indices of the buffers that hold the operands, one element for each element of the result."""
 
 
 class Draws(np.random.Generator):

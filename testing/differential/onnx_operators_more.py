@@ -52,7 +52,7 @@ def _pool(d: Draw) -> None:
     if d.name == "MaxPool" and d.schema.since_version >= 8:
         outputs = d.number(1, 2)
     if d.name == "LpPool" and (d.schema.since_version < 11 or d.dtype() == np.float64):
-        raise NotComputed("LpPool is not drawn in f64 and before opset 11")
+        raise NotComputed("LpPool is drawn only from opset 11 on, and not in f64")
     d.add(
         x,
         outputs=outputs,

@@ -46,7 +46,6 @@ def with_resource(key: str, blob: str = "") -> ModuleOp:
 
 
 def printed(module: ModuleOp) -> str:
-    """Returns a module's text with its resources."""
     ctx, output = context(), StringIO()
     ctx.get_dialect("builtin")
     printer = Printer(output)

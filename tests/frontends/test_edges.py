@@ -49,7 +49,7 @@ def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
 @pytest.mark.vulkan
 @pytest.mark.long
 def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
-    """A driver may flush subnormal results to 0."""
+    """lavapipe gives the same results, but may flush subnormal results to 0."""
     script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
     command = [lavapipe, sys.executable, script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)

@@ -1,4 +1,4 @@
-"""Keys and values in few bits, and states with a sliding window of a text, give right logits."""
+"""Models with quantized keys and values, or with a sliding window, give the reference's logits."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def read(texts: Texts, slot: int, tokens: list[int]) -> Array:
 
 
 def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
-    """Returns texts with states for the whole context and with sliding states, and the session."""
+    """Returns a `Texts` with whole states, a `Texts` with sliding states, and the session."""
     whole = import_gguf(path, context=CONTEXT, cache="f32", slots=slots)
     cut = import_gguf(path, context=CONTEXT, cache="f32", slots=slots, chunk=CHUNK)
     sliding = Sliding.find(parameters_of(read_file(path)), CONTEXT, CHUNK)

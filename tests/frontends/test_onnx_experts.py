@@ -58,7 +58,6 @@ def model_of(
 
 
 def results_of(model: Any, x: Array, router: Any) -> tuple[Any, Any]:
-    """Returns the importer's and onnxruntime's results."""
     (result,) = run_reference(import_onnx(model), {"x": x, "router": router}).values()
     (expected,) = run_onnxruntime(model, {"x": x, "router": router})
     return result, expected

@@ -137,7 +137,7 @@ def test_an_output_without_a_shape_gets_the_one_that_follows(number: int):
 def test_a_constant_that_is_ragged_is_refused_by_name(build: Builder):
     build.node("Relu", ["x"], "y")
     model = build.model({"x": ("FLOAT", [2, 2])}, {"y": ("FLOAT", [2, 2])})
-    with pytest.raises(FrontendError, match="the value of 'x': "):
+    with pytest.raises(FrontendError, match="the value of 'x' is invalid: "):
         import_onnx(model, constants={"x": [[1], [1, 2]]})
 
 

@@ -33,7 +33,6 @@ def model(
 
 
 def check(proto: Any, given: dict[str, Any], bytes: int, kernels: int = 1) -> None:
-    """Checks the number of kernels, the bytes of weights, and the results."""
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     # onnxruntime would quantize the activations and multiply bytes.

@@ -59,7 +59,7 @@ def test_transformers():
     torch, transformers = package("torch"), package("transformers")
 
     class Given(transformers.Cache):
-        """A cache of given tensors. New keys and values replace the token's position."""
+        """A cache of given tensors. New keys and values overwrite the token's row."""
 
         def __init__(self, keys: Any, values: Any, position: Any):
             self.keys, self.values = list(keys), list(values)

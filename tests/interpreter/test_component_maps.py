@@ -84,7 +84,7 @@ def held(mapping: Any, each: Fragment, bits: int) -> np.ndarray[Any, Any]:
     ids=lambda v: f"{v.use}-{v.rows}x{v.columns}-{v.lanes}" if isinstance(v, Fragment) else v,
 )
 def test_documented_maps_hold_every_component_equally_often(name: str, each: Fragment) -> None:
-    """Each component has one copy, A and B of RDNA 3 two copies."""
+    """Each component is stored once, or in A and B of RDNA 3 once for every 16 lanes."""
     replicated = name.startswith("amd-rdna3") and each.use != "Acc"
     times = each.lanes // 16 if replicated else 1
     for bits in each.component_bits:

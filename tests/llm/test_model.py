@@ -208,7 +208,7 @@ def test_a_raw_prompt_may_write_control_tokens():
         (" \n", {}, "the message of the user is empty"),
         ([], {}, "the message of the user is empty"),
         ("x", {"system": ""}, "the message of the system is empty"),
-        ("x" * 65, {"raw": True}, "the prompt has 65 tokens, but the context only 64"),
+        ("x" * 65, {"raw": True}, "the prompt has 65 tokens, more than the context of 64"),
         ("x", {"raw": True, "system": "y"}, "a raw prompt must be one text"),
         ("x", {"raw": True, "max_tokens": 0}, "max_tokens is 0"),
         ("\udcff", {"raw": True}, "not valid Unicode"),

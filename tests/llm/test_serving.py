@@ -137,7 +137,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": []}, 400, "messages is not a list"),
     ({"messages": [{"role": "tool", "content": "x"}]}, 400, "the role 'tool'"),
     ({"messages": [{"role": "user", "content": ""}]}, 400, "the message of the user is empty"),
-    ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "but the context only 64"),
+    ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "more than the context of 64"),
     ({"messages": USER, "max_tokens": 60}, 400, "the context of 64 has room only for"),
     ({"messages": USER, "max_tokens": 0}, 400, "max_tokens is 0"),
     ({"messages": USER, "temperature": "hot"}, 400, "temperature is 'hot'"),

@@ -133,7 +133,7 @@ def write_small_model(path: Path) -> None:
 def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Logits are bit-identical to a run of each text alone."""
+    """Texts that run together get the logits and tokens of separate runs, bit by bit."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
     path = tmp_path / "x.gguf"
     write_small_model(path)

@@ -130,7 +130,6 @@ def test_a_layer_leads_to_its_details_and_its_reasons(opened: Callable[..., Any]
 
 
 def shown(page: Any) -> list[str]:
-    """Returns the visible passes."""
     return [stage.get_attribute("data-name") for stage in page.locator(".stage:visible").all()]
 
 

@@ -1,5 +1,5 @@
 """
-Loops of a program run any number of steps, and a reader checks them.
+A compiled loop runs any number of steps, and reading a program refuses wrong loops.
 
 Covers: graph/outline_loops.
 """

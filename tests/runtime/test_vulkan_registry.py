@@ -21,7 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    """Returns scripts/generate_vulkan.py, which reads the installed registry."""
     path = ROOT / "scripts" / "generate_vulkan.py"
     spec = importlib.util.spec_from_file_location("generate_vulkan", path)
     assert spec is not None

@@ -95,7 +95,7 @@ BAD_OPERANDS = {
     "id zero": (of("OpTypeVoid", 0), "IdResult is 0: ids are from 1 to 99"),
     "id beyond": (of("OpTypeVoid", 100), "IdResult is 100: ids are from 1 to 99"),
     "string": (of("OpName", 1, 0x61616161), "a string without a zero byte"),
-    "padding": (of("OpName", 1, 0x62000061), "ends in other bytes than zeros"),
+    "padding": (of("OpName", 1, 0x62000061), "nonzero bytes after its end"),
     "enumerant": (of("OpCapability", 999999), "999999 is not a Capability"),
     "mask": (of("OpLoad", 1, 2, 3, 1 << 30), "bit 0x40000000 is not a MemoryAccess"),
     "parameter": (of("OpLoad", 1, 2, 3, 2), "before its MemoryAccess|before its LiteralInteger"),

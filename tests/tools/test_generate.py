@@ -98,7 +98,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Compiled:
 
 
 def answer_to(prompt: str, model: str, **options: Any) -> str:
-    """Returns the answer that the generation loop gives."""
     file = ModelFile.read(model)
     session = Compiled().session("interpreter", True)
     return "".join(LanguageModel(file.prompts, session, CONTEXT).generate(prompt, **options))
@@ -198,8 +197,11 @@ def test_ctrl_c_ends_the_answer(model: str, compiled: Compiled, capsys: pytest.C
     [
         ((), "there is no prompt"),
         (("--prompt", ""), "the message of the user is empty"),
-        (("--prompt", "x" * 60), "the prompt has 67 tokens, but the context only 48"),
-        (("--prompt", "x", "--context", "7"), "the prompt has 8 tokens, but the context only 7"),
+        (("--prompt", "x" * 60), "the prompt has 67 tokens, more than the context of 48"),
+        (
+            ("--prompt", "x", "--context", "7"),
+            "the prompt has 8 tokens, more than the context of 7",
+        ),
         (("--prompt", "x", "--context", "49"), "the model was trained on 48"),
         (("--prompt", "x", "--context", "0"), "a context of 0 tokens"),
         (("--prompt", "x", "--raw", "--system", "y"), "a raw prompt must be one text"),

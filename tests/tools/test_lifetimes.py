@@ -20,7 +20,7 @@ STEP = """
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """Returns four products, each of the previous one."""
+    """Returns a program of four products, each with the previous result as operand."""
     steps = "".join(STEP.format(n=n, m=n - 1) for n in range(1, 5))
     source = tmp_path_factory.mktemp("chain") / "chain.mlir"
     source.write_text(

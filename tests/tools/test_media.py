@@ -58,7 +58,7 @@ def test_other_sizes(picture: str, size: str):
         ("layout=nchw,channels=rgb,size=exact", "mean, std must be given for 'x'"),
         (FLOATS + ",sise=3", "'sise' is not a setting of a picture.*did you mean 'size'"),
         (FLOATS.replace("nchw", "nchv"), "layout=nchv.*did you mean 'nchw'"),
-        (FLOATS.replace("nchw", "hwc"), "so its layout is not hwc"),
+        (FLOATS.replace("nchw", "hwc"), "which does not fit the layout hwc"),
         (FLOATS.replace("rgb", "gray"), "has 3 channels, but gray has 1"),
         (FLOATS.replace("std=2", "std=0"), "is a division by zero"),
         (FLOATS.replace("std=2", "std=1/2"), "one for each of 3 channels"),

@@ -35,8 +35,6 @@ sys.exit(main(sys.argv[1:]))
 
 
 class Listener(list[str]):
-    """A display that records messages, with a clock that tests set."""
-
     now = 0.0
     ticker: Ticker
 

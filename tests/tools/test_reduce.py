@@ -288,7 +288,8 @@ def check_seed(
     """
     Reduces a failure in a large kernel. The result must be about as small as the handwritten one.
 
-    The size of the handwritten kernel is the smaller one of reducing and of `spirv-opt -O`.
+    The handwritten kernel is reduced, too, or optimized by `spirv-opt -O` if that makes it
+    smaller.
     """
     small = compile_glsl(small_kernel(seed), folder / "small")
     known = [reduced_size(small, [*options, *launch(seed.small)])]

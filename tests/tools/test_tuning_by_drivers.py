@@ -43,7 +43,7 @@ def test_loops_are_found_in_every_driver_s_machine_code(driver: str):
 
 
 def test_a_loop_counts_by_its_own_iterations():
-    """RADV counts a loop body 8 times."""
+    """RADV assumes 8 iterations of a loop; the estimate is corrected to the real number."""
     code = Code("k", 0.1, ({"Latency": 900},), {"Assembly": LOOPS["RADV"]})
     assert cycles_of(code, 8) == 900
     assert cycles_of(code, 1) == 200

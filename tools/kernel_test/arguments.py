@@ -312,7 +312,7 @@ def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
     if contents.size is not None:
         said = math.prod(contents.size)
         if count not in (None, said):
-            raise Misuse(f"{label} has {count} elements, not {said}", "", "correct size")
+            raise Misuse(f"{label} has {count} elements, not {said}", "", "change `size`")
         count = said
     if count is None:
         raise Misuse(f"{label} has no size", "", f"give the number of {node.element}")
@@ -361,7 +361,7 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
     row_elements = math.prod(known)
     if has_known_size and math.prod(size) != row_elements:
         raise Misuse(
-            f"{label} has {row_elements} elements, not {math.prod(size)}", "", "correct size"
+            f"{label} has {row_elements} elements, not {math.prod(size)}", "", "change `size`"
         )
     if row_elements and math.prod(size) % row_elements:
         raise Misuse(

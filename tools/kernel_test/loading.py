@@ -100,7 +100,7 @@ def _refuse_environment(chosen: str | None) -> None:
 
 def _read(path: Path) -> bytes:
     if path.exists() and not path.is_file():
-        raise Misuse(f"{path} is not a file", "", "name a kernel")
+        raise Misuse(f"{path} is not a file", "", "give the path of a kernel")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

@@ -130,7 +130,7 @@ class Judge:
     wanted: str = ""
     """The failure that a candidate must have."""
     known: set[str] = field(default_factory=set[str])
-    """Failures of the original. A candidate with another failure is rejected."""
+    """Failures of the unreduced case. A candidate with any other failure is rejected."""
     tried: int = 0
     seconds: float = 0.0
     """Time limit of a try, in seconds."""

@@ -322,7 +322,7 @@ class _Bench:
                 return
 
     def keep(self, key: str, reference: _Reference) -> bool:
-        """Caches a reference and unloads old ones. Returns False if another has this key."""
+        """Caches a reference and unloads old ones. Returns False if the key has another one."""
         if key in self.references:
             return self.references[key] is reference
         self.references[key] = reference

@@ -156,7 +156,7 @@ def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
 
 
 def _number_choices(subjects: Sequence[Subject]) -> dict[str, Any]:
-    """Returns hashes of the subjects' choices, by the name of the decision."""
+    """Returns, for each decision by name, an array with the hash of every schedule's choice."""
     tables = [dict(subject.decisions) for subject in subjects]
     names = dict.fromkeys(name for table in tables for name in table)
     return {name: np.array([hash(table.get(name)) for table in tables], np.int64) for name in names}

@@ -80,9 +80,9 @@ class Outcome:
     @property
     def ratio(self) -> float:
         """
-        Time relative to the default's in the first measurement.
+        Time relative to the default schedule's time in the first measurement.
 
-        If the default's time changed during the measurement, its shorter time is used.
+        If the default's time changed during the measurement, the shorter time is used.
         """
         if not self.reference:
             return self.microseconds

@@ -34,7 +34,7 @@ FINALISTS = 3
 REMEMBERED = 150
 """Number of measurements of other contractions that a proposal uses."""
 DOUBTED = 0.1
-"""Log gain that, if promised and not achieved, halves the expectations."""
+"""Sum of predicted log gains that halves later predictions if nothing was gained."""
 
 
 @dataclass(frozen=True)

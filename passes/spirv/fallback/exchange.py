@@ -40,7 +40,7 @@ class Batch:
     starts: dict[ExchangingOp, list[int]] = field(default_factory=dict[ExchangingOp, list[int]])
     """Offsets of each operation's exchanged values in the memory of one group, in elements."""
     size: int = 0
-    """Number of elements for one group."""
+    """Number of elements that one group of invocations exchanges."""
 
     @property
     def first(self) -> ExchangingOp:

@@ -173,7 +173,7 @@ CELLS = 4
 
 
 def atomics(k: Kernel) -> None:
-    """Fills the kernel with atomics on cells that several invocations update, or only one."""
+    """Fills the kernel with atomics on shared cells and on cells of a single invocation."""
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64"])))
         name = str(k.rng.choice(COMMUTATIVE))

@@ -120,7 +120,7 @@ SUMS = {
     "in B's": (f"a = direct, b = {EIGHT}", "[32, 64, 192], subgroups = [1, 1, 4]", 1),
     "beside them": (f"a = {EIGHT}, b = {EIGHT}", "[16, 16, 64], subgroups = [1, 1, 4]", 3),
 }
-"""Schedules of A and B, the workgroup's tile, and the number of variables in Workgroup memory."""
+"""Place of the partial sums -> operand schedules, workgroup tile, number of Workgroup variables."""
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def emitter() -> KernelEmitter:
 
 
 def place_of(names: list[str], number: int) -> tuple[int, int]:
-    """Returns the (row, column) that a target file's names of bits give for a number."""
+    """Returns the (row, column) of a component number, by the target file's names of its bits."""
     row = column = 0
     for bit, name in enumerate(names):
         if number >> bit & 1 and name != "-":

@@ -49,7 +49,7 @@ class Given(KernelPlan):
 
 
 def operations() -> list[LinalgStructuredOperation]:
-    """Returns a scheduled product, one without a schedule, and one with a name as its schedule."""
+    """Returns three products: with a schedule, without a schedule, and with a name in its place."""
     return [op for op in parse_text(PRODUCTS).walk() if isinstance(op, LinalgStructuredOperation)]
 
 

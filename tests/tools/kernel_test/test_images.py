@@ -1,4 +1,4 @@
-"""Kernel tests describe images like buffers, and bugs are found."""
+"""Kernel tests and launches support images and samplers, and find races on texels."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ func.func @view(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: memref<4x6xf16> padded is 5x8, not memref<4x8xf16>
+// CHECK: memref<4x6xf16> has shape 5x8 with padding, not memref<4x8xf16>
 func.func @padded(%m: memref<4x6xf16>) {
   %v = schedule.padded_view %m low = [1, 0] high = [0, 2] : memref<4x6xf16> to memref<4x8xf16>
   return

@@ -177,7 +177,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: Operation does not verify: @x has type i32, but the result is declared f32
+// CHECK: Operation does not verify: @x has type i32, but the result has type f32
 
 // -----
 

@@ -159,7 +159,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<i32, StorageBuffer>
   spirv.Return
 }
-// CHECK: Operation does not verify: the indexes lead to !spirv.ptr<f32, StorageBuffer>, but the result is declared !spirv.ptr<i32, StorageBuffer>
+// CHECK: Operation does not verify: the indexes lead to !spirv.ptr<f32, StorageBuffer>, but the result has type !spirv.ptr<i32, StorageBuffer>
 
 // -----
 
@@ -168,7 +168,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<f32, Uniform>
   spirv.Return
 }
-// CHECK: Operation does not verify: the indexes lead to !spirv.ptr<f32, StorageBuffer>, but the result is declared !spirv.ptr<f32, Uniform>
+// CHECK: Operation does not verify: the indexes lead to !spirv.ptr<f32, StorageBuffer>, but the result has type !spirv.ptr<f32, Uniform>
 
 // -----
 

@@ -208,4 +208,4 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: Operation does not verify: @v has type !spirv.ptr<f32, Private>, but the result is declared !spirv.ptr<i32, Private>
+// CHECK: Operation does not verify: @v has type !spirv.ptr<f32, Private>, but the result has type !spirv.ptr<i32, Private>
