@@ -71,7 +71,7 @@ class Row:
     microseconds: float
     plan: Plan
     on_top: float
-    """Seconds of the launch and of the sum of parts."""
+    """Seconds of the launch and, if K is split into parts, of the sum of their results."""
 
     @property
     def tile(self) -> tuple[object, ...]:

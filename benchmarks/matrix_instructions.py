@@ -3,9 +3,9 @@ Times matrix instructions that reduce, convert or access elements, and code with
 
     python benchmarks/matrix_instructions.py -o benchmarks/results/h200-matrix-instructions.json
 
-The cases are attention by default, with `probabilities = converted` and through Workgroup memory,
-and a product with bias and GELU by default, with `result = elements` and with `result =
-fragments`. Every result is compared in the same process with the reference of
+Attention runs with three schedules: the default, `probabilities = converted`, and probabilities in
+Workgroup memory. A product with bias and GELU runs with the default, `result = elements` and
+`result = fragments`. Every result is compared in the same process with the reference of
 benchmarks/attention.py or in binary64. PyTorch runs in a CUDA graph.
 
 `--count N` first checks N random attentions and N products with elementwise chains. They are

@@ -224,8 +224,8 @@ class Detector(nn.Module):
 
 class Denoiser(nn.Module):
     """
-    The mask of a speech denoiser like DeepFilterNet: convolutions over 32 bands and the three
-    frames before, three GRUs of width 256 over the frames, transposed convolutions.
+    Computes the mask of a speech denoiser like DeepFilterNet from frames of 32 bands:
+    convolutions, three GRUs of width 256 over the frames, and transposed convolutions.
     """
 
     def __init__(self, width: int = 64, hidden: int = 256):

@@ -40,7 +40,7 @@ def result_steps(module: Operation) -> tuple[float, ...]:
 
 
 def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
-    """Returns the step of a value outside of bodies. Not recursive, because chains may be long."""
+    """Returns a value's quantization step. Not recursive, because chains may be long."""
     pending = [value]
     while pending:
         current = pending[-1]

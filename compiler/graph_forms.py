@@ -133,7 +133,7 @@ class Access:
 
 
 def loop_sizes(op: GenericOp, accesses: Sequence[Access]) -> list[int]:
-    """Returns the trip count of each loop, from the operands that it indexes directly."""
+    """Returns each loop's trip count: the size of a dimension that the loop alone indexes."""
     sizes: dict[int, int] = {}
     for operand, access in zip(op.operands, accesses, strict=True):
         shape = operand.type.get_shape()  # pyright: ignore

@@ -227,7 +227,7 @@ def _fork(
 def _part(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[dict[str, LoweredKernel], Changed]:
-    """Lowers some of the kernels. Returns them, and the changes of their launches."""
+    """Lowers the kernels `part`. Returns the lowered kernels, and the changes of their launches."""
     mine = {function.sym_name.data for function in part}
     for function in _functions(module):
         if function.sym_name.data not in mine:

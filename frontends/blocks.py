@@ -274,7 +274,7 @@ def _fifth_bits(blocks: Array) -> Array:
 
 
 def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks a field whose bytes hold elements `length` indices apart."""
+    """Returns a function that changes the distance of a byte's elements from `length` to `UNIT`."""
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
@@ -330,7 +330,7 @@ def _unsigned_scales(blocks: Array) -> Array:
 
 
 def _three_k_scales(blocks: Array) -> Array:
-    """Unpacks sixteen 6-bit scales: eight bytes of lower four bits, then four of upper two."""
+    """Unpacks 16 scales of 6 bits: 8 bytes contain the lower 4 bits, 4 bytes the upper 2 bits."""
     scales = blocks["s"]
     lower = np.concatenate([scales[..., :8] & 15, scales[..., :8] >> 4], -1)
     upper = unpacked(scales[..., 8:], 2, 4)

@@ -89,8 +89,7 @@ class Debug:
     """
     Breakpoints, and the file of a trace with one JSON object for each executed instruction.
 
-    With `stepping`, every instruction is wrapped, and `Stop.step` makes the next instructions
-    stop, too.
+    With `stepping`, `Stop.step` can also stop at instructions without a breakpoint.
     """
 
     breaks: Sequence[Break] = ()

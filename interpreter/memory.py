@@ -434,8 +434,8 @@ class Tiles:
     """
     The memory locations of the matrices of a cooperative load or store.
 
-    `starts` is the index of each matrix's first element. `stride` is the distance of lines in
-    elements, one for the chunk or one for each matrix. `shape` is (lines, elements of a line).
+    A line is a row or a column. `starts` is the index of each matrix's first element, `stride` the
+    distance of its lines in elements, and `shape` is (lines, elements of a line).
     """
 
     def __init__(self, memory: Memory, starts: Array, stride: Array, shape: tuple[int, int]):

@@ -40,10 +40,10 @@ Env: TypeAlias = list[Any]
 """The list of slots of a running function (code.py)."""
 
 Function: TypeAlias = Callable[..., Any]
-"""The second stage of any operation: a function of arrays."""
+"""The function that a `Stage` returns. It computes an operation on arrays."""
 
 Stage: TypeAlias = Callable[..., Any]
-"""The first stage: a function of an operation and a `Context` (control flow: a `Compiler`)."""
+"""A function that compiles an operation, given a `Context` (for control flow, a `Compiler`)."""
 
 Kind: TypeAlias = Literal["value", "constant", "action", "control", "terminator"]
 
@@ -52,7 +52,7 @@ StageT = TypeVar("StageT", bound=Stage)
 
 @dataclass(frozen=True)
 class Semantics:
-    """The first stage of an operation, and the kind of its second stage."""
+    """The compile function of an operation (`stage`), and the kind of function that it returns."""
 
     kind: Kind
     stage: Stage

@@ -83,7 +83,7 @@ def chunk_size(context: Context, code: Runnable) -> int:
 
 
 class Turn:
-    """A batch that has not ended. `stopped` is None if it has not begun."""
+    """A batch that has not ended. `stopped` is None before the batch first runs."""
 
     def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk

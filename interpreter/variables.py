@@ -98,7 +98,7 @@ def insert_component(
     component: Array,
     mask: Mask,
 ) -> Array:
-    """Replaces component `index` of active lanes. The first of several lanes that share it wins."""
+    """Replaces component `index` in active lanes. If lanes share a component, the first wins."""
     position, exists = component_position(form, mapping, batch, index)
     if mask is not None:
         exists = exists & mask

@@ -1,5 +1,5 @@
 """
-Finds the Python line of each instruction (the innermost outside of this package). The binary
+Finds the Python line of each instruction: the innermost line outside of this package. The binary
 contains the lines as its source, so that reports can quote them.
 """
 
@@ -50,7 +50,7 @@ class Lines:
         return FileLineColLoc(StringAttr(name), IntAttr(number), IntAttr(0))
 
     def add_file(self, path: Path, places: Iterable[Attribute]) -> None:
-        """Adds the lines of a file that the locations `places` name, empty if it is missing."""
+        """Adds the lines at `places` in a file; their text is empty if the file is missing."""
         for place in places:
             if isinstance(place, FileLineColLoc) and place.filename.data == path.name:
                 number = place.line.data

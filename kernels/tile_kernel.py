@@ -39,7 +39,7 @@ class ViewType:
 
 
 class View:
-    """A buffer with sizes, during tracing."""
+    """A buffer with a shape, from which a kernel loads tiles while it is traced."""
 
     def __init__(self, name: str, ssa: SSAValue, type: ViewType):
         self.name, self.ssa, self.type = name, ssa, type

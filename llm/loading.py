@@ -191,11 +191,11 @@ class ModelFile:
         whole = self.weight_bytes + slots * self.state_bytes + other
         if place.memory is None or whole <= place.memory:
             return
-        times = f", {slots} times" if slots > 1 else ""
-        times += f", and the draft {other:,}" if other else ""
+        times = f" for each of {slots} texts" if slots > 1 else ""
+        times += f", and the draft takes {other:,} bytes" if other else ""
         raise ProgramError(
-            f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of "
-            f"context {self.state_bytes:,}{times}, but the memory has only "
+            f"the weights take {self.weight_bytes:,} bytes, and the states of {self.context:,} "
+            f"tokens take {self.state_bytes:,} bytes{times}, but the memory has only "
             f"{place.memory:,}",
             place.description,
             "give a shorter --context, another --device, or a smaller model",

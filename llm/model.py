@@ -167,7 +167,7 @@ class Answer(Iterator[str]):
 
     @property
     def goes_on(self) -> bool:
-        """True if the next token is the likeliest one, and probably not the last one."""
+        """True if decoding is greedy and the limit allows more than one further token."""
         return self._sampler.is_greedy and len(self.tokens) + 1 != self._limit
 
     def step(self, prediction: Prediction | None = None) -> str | None:

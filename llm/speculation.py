@@ -48,7 +48,7 @@ class Draft(Protocol):
 
 
 class Speculation:
-    """The proposals of a draft, `ahead` at a time, and the model's predictions after each."""
+    """The tokens that a draft model proposes at a time, and the main model's predictions."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
@@ -72,7 +72,7 @@ class Speculation:
         self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
     ) -> Prediction | None:
         """
-        Reads the last token of a text and proposals. Returns the prediction of the next token.
+        Reads a text's last token, then the draft's proposals. Returns the first prediction.
 
         Returns None if more tokens are unread, or the context has no room for proposals.
         """

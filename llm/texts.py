@@ -113,8 +113,8 @@ class Texts:
         """
         Reads the last token of several texts in one run; all other tokens must be read.
 
-        Returns the predictions of the next tokens by slot. With `goes_on`, the likeliest token of
-        each text probably follows.
+        Returns the predictions of the next tokens by slot. With `goes_on`, the device then reads
+        each text's likeliest token before the caller asks.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()

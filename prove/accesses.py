@@ -40,7 +40,7 @@ class Access:
     free: tuple[Term, ...] = ()
     """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
-    """Facts about the digits of the indices. If empty, `digits` derives facts from the indices."""
+    """Facts about the indices' mixed-radix digits; if empty, `digits` derives the facts."""
 
     @cached_property
     def digits(self) -> Sequence[Term]:

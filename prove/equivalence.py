@@ -308,9 +308,9 @@ def compare_kernels(
     invocations: int | None = None,
 ) -> Verdict:
     """
-    Checks if `after` gives the same results as `before`, for all contents of buffers. Float
-    arithmetic is first an uninterpreted function. If this gives no proof, the check is repeated
-    with FP theory.
+    Checks if `after` gives the same results as `before`, for all contents of buffers. The first
+    check treats float operations as uninterpreted functions. If this gives no proof, a second
+    check uses FP theory.
     """
     verdict = _compare(before, after, entry, grid, limits, invocations, Terms())
     if verdict.result == "proved" or verdict.uninterpreted == 0:

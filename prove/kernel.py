@@ -133,7 +133,7 @@ class Kernel(AddressExecutor):
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
         """Function of a buffer's contents -> buffer, byte offset, byte strides of the arguments."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
-        """Functions that rename terms for another invocation, by level."""
+        """Functions that rename symbols for another invocation, by the lowest renamed level."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
         """(guard, result) of each instruction that elects one invocation of a subgroup."""

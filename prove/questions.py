@@ -66,7 +66,7 @@ class Question:
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
     needed: set[str] = field(default_factory=set[str])
-    """The suggested premises on which its proof depends."""
+    """The suggested premises that the proof of the question uses."""
     ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
     """Sets of conditions under which a solver found a launch that may show a bug."""
 
@@ -90,7 +90,7 @@ class Proof:
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    """Instructions whose access no found launch executes, with the reason."""
+    """Instructions whose access was not executed by any launch found, with the reason."""
     reached: int = 0
     """Number of instructions whose access is executed by a launch that satisfies the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])

@@ -240,7 +240,7 @@ class Buffer:
                 and array.dtype.kind in "iu"
                 and (array != np.array(value)).any()
             ):
-                raise ValueError("a number has a fraction")
+                raise ValueError("a number is not an integer")
             return array
         except (OverflowError, TypeError, ValueError) as error:
             cause = f"{self.name!r} must be {self}, but the value given does not fit: {error}"

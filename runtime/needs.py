@@ -2,9 +2,9 @@
 Derives the features that SPIR-V modules need from their bytes, in Vulkan's names.
 
 `vulkan/features.json` (from the registry) maps capabilities and extensions to features. Vulkan's
-rules for SPIR-V (its appendix A, VUID-RuntimeSpirv-*) also require features for single operands
-(the storage class and type of an atomic, the scope of a clock). Each of these is a `Use`. This
-module needs no driver.
+rules for SPIR-V (its appendix A, VUID-RuntimeSpirv-*) also require features for single operands,
+such as the type of an atomic or the scope of a clock. A `Use` records such an operand. This module
+needs no driver.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SOON = 1e-3
 
 @contextmanager
 def time_limit(seconds: float, late: Exception) -> Generator[None]:
-    """Raises `late` inside the `with` if it takes longer than `seconds`."""
+    """Raises `late` inside the `with` block if the block runs for more than `seconds`."""
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield

@@ -24,11 +24,11 @@ Version: TypeAlias = tuple[int, int]
 @dataclass(frozen=True)
 class Way:
     """
-    One alternative that satisfies a requirement.
+    One alternative that satisfies a requirement:
 
-    It is one of: a boolean `feature` of a `structure`, which Vulkan `version` or one of
-    `extensions` provides (both are left out if `Requires.vulkan` provides it); a `property` that
-    must be true, or have a `bit` set; Vulkan of a `version`; one of `extensions`.
+    - a `feature` of a `structure`, which comes with Vulkan `version` or one of `extensions`
+    - a `property` that must be true, or must have the `bit`
+    - Vulkan of a `version`, or one of `extensions`
     """
 
     feature: str | None = None

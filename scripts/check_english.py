@@ -278,7 +278,7 @@ def find_all(files: Iterable[Path]) -> Iterator[Riddle]:
 
 
 def beyond(found: list[Riddle], baseline: dict[str, int]) -> list[Riddle]:
-    """Returns the sentences of files that have more of them than the baseline allows."""
+    """Returns the riddles in files that have more riddles than the baseline allows."""
     counts = Counter(str(riddle.path) for riddle in found)
     return [r for r in found if counts[str(r.path)] > baseline.get(str(r.path), 0)]
 

@@ -438,7 +438,7 @@ def version(work: Path) -> str:
 
 
 def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
-    """Makes `prefix` with the wanted drivers. Raises `Unavailable`."""
+    """Installs the wanted drivers in the folder `prefix`, or raises `Unavailable`."""
     wanted = list(DRIVERS) if arguments.only is None else arguments.only.split(",")
     unknown = sorted(set(wanted) - set(DRIVERS))
     if unknown:

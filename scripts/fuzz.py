@@ -82,7 +82,7 @@ class Work:
 
 
 def class_of(trace: str) -> str:
-    """Returns a fault's class: the error's type and our last line of code in the traceback."""
+    """Returns a fault's class: the error's type and the traceback's last line in this package."""
     lines = trace.strip().splitlines()
     ours = [line.strip() for line in lines if "xdsl" in line and line.lstrip().startswith("File")]
     kind = lines[-1].partition(":")[0]
@@ -185,7 +185,7 @@ class Fuzzer:
         self.error: ProgramError | None = None
 
     def run(self, store: Store | None) -> None:
-        """Runs batches until the end, or until no reader is left."""
+        """Runs batches until `ended` is set, or until no reader is left."""
         try:
             while not self.ended.is_set() and (turn := self.next_batch()):
                 work, job = turn

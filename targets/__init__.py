@@ -250,10 +250,10 @@ class Target:
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
-    Order of the words of a lane's components in matrix instructions, by operand (`A`, `B`).
+    Order in which matrix instructions read a lane's words, by operand (`A`, `B`).
 
-    Operands without an entry have the order of their components. Packing in this order avoids
-    moves.
+    Operands without an entry have the order of their components. Operands that are packed in the
+    order of the instruction need no moves between registers.
     """
     component_map: tuple[Fragment, ...]
     """Maps components of cooperative matrices to invocations (CM-18). Empty if not known."""

@@ -98,7 +98,7 @@ class AttentionModel:
     """Maximum 32-bit registers for fragments and prefetched words."""
     spills: float
     """
-    Time factor of a kernel that spills, multiplied by the ratio of needed to available registers.
+    Time factor of a kernel that spills. The factor is multiplied by needed / available registers.
     """
     late_reads: float
     """
@@ -203,7 +203,7 @@ class ProcessorRowsModel:
     instructions, and all should fit in the CPU's cache of decoded instructions.
     """
     often: int
-    """Minimum columns for code without a loop, so that fetching the code costs little."""
+    """Minimum columns for code without a loop: few columns do not repay fetching the code."""
     turns: int
     """Number of subgroups of a workgroup, which the CPU runs one after another."""
 
@@ -326,9 +326,9 @@ class LoopsModel:
     least_beside: int
     """Minimum adjacent rows for which reading the rows together is faster."""
     beside_bits: int
-    """Bits of adjacent rows that a workgroup reads at a time."""
+    """Number of bits of adjacent rows that are read at a time by a workgroup."""
     few: int
-    """Adjacent rows are read together only if this factor times the workgroups fills all units."""
+    """Adjacent rows are read together only if at least 1 / `few` of the compute units get work."""
     least_steps: int
     """Minimum elements of a row for each of the invocations that share a row."""
     cached: int

@@ -219,7 +219,7 @@ def a_program(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def packages(*needed: str) -> Setup:
-    """Returns a setup that skips a page without the packages."""
+    """Returns a setup that skips a page if one of the packages is missing."""
 
     def import_them(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
         for package in needed:

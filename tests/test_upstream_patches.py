@@ -22,7 +22,7 @@ TIMEOUT = 60
 """Time limit of a patch's tests in seconds. They take ten, and one tests an endless loop."""
 
 ALONE, BOTH = ("xdsl.",), ("xdsl.", "xdsl_spirv.")
-"""Packages whose dialects and passes xDSL registers."""
+"""Prefixes of the packages that tests run with: xDSL alone, or xDSL and this package."""
 
 BESIDE = """
 from xdsl.universe import Universe

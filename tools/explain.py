@@ -193,7 +193,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
 def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
     if arguments.only or arguments.excluded or arguments.dims or arguments.allow:
         raise ProgramError(
-            "the program is already compiled", path, "explain the model, or leave the option out"
+            "the program is already compiled", path, "name the model, or leave out its options"
         )
     program = Program.load(path)
     if not program.layers:

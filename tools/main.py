@@ -260,7 +260,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _display(wanted: bool) -> Display | None:
-    """Returns a display of the progress of long stages, on a terminal or if `wanted`, or None."""
+    """Returns a display of the progress if `wanted` or on a terminal, else None."""
     if not wanted and not sys.stderr.isatty():
         return None
     from xdsl_spirv.tools.progress import display_on

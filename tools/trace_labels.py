@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.places import labels_of, node_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 Labels: TypeAlias = tuple[str, ...]
-"""Names of the model's nodes of a line."""
+"""Names of the model's nodes to which one line of the text belongs."""
 
 
 class _Marking(Printer):
@@ -98,7 +98,7 @@ def _expand_labels(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
 
 
 def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
-    """Returns the nodes of each line, from the innermost operation at the end of the line."""
+    """Returns the labels of each printed line, from the first operation that begins in the line."""
     output = StringIO()
     printer = _Marking(output, host)
     printer.print_op(host)

@@ -407,7 +407,7 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "batch_reduce_matmul": ("b m n k", "b m k", "b k n", "m n"),
     "contract": None,
 }
-"""Maps each name to its loops, and to the default loops that index each dimension."""
+"""Maps each operation to its loops and default index maps, as text; None without a default."""
 
 
 _PARSE: Any = NamedOperation.__dict__["parse"].__func__
@@ -468,7 +468,7 @@ class ExtendedLinalg(DialectOnDemand):
 
     @property
     def operations(self) -> Iterator[type[Operation]]:
-        """All operations of xDSL, and all operations of the tables."""
+        """Yields the `linalg` operations of xDSL, then those that this package adds."""
         return iter([*self._operations, *map(self._operation, self.makers)])
 
     def declaring(self, name: str) -> Iterable[Declaration]:

@@ -89,7 +89,7 @@ class GenericOp(ops.GenericOp):
 
 
 class ReduceOp(ops.ReduceOp):
-    """Parses `linalg.reduce` with its operation in braces, also of several tensors."""
+    """Parses `linalg.reduce`, also with an operation in braces as body or with several tensors."""
 
     @classmethod
     def parse(cls, parser: Parser) -> ops.ReduceOp | ops.GenericOp:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -51,7 +51,7 @@ class OfOneTensor(IRDLOperation):
         return IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
 
     def shown_parameter(self) -> str:
-        """Returns the parameter's text."""
+        """Returns the text of the operation's parameter (the property `KEY`)."""
         attribute = self.properties[self.KEY]
         assert isinstance(attribute, IntegerAttr)
         return str(attribute.value.data)

@@ -188,7 +188,7 @@ def _verify_conversion(op: IRDLOperation) -> None:
             raise VerifyException(f"one of {source} and {target} should have the type index")
         return
     if not all(isinstance(type, IntegerType | AnyFloat) for type in (before, after)):
-        raise VerifyException(f"arith.index_cast converts index, not {op.name}")
+        raise VerifyException(f"{op.name} cannot convert index: use arith.index_cast")
     if isinstance(before, IntegerType) and isinstance(after, IntegerType):
         wider = after.width.data > before.width.data
         if after == before or wider == isinstance(op, arith.TruncIOp):

@@ -15,7 +15,7 @@ from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 LITERAL = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-"""xDSL's pattern, without backtracking."""
+"""xDSL's pattern of a string literal, without backtracking."""
 
 
 def _lex_string_literal(self: Any, start_pos: int) -> Token[MLIRTokenKind]:

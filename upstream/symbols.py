@@ -36,7 +36,7 @@ _AT_HAND: dict[Operation, _Table] = {}
 
 @contextmanager
 def symbols_at_hand(op: Operation) -> Generator[None]:
-    """Makes lookups in `op` use a table in a `with` block, in which symbols must not change."""
+    """Speeds up symbol lookups in `op` inside a `with` block, in which symbols must not change."""
     outer = _AT_HAND.get(op)
     _AT_HAND[op] = _Table(op)
     try:

@@ -47,7 +47,7 @@ def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
 
 
 def rotations() -> Iterator[Case]:
-    """Yields rotary embeddings in every mode and type: factors, extrapolation, inverse, scatter."""
+    """Yields rotary embeddings of each mode, type and variant (such as the inverse)."""
     for mode, kind in itertools.product(MODES, ("f32", "f16", "f32_f16")):
         if mode == "vision" and kind == "f32_f16":
             continue

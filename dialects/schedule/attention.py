@@ -307,7 +307,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def given(self) -> tuple[int | None, ...]:
-        """Sizes of the loops, `causal` and `window`; DYNAMIC if `numbers` gives the value."""
+        """Sizes of all loops, then `causal` and `window`; DYNAMIC for a value in `numbers`."""
         bounds = (self.causal, self.window)
         numbers = (None if bound is None else bound.value.data for bound in bounds)
         return (*self.loops.get_values(), *numbers)
@@ -386,7 +386,7 @@ class AttentionOp(IRDLOperation):
                 raise VerifyException(f"{read} is not a map from {len(loops)} loops to {type}")
             if read.used_dims() & never:
                 names = ", ".join(LOOPS[loop - batch] for loop in sorted(never))
-                raise VerifyException(f"{name} cannot depend on {names}: {read}")
+                raise VerifyException(f"{name} cannot depend on {names}: its map is {read}")
             last = read.eval([0 if size == DYNAMIC else size - 1 for size in loops], [])
             sizes = zip(last, shape, strict=True)
             if any(index >= size for index, size in sizes if size != DYNAMIC_INDEX):

@@ -324,7 +324,7 @@ class ContractionAttr(ScheduleAttr):
         """
         Numbers of instructions along M, N and K for a subgroup's part of a K tile.
 
-        For instructions of single invocations, the invocations of a subgroup divide this part.
+        If single invocations execute an instruction, the subgroup's invocations share this part.
         """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes

@@ -136,7 +136,7 @@ class DispatchOp(IRDLOperation):
         ):
             if len(types) != len(needed):
                 raise VerifyException(
-                    f"the body has {len(types)} {what}s for {len(needed)} of the dispatch"
+                    f"the body has {len(types)} {what}s, but the dispatch needs {len(needed)}"
                 )
             for number, (type, value) in enumerate(zip(types, needed, strict=True)):
                 if type != value.type:

@@ -34,7 +34,7 @@ NUMBER_BYTES = 4
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:
-    """Marks a push-constant block as one whose numbers launches give."""
+    """Marks a push-constant block: each launch gives the numbers in the block."""
     variable.attributes[NUMBERS] = UnitAttr()
 
 

@@ -362,13 +362,13 @@ ImageSampler = IntEnum("ImageSampler", ["SamplerUnknown", "NeedSampler", "NoSamp
 
 # fmt: off
 class ImageDepthAttr(EnumerationAttr[ImageDepth], name="spirv.image_depth_info"):
-    """Depth of OpTypeImage."""
+    """The operand Depth of OpTypeImage."""
 class ImageArrayedAttr(EnumerationAttr[ImageArrayed], name="spirv.image_arrayed_info"):
     """Arrayed of OpTypeImage."""
 class ImageSamplingAttr(EnumerationAttr[ImageSampling], name="spirv.image_sampling_info"):
-    """MS of OpTypeImage: single- or multisampled."""
+    """The operand MS of OpTypeImage: single- or multisampled."""
 class ImageSamplerAttr(EnumerationAttr[ImageSampler], name="spirv.image_sampler_use_info"):
-    """Sampled of OpTypeImage."""
+    """The operand Sampled of OpTypeImage."""
 class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands], name="spirv.tensor_operands_arm"):
     """Tensor Operands of SPV_ARM_tensors, without their parameters."""
 # fmt: on

@@ -232,9 +232,7 @@ class PointerCast(SPIRVOp, ABC):
         super().__init__([pointer], [result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
-        """
-        Checks storage classes: Generic for the operand if `source`, for the result if `target`.
-        """
+        """Checks which pointers are Generic: the operand if `source`, the result if `target`."""
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:

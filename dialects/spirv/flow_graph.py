@@ -39,7 +39,7 @@ class FlowGraph:
         of a construct is where its results are defined: in the node that follows it.
         """
         self.stretches: list[int] = []
-        """The node at each position."""
+        """For each text position in `places`, the node that contains the position."""
         self.around: dict[Region, frozenset[Region]] = {body: frozenset((body,))}
         """Region -> the region itself and all surrounding regions."""
         self.successors: list[list[int]] = []

@@ -263,7 +263,7 @@ class GroupExchange(GroupNonUniformOperation, ABC):
 
 
 class GroupNonUniformBroadcastOp(GroupExchange):
-    """The value of one invocation. All invocations must name the same one."""
+    """The value of an invocation. `invocation_id` must be equal in all active invocations."""
 
     FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"

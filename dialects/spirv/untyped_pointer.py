@@ -248,7 +248,7 @@ class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
 
     def verify_(self) -> None:
         if not isinstance(self.structure, StructType):
-            raise VerifyException(f"{self.name} walks a struct, not {self.structure}")
+            raise VerifyException(f"{self.name} requires a struct, not {self.structure}")
         members, member = self.structure.member_types, self.array_member.value.data
         if member != len(members) - 1 or not isinstance(members[member], RuntimeArrayType):
             raise VerifyException(

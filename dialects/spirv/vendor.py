@@ -115,7 +115,7 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
         assert isinstance(a, CooperativeMatrixNVType)  # the constraints
         assert isinstance(b, CooperativeMatrixNVType)
         if not isinstance(c, CooperativeMatrixNVType):
-            raise VerifyException(f"{self.name}: C is a matrix, not {c}")
+            raise VerifyException(f"{self.name}: C must be a matrix, not {c}")
         agree = (a.columns, a.rows, b.columns) == (b.rows, c.rows, c.columns)
         if not agree or not a.scope == b.scope == c.scope:
             raise VerifyException(

@@ -15,7 +15,7 @@ LEAST = 2.0**-14
 
 
 def mixture(step: Step, x: Tensor, block: str) -> Tensor:
-    """Returns the weighted sum of the results of each token's experts, plus the shared expert's."""
+    """Returns the sum of the weighted results of each token's experts and of the shared expert."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     logits = step.product(x, block + "ffn_gate_inp", products=F32)

@@ -88,7 +88,7 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices have one format, no scales, and all or none of them a bias."""
+        """True if matrices have one format, no scales, and either all have a bias or none."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         if any(f"{name}.scale" in self for name in names):
             return False
@@ -347,7 +347,7 @@ class Step:
         format: BlockFormat | None,
         products: Element | None = None,
     ) -> Tensor:
-        """Multiplies x by a transposed matrix, given by the arrays of its block fields (planes)."""
+        """Multiplies x by a transposed matrix, stored as one array (plane) per block field."""
         products = products or self.products
         weights = self.dequantized(planes, format, products)
         x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]

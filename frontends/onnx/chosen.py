@@ -104,7 +104,7 @@ def _shape(b: TensorBuilder, t: Chosen, operator: str, attributes: Attributes) -
 def _reduce_chosen(
     b: TensorBuilder, operator: str, inputs: Inputs, attributes: Attributes, compute: Compute
 ) -> Sequence[Tensor | None]:
-    """Reduces over the axis of the list, with neutral elements for candidates not chosen."""
+    """Reduces a list along its axis; candidates that are not chosen become the neutral element."""
     t = inputs[0]
     assert isinstance(t, Chosen)
     x, neutral = t.candidates, NEUTRAL[operator](t.candidates.element)

@@ -55,10 +55,10 @@ def written(
     s: Scalars, x: Number, element: Element, saturate: bool = True, round_mode: str = "up"
 ) -> Number:
     """
-    Converts a number to the nearest code, with ties to even.
+    Converts a number to the nearest code of a narrow type, with ties to even.
 
-    A float beyond the range becomes the greatest float with `saturate`, else infinity or NaN.
-    A narrow integer keeps the low bits of an integer, and drops the fraction of a float.
+    A float beyond the range becomes the greatest float with `saturate`, else infinity or NaN. For
+    a narrow integer type, a float's fraction is dropped, and only the low bits are kept.
     """
     x = s.wide(x)
     if not element.is_narrow_float:

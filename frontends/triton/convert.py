@@ -44,7 +44,7 @@ class Parameter:
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """If the parameter is a size or stride of an array: array, `shape` or `stride`, and axis."""
+    """For a size or stride of an array: (name of the array, `shape` or `stride`, axis)."""
 
 
 @dataclass

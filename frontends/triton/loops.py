@@ -34,7 +34,7 @@ class Carried:
 
     first: Form
     form: Affine | None
-    """The value as a sum in the loop, or None."""
+    """The value inside the loop as an affine tensor, or None if it has another form."""
     growth: Sum | None = None
 
     @property

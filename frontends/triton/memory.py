@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 
 class Box(NamedTuple):
-    """A box (rectangular region) of a view; the original mask selects the elements in the view."""
+    """A rectangular region of a view, in which a mask may still exclude elements."""
 
     view: SSAValue
     indices: list[SSAValue]
@@ -66,7 +66,7 @@ def find_box(
 
 
 def _lowest(writer: Writer, bounds: Bounds) -> Sum:
-    """Returns the lowest allowed index of an axis, from which the view counts."""
+    """Returns the lowest allowed index of an axis. The view starts at this index."""
     if bounds.first.terms or not bounds.ends:
         return bounds.first
     taken = Sum(tuple(term for term in bounds.ends[0].terms if term[1] < 0))

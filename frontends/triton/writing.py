@@ -34,7 +34,7 @@ class Writer:
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
         self.numbers: list[SSAValue] = []
-        """Index values of the numbers in sums, by id."""
+        """Values of type `index`; sums refer to them by their position in this list."""
         self.not_negative: set[int] = set()
         self.assumed: set[Sum | None] = set()
         """Sums that `tl.assume` declares not negative."""

@@ -124,7 +124,7 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns a mask of the chunk's invocations in the accessors `codes`, all of one kind."""
+        """Returns a mask of the chunk's invocations that belong to `codes` (of one kind)."""
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)

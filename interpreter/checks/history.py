@@ -98,7 +98,7 @@ class Region:
             self.singles[which].append((index, words))
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
-        """Records the last two different readers for reports. Returns a mask of their granules."""
+        """Records the last two different readers of granules. Returns a mask of the granules."""
         if not fresh.any():
             return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)

@@ -51,7 +51,7 @@ MEMOS = 1 << 17
 
 
 def row(m: int, k: int) -> int:
-    """Returns the row index for writes available at the scope level `m`, and later at `k`."""
+    """Returns the row of writes that are available at level `m`, and then made available at `k`."""
     return 1 + m * LEVELS + k
 
 

@@ -191,7 +191,7 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Replaces `load` in a run on masks: returns the undefined parts that a `load` recorded."""
+        """Returns the undefined parts that the matching `load` recorded, for a run on masks."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 

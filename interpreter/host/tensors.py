@@ -85,7 +85,7 @@ on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.di
 
 @on_arrays(bufferization.AllocTensorOp)
 def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
-    """Returns a copy of the operand, or without an operand a tensor of unwritten elements."""
+    """Returns a copy of the operand; without an operand, a tensor of unwritten elements."""
     if op.copy is not None:
         return operands[list(op.operands).index(op.copy)].copy()
     return _unwritten(op.results[0].type, operands)

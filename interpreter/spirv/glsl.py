@@ -186,7 +186,7 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
 
 @value(spv.GLModfStructOp, spv.GLFrexpStructOp)
 def parts(op: Operation, context: Context) -> Function:
-    """Returns both parts as one struct."""
+    """Returns both parts of a float (see `PARTS`) as one struct."""
     return PARTS[type(op)]
 
 

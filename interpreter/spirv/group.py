@@ -118,7 +118,7 @@ def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> 
 
 @action(spv.GroupNonUniformBallotBitExtractOp)
 def ballot_bit(op: spv.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
-    """Returns the ballot bit of an invocation, given by its index."""
+    """Returns the ballot's bit at an invocation index."""
 
     def call(batch: Batch, ballot: Array, index: Array) -> Array:
         word = np.clip(index.astype(np.int64), 0, 127)[..., None]

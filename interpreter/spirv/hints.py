@@ -1,8 +1,8 @@
 """
-Executes hints to compilers, which have no effect here, and freezes of poison.
+Executes hints to compilers, which have no effect in the interpreter, and instructions on poison.
 
-Poison is 0, like every undefined value. The checks report where it matters. Freezing poison gives
-0.
+Poison is 0, like every undefined value. The checks report a poison value that has an effect.
+Freezing poison gives 0.
 """
 
 from __future__ import annotations

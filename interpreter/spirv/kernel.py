@@ -31,7 +31,7 @@ _CLASSES = {
     "workgroup": StorageClass.Workgroup,
     "lane": StorageClass.Function,
 }
-"""Storage class of a memory, by the kind of its rows."""
+"""Maps the scope that shares a memory (`Memory.rows`) to the memory's storage class."""
 
 _SEMANTICS = {
     StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,

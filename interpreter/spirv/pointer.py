@@ -90,7 +90,7 @@ def copy_bytes(
     load: PlainLoader = memory.load,
     store: PlainStorer = memory.store,
 ) -> None:
-    """Copies `size` bytes, which may differ between lanes."""
+    """Copies bytes between two pointers; `size`, the number of bytes, may differ between lanes."""
     lead = size.shape if mask is None else np.broadcast_shapes(size.shape, mask.shape)
     active = np.broadcast_to(True if mask is None else mask, lead)
     for count in np.unique(np.broadcast_to(size, lead)[active]).tolist():

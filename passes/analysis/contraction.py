@@ -369,7 +369,7 @@ def _loops(map: AffineMap) -> list[int]:
 
 
 def _signs(block: Block) -> tuple[bool, bool]:
-    """Returns, for each of both inputs, True if the body extends it as a signed integer."""
+    """Returns, for each input, True if the body extends the input as a signed integer."""
     factors = factors_of(block)
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)

@@ -258,7 +258,7 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """Returns the result of an operation on values of `chain`, or on one part of `in_parts`."""
+    """Returns the result of an operation that reads a value of `chain`, or a part of `in_parts`."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:

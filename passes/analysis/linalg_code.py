@@ -310,7 +310,7 @@ class Code:
 
 
 class BodyCode:
-    """Builds a generic from its body: reads elements of tensors and computes with them."""
+    """Builds a `linalg.generic` while its body is written: each read of a tensor adds an input."""
 
     def __init__(self) -> None:
         self.block = Block()

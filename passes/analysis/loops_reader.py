@@ -72,7 +72,7 @@ class Reader:
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
-        """Sizes that the operations require to be equal to another size."""
+        """Maps dynamic sizes to the sizes that the operations require them to equal."""
         return equal_extents(self.ops)
 
     def read(self) -> None:

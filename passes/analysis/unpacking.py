@@ -70,11 +70,11 @@ ON_FLOATS = (
 @dataclass(frozen=True)
 class Plane:
     """
-    An input of the operation that computes an operand.
+    A tensor (plane) of packed weights that the dequantization of an operand reads.
 
-    `loops` are the loops of a unit (elements that are dequantized together) that index this input.
-    They have `count` iterations together, and the innermost one has `inner`. `layout` counts in
-    blocks of `count` elements, by batch, by M or N, and by units along K.
+    A unit is the elements that are dequantized together. `loops` are the loops of a unit that
+    index the plane, `count` is their number of iterations, and `inner` that of the innermost loop.
+    `layout` addresses blocks of `count` elements by batch, by M or N, and by unit along K.
     """
 
     value: SSAValue

@@ -221,7 +221,7 @@ class ValueRanges:
         return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
 
     def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
-        """Returns the range of a sum over all iterations; None for overflow and other bodies."""
+        """Returns the range of a sum over all iterations; None if no range is known."""
         block = op.body.block
         accumulator = block.args[len(op.inputs) + number]
         value = yields_of(block)[number]

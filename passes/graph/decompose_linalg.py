@@ -287,7 +287,7 @@ def _arithmetic(
                 return code.insert(arith.SubiOp(a, whole))
             return code.insert(_OF_AFFINE[kind](a, b))
         case _:
-            raise AssertionError(f"no affine expression: {expression}")
+            raise AssertionError(f"{expression} is not an affine expression")
 
 
 _OF_AFFINE = {

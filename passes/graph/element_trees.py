@@ -132,7 +132,7 @@ class Node:
     - `number`: a constant
     - `size`: a size that is known at launch; `detail` is an expression of tensor sizes
     - `index`: the index of a loop
-    - `reduction`: of its child; `detail` is the operation's name and the initial value
+    - `reduction`: a reduction of the child; `detail` is the operation's name and the initial value
 
     If the node is an element of a tensor, `value` is that tensor, and `place` the position.
     """
@@ -203,7 +203,7 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
 
 
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """Yields (tensor, position) of an element, then the pair before each move, going backwards."""
+    """Yields (tensor, position) of an element, then of each tensor that the element comes from."""
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
@@ -383,7 +383,7 @@ class Trees:
         if kinds.count("reduction") != 1 or not isinstance(combined, Operation):
             raise NotTraced("an operation does not reduce along exactly one loop")
         if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
-            raise NotTraced("a reduction inside a reduction")
+            raise NotTraced("a reduction contains another reduction")
         steps = loop_extents(op)[kinds.index("reduction")]
         appended = steps is not None and self.normal(steps) == _size(self.reduced) + 1
         if not appended and (steps is None or self.normal(steps) != _size(self.reduced)):

@@ -120,7 +120,7 @@ def part_of_columns(
     """
     Returns (number of parts, index of the part) if a slice is an equal part of the last dimension.
 
-    Returns None for any other slice. `outside` maps equal sizes to one form.
+    Returns None for any other slice. Sizes are compared after `outside`, which may normalize them.
     """
     whole, size = (tensor_type(v).get_shape()[-1] for v in (op.source, op.result))
     *begins, begin = op.static_offsets.iter_values()

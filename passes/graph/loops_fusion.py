@@ -63,7 +63,7 @@ FUNCTION = 16
 """Estimated number of instructions of a `math` function."""
 
 ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
-"""The `math` functions that take a single instruction."""
+"""The `math` operations that a device computes with a single instruction."""
 
 FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
 """Minimum and maximum length of a row that a workgroup holds in registers to reduce it."""

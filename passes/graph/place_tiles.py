@@ -140,7 +140,7 @@ class _Placed:
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
         self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
-        """Number of elements by which each digit of the workgroup id, or loop index, advances."""
+        """For each variable (workgroup digit or loop index), its step in elements."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
         self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}
@@ -268,9 +268,7 @@ class _Placed:
         return self.b.insert(op).results[0]
 
     def value(self, value: SSAValue) -> SSAValue:
-        """
-        Returns the new program's value for an old one; writes sums of tile indices at their use.
-        """
+        """Returns the new program's value for a value of the old program."""
         known, op = self.numbers.known.get(value), value.owner
         if known is None:
             return self.values[value]

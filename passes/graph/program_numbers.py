@@ -157,7 +157,7 @@ class Digits:
 
     def split(self, number: Array) -> dict[Source, int] | None:
         """
-        Returns the factor of each digit and loop index in a value; None for a nonlinear value.
+        Returns a value's factors by variable (digit or loop index); None for a nonlinear value.
         """
         held = number[self._order] if len(number) > 1 else number
         start = int(held.flat[0])

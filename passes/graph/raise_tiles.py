@@ -239,7 +239,7 @@ class _Function:
     def _reduce(self, node: Node, over: str, name: str) -> tuple[SSAValue, Axes]:
         kind, start = REDUCTIONS.get(name, (None, 0.0))
         if kind is None or not isinstance(node.type, AnyFloat):
-            raise NotRaised(f"a reduction by {name}")
+            raise NotRaised(f"a reduction by {name} is not supported")
         axes = tuple(axis for axis in self.axes(node) if axis != over)
         whole = (*axes, over)
         value = self._pointwise(node, whole)

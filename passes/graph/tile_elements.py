@@ -53,7 +53,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Result:
-    """A stored view: the dimension of each axis, and the formula of its elements."""
+    """A stored view; `axes` names the dimension of each axis, `node` is the elements' formula."""
 
     argument: int
     axes: tuple[str | None, ...]

@@ -297,7 +297,7 @@ class _Correction(BodyCode):
     _has_both = False
 
     def add_both(self) -> None:
-        """Writes + K * za * zb, because subtracting both zero points subtracted this twice."""
+        """Adds K * za * zb, which the subtractions of the two zero points subtracted twice."""
         if self._has_both:
             return
         q = self.quantized

@@ -256,7 +256,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _move(
         self, stage: Stage, tiles: list[Index], ahead: int, state: State, guarded: bool
     ) -> None:
-        """Writes a stage before the softmax for the tile `ahead` steps after `tiles[0]`."""
+        """Writes a stage that moves operands, for the tile `ahead` steps after `tiles[0]`."""
         name = READS.get(stage) or WRITES.get(stage, "k")
         if stage in READS:
             tile, guarded = self._number(tiles, ahead), guarded and self.plan.ragged

@@ -86,7 +86,7 @@ class LaneRows:
         return [values[owners[cell]] for cell in range(len(owners))]
 
     def number(self, value: float) -> Cell:
-        """Returns a constant as a cell: a scalar, or a fragment for whole fragments."""
+        """Returns a constant as a scalar; `ConvertedRows` returns a fragment."""
         return self.b.number(value, f32)
 
     def cells(self, fragment: SSAValue) -> list[Cell]:

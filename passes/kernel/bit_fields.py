@@ -178,7 +178,7 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """Returns the `Affine` of an operation with an f32 that neighbours share; else None."""
+        """Returns an operation's result as `Affine`, if neighbours share one operand; else None."""
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):

@@ -205,7 +205,7 @@ class RowsKernel:
         return number if inside is True else self.b.select(inside, number, 0)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
-        """Converts a column index that counts the parts in turn to a column of the operand."""
+        """Converts a column's index (counted as in `ColumnReaders`) to the operand's column."""
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
             return number

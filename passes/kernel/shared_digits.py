@@ -116,7 +116,7 @@ class SharedDigits:
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
     def index_of(self, before: int, quad: Index, unit: Index) -> Index:
-        """Returns the memory index of a load's quad (4 elements), after `before` rows of quads."""
+        """Returns the index of a load's quad (4 elements) in the memory row `before`."""
         b = self.b
         return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
 

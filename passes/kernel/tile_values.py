@@ -55,7 +55,7 @@ class TileValue(ABC):
 
     @abstractmethod
     def at(self, spot: Spot) -> SSAValue:
-        """Returns the element for a register of a layout. The layout must have the tile's axes."""
+        """Returns the element in a register of a layout, which must have the tile's axes."""
 
     @property
     def home(self) -> Layout | None:

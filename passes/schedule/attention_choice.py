@@ -38,10 +38,9 @@ from xdsl_spirv.targets.model import Structure
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses a schedule of matrices if the target has matrices and there are many rows, else of
-    multiply-adds.
+    Chooses matrix instructions if the target has them and there are many rows, else multiply-adds.
 
-    With few rows, multiply-adds are as fast as memory. Raises `ScheduleDoesNotFit` if nothing
+    With few rows, the time to read memory limits both. Raises `ScheduleDoesNotFit` if nothing
     fits.
     """
     if typical(least_lanes(op, target).row_count) <= target.model.attention.lanes.most_rows:

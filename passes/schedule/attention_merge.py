@@ -53,7 +53,7 @@ class MergePlan(KernelPlan):
 
     @property
     def vector(self) -> int:
-        """Elements of a part in one load: at most 2, because two totals follow each row."""
+        """Elements of a row in one load: at most 2, because two more numbers end each row."""
         return gcd(self.width, 2)
 
     @property

@@ -222,7 +222,7 @@ def _fits(dispatch: DispatchOp, target: Target) -> bool:
 
 
 class _Writer:
-    """Rewrites a product's dispatch so that each block of columns has a fragment of every part."""
+    """Reorders a product's columns: each block of columns gets a fragment of every equal part."""
 
     def __init__(self, parts: _Parts, contraction: Contraction, width: int):
         self.parts, self.contraction, self.width = parts, contraction, width

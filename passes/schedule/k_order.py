@@ -56,7 +56,7 @@ class KOrder:
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """Element index of each component that an invocation holds of a row or column."""
+        """For each component that an invocation holds, its element's index in the fragment."""
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))

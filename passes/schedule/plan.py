@@ -177,7 +177,7 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
-        """Number of workgroups along the raster dimension, across it, and along the batch."""
+        """Number of workgroups along the raster dimension, the other dimension, and the batch."""
         rows, columns = self.tiles
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)

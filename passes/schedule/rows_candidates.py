@@ -113,7 +113,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
-    """True if integer products with digits (bytes of scaled rows) are faster than with floats."""
+    """True if products of digits (bytes of scaled rows) are faster than products of floats."""
     unpacking = plan.contraction.unpackings[plan.operands.streamed]
     model = plan.target.model.rows
     if unpacking is None or unpacking.bits >= model.most_bits * unpacking.size:

@@ -189,7 +189,7 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
 
 def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """
-    Yields tile sizes with an aspect ratio of at most 4, less than twice the size of the result.
+    Yields tile sizes with an aspect ratio of at most 4. Each side is below twice the result's.
     """
     for tile_m, tile_n in product(EXTENTS, EXTENTS):
         if max(tile_m, tile_n) <= 4 * min(tile_m, tile_n):

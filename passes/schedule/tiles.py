@@ -144,7 +144,7 @@ class StagedTile(OperandTile):
 
     @property
     def run(self) -> int:
-        """Number of contiguous elements of a row in global memory, from the start of any vector."""
+        """Largest number of contiguous, aligned elements of a row in global memory."""
         return self.layout.run(column_walk(self.k_axis))
 
     @property
@@ -159,7 +159,7 @@ class StagedTile(OperandTile):
 
     @property
     def stride(self) -> int:
-        """Distance between rows in Workgroup memory, in contiguous parts of a vector (`piece`)."""
+        """Distance between rows in Workgroup memory, in groups of `piece` elements."""
         return (self.shape[1] + self.padding) // self.piece
 
     @property

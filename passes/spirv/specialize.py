@@ -281,7 +281,7 @@ class Specialization:
     def _number(value: spv.Number, bases: Iterable[type[Attribute]]) -> Attribute:
         if not isinstance(value, IntegerAttr):
             raise PassFailedException(
-                f"{NAME}: {value} is not an integer, but the type needs an integer: give an integer"
+                f"{NAME}: a constant that a type uses must be an integer, not {value}"
             )
         number = value.value.data & 0xFFFFFFFF
         for cls in bases:

@@ -136,7 +136,7 @@ class Executor(Closing, ABC, Generic[L]):
         """Runs the loaded graph. Returns the bytes of the outputs."""
 
     def execute_graph(self, graph: GraphWork, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
-        """Runs a graph, which stays loaded until another graph runs. Raises `MisfitError`."""
+        """Runs a graph, which stays loaded. Raises `MisfitError` if the device cannot run it."""
         if self._graph is not graph:
             self._graph = None
             self.load_graph(graph)

@@ -2,10 +2,10 @@
 Opens sessions on a Vulkan device: converts functions to routines, and inputs to sizes.
 
 Everything that depends on sizes is an expression of a few names. A function's distinct expressions
-are parsed once and evaluated together at each run. For equal sizes, nothing else is repeated.
-Buffers are allocated for the largest values of scalar inputs that fit the present shapes of the
-other inputs, so that the next token needs no new memory. Push constants are inputs of a routine,
-so that its commands do not depend on their values.
+are parsed once and evaluated together at each run. A run with the same sizes as an earlier run
+repeats only this evaluation. Buffers are allocated for the largest values of scalar inputs that
+fit the present shapes of the other inputs, so that the next token needs no new memory. Push
+constants are inputs of a routine, so that its commands do not depend on their values.
 """
 
 from __future__ import annotations

@@ -131,8 +131,8 @@ class Carried:
 class Run:
     """
     A run of a routine. `numbers` are the sizes and push constants that differ between runs, and
-    `outputs` the number of bytes to return of each output. `inputs` has all inputs that are not
-    `carried`.
+    `outputs` the bytes to return of each output. Inputs that are outputs of the previous run are
+    in `carried`, all others in `inputs`.
     """
 
     routine: str

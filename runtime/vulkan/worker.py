@@ -114,10 +114,10 @@ class Worker(Process):
 
     def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
         """
-        Returns a function's result in the worker process, within `seconds` + `START_SECONDS`.
+        Calls a function in the worker process and returns the result.
 
-        Raises the exception of the worker process (`WorkerFault` for unexpected ones),
-        `DeviceLostError` if it died, and `DeviceTimeoutError` if it is late.
+        Raises the function's exception (`WorkerFault` for unexpected ones), `DeviceLostError` if
+        the process dies, and `DeviceTimeoutError` after `seconds` + `START_SECONDS`.
         """
         try:
             with stage(STAGES.get(what, "waiting for the device")):

@@ -100,7 +100,7 @@ def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Returns the page's text with links within the site and drawings as pictures."""
+    """Rewrites a page's links for the site, and replaces its drawings by pictures."""
     titled = NAMED_FENCE.sub(r'\1 title="\2"', markdown)
     if page.file.src_uri == "try.md" and TRY_PAGE in tutorial_pages.built():
         heading, _, text = titled.partition("\n")

@@ -1,8 +1,8 @@
 """
-Decodes the instructions of a block to operations.
+Decodes the instructions of a block into operations.
 
-`operations.py` decodes instructions for which the dialect has a class. Other instructions, and
-instructions whose operation does not verify, are carried (`raw.py`).
+`operations.py` decodes instructions for which the dialect has a class. An instruction without a
+class, or whose operation does not verify, becomes a raw operation (`raw.py`).
 """
 
 from __future__ import annotations

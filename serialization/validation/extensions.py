@@ -80,7 +80,7 @@ def _is_extension_instruction(name: str) -> bool:
 
 @module_rule("EXT-OPERATION", "docs/rules.md")
 def operations(m: Module) -> Problems:
-    """The verifier of the dialect's operation must accept the instruction."""
+    """Instructions of extensions must pass the verifier of the dialect's operation."""
     unknown = _unknown_matrices(m)
     for i in _instructions_of_extensions(m):
         # Uses of a type are skipped if its declaration already has a finding.

@@ -1,7 +1,7 @@
 """
 Represents an instruction for the rules, with operands accessible by the grammar's names.
 
-Most instructions have only ids as operands, which are plain words. The grammar's reader decodes
+Most instructions have only ids as operands, and each id is one word. The grammar's reader decodes
 literals, strings and enumerants with parameters.
 """
 

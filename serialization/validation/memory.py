@@ -19,7 +19,7 @@ VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 
 @instruction_rule("MEM-01", "3.49.8", "Variable UntypedVariableKHR")
 def variable(m: Module, i: Instruction) -> Problems:
-    """A variable must have a pointer type of its storage class: Function only inside functions."""
+    """A variable's type must point into its storage class (Function for local variables)."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return

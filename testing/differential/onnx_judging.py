@@ -55,8 +55,8 @@ SECONDS, MEMORY = 300.0, 16 << 30
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
 """
-Allowed relative difference by type. A graph's bound decides if it is relative to each element or
-to the largest one.
+Allowed difference by type, relative to each element or to the largest one, as the graph's bound
+says.
 """
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}

@@ -79,7 +79,7 @@ def generated_case(binary: bytes) -> Case:
 
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
-    """Returns a case of any shader. Buffers contain small integers, or small floats by type."""
+    """Returns a case for any shader. Its buffers contain small integers, or floats by type."""
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:

@@ -300,7 +300,7 @@ ALONE = (
     *("split along K", "chain", "sum and norm", "resize", "quantized convolution", "matmul bf16"),
     "attention",
 )
-"""Families that no other test runs on lavapipe, and one that depends on its component map."""
+"""Families that no other test runs on lavapipe, and attention, which needs a component map."""
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def reductions(g: Graphs) -> None:
 
 
 def not_a_number(g: Graphs) -> None:
-    """Adds operators that propagate NaN and bound infinities, and Acosh below 1."""
+    """Adds operators on NaN and infinities, and Acosh on numbers below 1."""
     graph = g.add()
     graph.node("Acosh", graph.input(np.array([-1e20, -5992.1, -1, 0.5, 1, 1.5, 3e20], np.float32)))
     x = np.array([np.nan, 1, np.inf, -np.inf, -0.3, 2], np.float32)
@@ -217,7 +217,7 @@ def old(g: Graphs) -> None:
 
 
 def bytes_(g: Graphs) -> None:
-    """Adds products and quantization with and without zero points, of either sign."""
+    """Adds products and quantization of signed and unsigned bytes, some with zero points."""
     for kind, shapes in (
         ("MatMulInteger", ((3, 6), (6, 5))),
         ("ConvInteger", ((1, 2, 6, 5), (4, 2, 3, 3))),

@@ -1,4 +1,4 @@
-"""onnxruntime's mixtures of experts give its results, or numpy's if it has no kernel."""
+"""Mixtures of experts give onnxruntime's results, or numpy's if onnxruntime has no kernel."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 FEW = 60
 MANY = 1000
 TARGETS = [target for name in targets.names() for target in (name, *[""] * 7)]
-"""Targets of graphs: one in eight is compiled."""
+"""Target of each graph in turn. Only one graph in eight is compiled; the others have no target."""
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
 
 
 def scaled(kernel: Kernel) -> Any:
-    """Computes in * a specialization constant + a push constant + a Workgroup element."""
+    """Computes buffer * specialization constant + push constant + Workgroup element."""
     kernel.globals += [
         "spirv.SpecConstant @scale spec_id(3) = 2 : i32",
         f"spirv.GlobalVariable @push : {PUSH}",

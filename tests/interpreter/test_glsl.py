@@ -172,7 +172,7 @@ def test_it_gives_what_lavapipe_gives(
 def test_it_gives_the_same_in_words_of_32_bits(
     name: str, launches: dict[str, Launch], devices_results: dict[str, Array], spirv_val: str
 ):
-    """The device has no integers or storage of 8, 16 and 64 bits."""
+    """Results stay equal on a device without integers and storage of 8, 16 and 64 bits."""
     launch = _launch(launches, name)
     module = decode(launch.binary)
     for lower in (Int64ToWordsPass, SmallStorageToWordsPass, SmallIntegersTo32BitsPass):

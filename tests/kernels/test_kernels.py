@@ -50,7 +50,7 @@ class Setting:
 
 
 def settings_of(test: KernelTest) -> list[Setting]:
-    """Returns all settings of a kernel, from the oldest environment in its file on."""
+    """Returns a kernel's settings for its oldest target environment and all later ones."""
     oldest = test.compile.target_env
     assert oldest in ENVIRONMENTS, f"{test.source}: target-env is the oldest that will do"
     return [Setting(e, m) for e in ENVIRONMENTS if e >= oldest for m in MODES]

@@ -45,7 +45,7 @@ ELSEWHERE = {
         "test_every_stage_computes_it",
     ),
 }
-"""Passes whose validation is in another test: file and test."""
+"""Maps passes that another test validates to the file and the name of that test."""
 
 WITHOUT_VALIDATE = {
     "raise-tiles": ("graph/test_raise_tiles.py", "test_the_function_computes_what_whole_tiles_do"),

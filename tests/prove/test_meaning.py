@@ -46,7 +46,7 @@ class Numbers(Launch):
 
 
 def compare(kernel: Kernel) -> int:
-    """Compares a kernel's results as solver terms with the interpreter's. Returns their number."""
+    """Compares a kernel's terms with the interpreter's results. Returns the number of results."""
     module, compared = module_of(kernel), 0
     launch = Numbers(module, Terms(exact_floats=True), kernel.machine.groups)
     launch.contents = {(0, n): array for n, array in buffers_of(kernel).items()}

@@ -58,7 +58,7 @@ def runner(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
 
 
 def matmul(rows: str, element: str, result: str, factor: float = 1.0) -> str:
-    """Returns a function of `x w` times `factor`, and its negative times another factor."""
+    """Returns the text of a function that computes `x w`."""
     open_size = "%d" if rows == "?" else ""
     a, b, c = (
         f"tensor<{rows}x70x{element}>",

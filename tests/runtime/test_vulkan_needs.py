@@ -194,7 +194,7 @@ func.func @main(%a: tensor<7x64x{type}>, %i: tensor<7x{type}>) -> tensor<7x{type
     [("f16", "arith.maximumf", True), ("i8", "arith.addi", True), ("f32", "arith.addf", False)],
 )
 def test_group_operations_on_other_than_32_bits(type: str, op: str, narrow: bool):
-    """No capability states this (VUID-RuntimeSpirv-None-06275)."""
+    """Such operations need a feature without a capability (VUID-RuntimeSpirv-None-06275)."""
     text = SUMS.format(type=type, op=op)
     (code,) = compile_module(parse_text(text), "nvidia-h200").code.values()
     assert "GroupNonUniform" in code.text

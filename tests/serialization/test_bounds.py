@@ -57,7 +57,7 @@ from xdsl_spirv.testing.hostile import (
 from xdsl_spirv.upstream.collection import without_collection
 
 UNITS = 40
-"""Time limit for a reader of 100 kB, in calls of `unit` (about 20 a second)."""
+"""Time limit for a reader of 100 kB, as a multiple of the time of `unit` (about 50 ms)."""
 
 
 def text(data: bytes) -> object:
@@ -178,7 +178,7 @@ def test_memory_of_all_is_bounded(reader: Reader, maker: Maker):
 
 
 def held(make: Callable[[], object]) -> int:
-    """Returns the bytes of new objects, without those that an earlier call has created."""
+    """Returns the memory in bytes that a second call of `make` allocates and keeps."""
     kept = make()
     tracemalloc.start()
     kept = make()

@@ -418,7 +418,7 @@ class Adapter:
         return {"stackFrames": frames[start:end], "totalFrames": len(frames)}
 
     def _last_op(self, moment: Moment, invocation: int) -> Any:
-        """Returns the last operation that began a line in an invocation of the workgroup."""
+        """Returns the last executed operation that starts a source line, in one invocation."""
         last, row = self.stepper.last.get(moment.batch.first), moment.row(self.focus[0])
         if last is None or row is None:
             return None

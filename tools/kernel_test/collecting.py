@@ -52,7 +52,7 @@ class Collection:
         self.tests.append(test)
 
     def add_folder(self, folder: Path) -> None:
-        """Adds the tests in a folder and its subfolders to the collection; lists other kernels."""
+        """Adds the tests in a folder and its subfolders. Lists other kernels as `undescribed`."""
         first = len(self.tests)
         descriptions = sorted(folder.rglob(f"*{SUFFIX}"))
         for path in descriptions:

@@ -82,7 +82,7 @@ def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
 
 
 def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
-    """Returns a list of names of questions about all launches. Raises `Misuse` for other names."""
+    """Returns the names of the questions to prove. Raises `Misuse` for an unknown question."""
     asked = texts(table, key, value)
     for name in asked:
         if name not in QUESTIONS:

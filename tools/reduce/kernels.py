@@ -122,7 +122,7 @@ def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program
 
 
 def _loops(program: Program) -> Iterator[tuple[Place, int]]:
-    """Yields the header of each loop with -1, and with each exit condition's block index."""
+    """Yields (loop header, -1), then (loop header, index) of each block that may exit the loop."""
     for (i, j), header in program.blocks():
         if len(merge_targets(header)) > 1:
             yield (i, j), -1

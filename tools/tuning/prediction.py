@@ -63,8 +63,8 @@ class Prediction:
 
     def expected_gain(self, best: float, count: int) -> float:
         """
-        Returns the expected speedup minus 1 over `best` (seconds), by the fastest of the `count`
-        most promising candidates.
+        Returns the expected value of `best` / time - 1, where `best` is in seconds and time is
+        that of the fastest of the `count` most promising candidates.
         """
         gains = self.gains(best)
         likely = np.argsort(-gains, kind="stable")[:count]

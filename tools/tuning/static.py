@@ -27,7 +27,7 @@ from xdsl_spirv.tools.tuning.kinds import PACKING, pricing_of
 from xdsl_spirv.tools.tuning.results import PRUNED, Known, Outcome
 
 WEIGHTS = {"latency": 8, "cycles": 10, "static cycle count": 10}
-"""Maps the cycle statistic of RADV, ANV and NVK to the assumed trip count of loops."""
+"""Maps the cycle statistic of each driver (RADV, ANV, NVK) to the assumed trip count of loops."""
 LABEL = re.compile(r"^(?:block\S* \d+ )?(\w+)(?::| \[)")
 """Matches a label in machine code."""
 BACK = re.compile(r"\s*BRANCH\S* .*offset:(-\d+)$")

@@ -309,7 +309,7 @@ def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
 def unique(
     b: Nodes, x: Tensor, /, *, axis: int | None = None, sorted: int = 1
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Imports Unique of known data: returns the distinct elements or slices, sorted or in order."""
+    """Imports Unique of known data: distinct elements or slices, sorted or by first index."""
     known = x.numbers
     if known is None:
         b.refuse(

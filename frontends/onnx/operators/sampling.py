@@ -166,7 +166,7 @@ class Samples:
     parts: tuple[int, int]
     """Number of parts of a region along each axis."""
     ratio: int
-    """Number of samples per part along an axis; 0 for one sample per element."""
+    """Number of samples along an axis of a region's part; 0 for one sample per element."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
         """

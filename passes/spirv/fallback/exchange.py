@@ -132,7 +132,7 @@ class Exchange:
         return size * batch.group.count * spv.width_of(batch.type) // 8
 
     def _fits(self, batch: Batch, size: int) -> bool:
-        """True if a batch of `size` elements fits in addition to the memory of other types."""
+        """True if memory has room for `size` elements beside the batches of other types."""
         others = {b.type: 0 for b in self._all if b.type != batch.type}
         for other in self._all:
             if other.type in others:

@@ -1,8 +1,8 @@
 """
 Rewrites a module for `spirv-small-storage-to-words`: pointers become byte offsets.
 
-An offset is a constant plus a dynamic value, which is a multiple of a known divisor. From the
-divisor follows the shift of a vector's component in its word, and if a store covers whole words.
+An offset is a constant plus a dynamic value, which is a multiple of a known divisor. The divisor
+tells which bits of a word a vector's component occupies, and if a store covers whole words.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tu
 
 @dataclass(frozen=True)
 class _Group:
-    """Scalars that one store writes: all scalars of a word that they fill, or a single scalar."""
+    """Scalars that one store writes: scalars that together fill a word, or a single scalar."""
 
     parts: list[tuple[Place, tuple[int, ...]]]
     is_whole: bool

@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Find(Protocol):
-    """`find(kernel, ...)` runs a kernel with all checks. The only finding must be the marker's."""
+    """`find(kernel, ...)` runs a kernel with all checks, which must find only the marked bug."""
 
     def __call__(self, kernel: Kernel, /, *arguments: Any, **options: Any) -> Finding: ...
 

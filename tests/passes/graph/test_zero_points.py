@@ -1,4 +1,4 @@
-"""A factor of a byte minus a zero point is recognized in every spelling, with its range."""
+"""Every spelling of "byte - zero point" is recognized as a factor, and its range is computed."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_number_along_a_walk_is_an_address(seed: int, write_code: WriteCode):
 
 
 def test_a_constant_step_is_no_code(write_code: WriteCode):
-    """The common part of addresses is computed once, the rest are constants."""
+    """The common part of addresses is computed once; the other parts are constants."""
 
     def write(b: KernelEmitter, number: SSAValue) -> list[SSAValue]:
         walk = (Axis(100, 6),)

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s --parsing-diagnostics --verify-diagnostics --split-input-file | filecheck %s
 
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
-  // CHECK: q cannot depend on n, e: (d0, d1, d2, d3) -> (d1, d2)
+  // CHECK: q cannot depend on n, e: its map is (d0, d1, d2, d3) -> (d1, d2)
   %0 = schedule.attention %q, %k, %k into %e loops = [16, 24, 8, 8] maps = [affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
   func.return
 }
@@ -9,7 +9,7 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 // -----
 
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %sink: tensor<16xf32>, %e: tensor<16x8xf32>) {
-  // CHECK: the sink cannot depend on m, n, d, e: (d0, d1, d2, d3) -> (d0)
+  // CHECK: the sink cannot depend on m, n, d, e: its map is (d0, d1, d2, d3) -> (d0)
   %0 = schedule.attention %q, %k, %k sink %sink into %e loops = [16, 24, 8, 8] maps = [affine_map<(d0, d1, d2, d3) -> (d0, d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> sink tensor<16xf32> into tensor<16x8xf32> -> tensor<16x8xf32>
   func.return
 }

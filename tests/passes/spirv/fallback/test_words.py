@@ -148,7 +148,7 @@ def test_small_storage_gives_the_same(family: str, seed: int, spirv_val: str):
 
 
 def bytes_text(element: str, width: int) -> str:
-    """Returns a kernel that copies elements to neighbours' positions and adds a third buffer's."""
+    """Returns a kernel that copies elements to neighbours, then adds elements of a third buffer."""
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={width}> [0]), Block>"
     pointer = f"!spirv.ptr<{array}, StorageBuffer>"
     access = f"{pointer}, i32, i32 -> !spirv.ptr<{element}, StorageBuffer>"
