@@ -78,7 +78,7 @@ GROUPS = {
 def sources(
     chosen: Sequence[Product], target: str, cores: int | None = None
 ) -> dict[str, tuple[Source, Product]]:
-    """Returns each distinct contraction with one of its products, by key."""
+    """Returns each distinct contraction by key, with one of the products that need it."""
 
     def job(number: int, product: Product) -> Job:
         weights = [f"{name}_B" for name in product.weights] if product.is_weight else []

@@ -116,7 +116,7 @@ def checked_model(
 
 
 def _without_deprecated(model: Model) -> Model:
-    """Removes operators that the checker rejects as deprecated in a domain without rules."""
+    """Moves operators that the checker rejects as deprecated to a domain that it does not check."""
     onnx, domain = _onnx(), "deprecated"
     versions = {o.domain: o.version for o in model.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))

@@ -126,7 +126,7 @@ class TextStream:
 
 
 def guard_for(texts: Iterable[str]) -> str:
-    """Returns a guard that does not occur in the texts. Raises `FrontendError` without one."""
+    """Returns a guard character that is not in the texts. Raises `FrontendError` without one."""
     used = set[str]().union(*texts)
     for guard in GUARDS:
         if guard not in used:

@@ -48,7 +48,7 @@ from xdsl_spirv.prove.values import (
 )
 
 LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
-"""Levels of symbols: equal in a launch, in a workgroup, in an iteration, or of one invocation."""
+"""Levels of symbols: shared in a launch, a workgroup or an iteration, or of one invocation."""
 
 INTERVAL, NEAR = "interval", "near"
 """State keys of the intervals between a workgroup's barriers, and a subgroup's barriers."""

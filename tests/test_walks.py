@@ -109,7 +109,7 @@ def apply(block: Block, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a copy of the files that walks change and run. Copied times keep bytecode valid."""
+    """Returns a copy of the files that walks change and run. File times are copied, too."""
     folder = tmp_path_factory.mktemp("tree")
     rooms = [
         str(path.resolve().relative_to(ROOT)) for path in LINKED.iterdir() if path.is_symlink()

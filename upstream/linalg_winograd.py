@@ -103,7 +103,7 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """True if rows (0) or columns (1) are transformed: if the filter has several of them."""
+        """True if rows (0) or columns (1) are transformed because the filter has several."""
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:

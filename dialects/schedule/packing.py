@@ -166,7 +166,7 @@ class PackingAttr(KeyedAttr):
 
 @dataclass(frozen=True)
 class PackedSizes:
-    """The sizes of a packed operand, some of which may be symbolic."""
+    """Sizes of a packed operand. Some sizes may be symbolic."""
 
     packing: PackingAttr
     sizes: tuple[Size, ...]

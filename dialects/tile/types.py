@@ -77,7 +77,7 @@ def view_of(value: SSAValue) -> ViewType:
 
 
 def scalar_of(type: Attribute) -> Attribute:
-    """Returns a tile's element type; other types unchanged."""
+    """Returns a tile's element type; returns any other type unchanged."""
     return type.element if isinstance(type, TileType) else type
 
 

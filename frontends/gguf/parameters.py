@@ -175,7 +175,7 @@ class Values:
             )
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Returns a positive number, or the common number of a list with one per block."""
+        """Returns a positive number. In a list with a number per block, all must be equal."""
         value = self.file.values.get(self.prefix + key, default)
         if isinstance(value, list) and value:
             if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]

@@ -282,7 +282,7 @@ class Checks:
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 
     def record(self, finding: Finding, op: object) -> None:
-        """Reports a finding at `op`. With `stop`, raises `CheckError` unless it is allowed."""
+        """Reports a finding. With `stop`, raises `CheckError` unless the finding is allowed."""
         if not self.report.add(finding, op, self.allow):
             return
         if self.found is not None:

@@ -145,11 +145,11 @@ class Host:
         self._frames.pop()
 
     def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
-        """Runs a block that may also read the values around it."""
+        """Runs a block that may also read the values of outer blocks."""
         return self.run(block, self.bind_values(block, arguments))
 
     def bind_values(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
-        """Returns the values that a block can read: its arguments and the values around it."""
+        """Returns the values that a block can read: its arguments and those of outer blocks."""
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:

@@ -145,7 +145,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class RowMajor:
-    """A row-major tensor of `shape`. `indices` are the linear functions of loops that index it."""
+    """A row-major tensor of `shape`, indexed by the linear functions of loops `indices`."""
 
     indices: tuple[Linear, ...]
     shape: tuple[Size, ...]

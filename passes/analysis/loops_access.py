@@ -161,7 +161,7 @@ def is_run(shape: Sequence[Size], width: int) -> bool:
 
 
 def tile_grid(nest: Nest, axes: tuple[tuple[int, ...], int], size: int) -> list[Size]:
-    """Returns the number of tiles along each dimension, the dimensions of `axes` last."""
+    """Returns the number of tiles along each dimension. The dimensions of `axes` come last."""
     shape, (first, last) = nest.shape, axes
     others = [extent for axis, extent in enumerate(shape) if axis not in (*first, last)]
     ends = prod(shape[axis] for axis in first), shape[last]

@@ -55,7 +55,7 @@ def known_tensor(value: SSAValue) -> Array | None:
 
 
 def _slice(value: SSAValue) -> list[Operation] | None:
-    """Returns the operations that compute a value from constants, operands first, else None."""
+    """Returns the operations that compute a value from constants only, else None."""
     if not isinstance(value, OpResult):
         return None
     op = value.op

@@ -109,7 +109,7 @@ def source(value: SSAValue) -> SSAValue:
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """Inserts and returns a copy of a tensor before `last`; a new empty tensor for an empty one."""
+    """Inserts a copy of a tensor before `last` and returns it. A tensor of size 0 is not copied."""
     empty = empty_like(value, last).tensor
     if 0 in empty.type.get_shape():
         return empty

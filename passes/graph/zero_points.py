@@ -112,7 +112,7 @@ def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) 
 
 
 def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> int | None:
-    """Returns the constant value of a body's value, also through extensions, else None."""
+    """Returns the integer value of a constant or of an extended constant, else None."""
     known = known_integer(value)
     if known is not None:
         return known

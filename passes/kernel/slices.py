@@ -42,7 +42,7 @@ class SliceSums:
         type: spv.CooperativeMatrixType,
         in_rows: bool,
     ):
-        """With `in_rows`, the memory is one matrix of all fragments, one below the other."""
+        """With `in_rows`, the memory holds the fragments as one matrix, one fragment wide."""
         self.builder, self.place, self.type = builder, place, type
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid

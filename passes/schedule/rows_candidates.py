@@ -28,7 +28,7 @@ LEAST_BYTES = 4
 
 
 def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[RowsPlan]]:
-    """Yields one group of plans, the best first."""
+    """Yields one group of plans, the best plan first."""
     few = min(typical(contraction.m), typical(contraction.n))
     trial = RowsPlan(contraction, RowsAttr(1, 1, 1, 1, subgroups=(1, 1)), target)
     yield (replace(trial, schedule=schedule) for schedule in candidates(trial, few))

@@ -77,7 +77,7 @@ def template_of(module: spv.ModuleOp, name: str) -> KernelTemplate:
 
 
 def number_of(value: SSAValue) -> Number | None:
-    """Returns the scalar of a constant (or splat) whose type allows a hole, else None."""
+    """Returns the scalar of an f32, i32 or i8 constant or of an f32 splat, else None."""
     owner = value.owner
     if not isinstance(owner, spv.ConstantOp):
         return None

@@ -333,7 +333,7 @@ def sizes(m: Module) -> Problems:
 
 @module_rule("MOD-06", "3.6")
 def origins(m: Module) -> Problems:
-    """A fragment entry point must have exactly one origin, in Vulkan OriginUpperLeft."""
+    """A fragment entry point must have exactly one origin. Vulkan requires OriginUpperLeft."""
     for entry in m.entry_points:
         if entry.model != "Fragment":
             continue

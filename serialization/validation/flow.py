@@ -90,7 +90,7 @@ class Function:
         return block
 
     def connect(self) -> None:
-        """Computes the edges of both graphs. All blocks must have been added."""
+        """Computes successors and predecessors of the blocks, which must all have been added."""
         for block in self.blocks:
             block.merge = next((i for i in block.instructions if i.op in MERGES), None)
             targets = branch_targets(block.terminator)

@@ -1,4 +1,4 @@
-"""Checks of a verified signature are not repeated for equal ones, and refusals stay equal."""
+"""A verified signature is not checked again, and refused operations are still refused."""
 
 from __future__ import annotations
 

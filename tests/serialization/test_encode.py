@@ -27,7 +27,6 @@ def parse(text: str):
 
 
 def binary(body: str, signature: str = "()", before: str = "", version: str = "1.6") -> bytes:
-    """Returns the encoded module with one function."""
     return encode(
         parse(f"""
         spirv.module Logical Vulkan requires #spirv.vce<v{version}, [Shader], []> {{

@@ -47,7 +47,7 @@ VALUES: dict[str, Any] = {
 
 @cache
 def every_operator() -> ModuleOp:
-    """Returns a module with a graph of every operator, and its capabilities."""
+    """Returns a module with capabilities and a graph that contains every operator."""
     graph = GraphOp("g", ([TENSOR] * 5, [TENSOR]), entry_point=True)
     block = graph.body.block
     for cls in OPERATORS:

@@ -147,7 +147,7 @@ def prepare(
 def _refuse_strangers(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given]
 ) -> None:
-    """Raises `Misuse` for a buffer that the kernel does not use, by name or by address."""
+    """Raises `Misuse` for a given buffer that the kernel uses neither by name nor by address."""
     known = by_name(interface.resources)
     addressed = set(_addressed_buffers(push)) | {n for c in given.values() for n in _in_contents(c)}
     for name in given:

@@ -101,7 +101,7 @@ def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> _Row:
 
 
 def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
-    """Charts the times of correct candidates relative to the default; None without any."""
+    """Charts the times of correct candidates relative to the default; None if all are wrong."""
     ratios = [(number, one.ratio) for number, one in enumerate(tried) if one.right]
     if not ratios:
         return None

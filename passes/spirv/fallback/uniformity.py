@@ -1,10 +1,11 @@
 """
 Finds the operations that all invocations of a workgroup execute together, as barriers require.
 
-Divergent are: an invocation's identifiers, memory that other invocations may write, and results of
-atomics and group operations. Results of operations on a divergent value are divergent, and so are
-operations that a branch on a divergent value controls, and variables that these operations store
-to. All other values are uniform. Calls of functions that the module does not define are divergent.
+Divergent values are an invocation's identifiers, memory that other invocations may write, and
+results of atomics and group operations. Results of operations on a divergent value are divergent,
+and so are operations that a branch on a divergent value controls, and variables that these
+operations store to. All other values are uniform. Calls of functions that the module does not
+define are divergent.
 """
 
 from __future__ import annotations

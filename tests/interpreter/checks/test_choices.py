@@ -30,7 +30,6 @@ def coop(use: str = "Acc", element: str = "f32") -> str:
 
 
 def load(kernel: Kernel, values: Any, use: str) -> str:
-    """Adds a buffer of f32. Returns its 8x8 matrix."""
     buffer = kernel.buffer("f32", values)
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
     return kernel.op(

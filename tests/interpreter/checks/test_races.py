@@ -274,7 +274,7 @@ def test_barriers_order(kernel: Kernel, clean: Clean) -> None:
 
 
 def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
-    """The last workgroup to count itself reads the writes of all workgroups."""
+    """The last workgroup that counts itself reads the writes of all workgroups."""
     data = kernel.buffer("i32", np.zeros(8, np.int32))
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     mine, count = kernel.pointer(data, "%group"), kernel.pointer(counter, "%zero")

@@ -66,7 +66,6 @@ def filled(kernel: Kernel, number: str) -> str:
 
 
 def undefined(kernel: Kernel) -> str:
-    """Returns a vector with one undefined component."""
     vector = filled(kernel, "1.0")
     part = kernel.op("spirv.Undef : f32")
     return kernel.op(f"spirv.CompositeInsert {part}, {vector}[2 : i32] : f32 into {FOUR}")

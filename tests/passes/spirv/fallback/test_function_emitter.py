@@ -1,4 +1,4 @@
-"""Code is inserted before an operation, arithmetic on built-ins at the function's start."""
+"""Code is inserted before an operation. Arithmetic on built-ins starts the function."""
 
 from __future__ import annotations
 
