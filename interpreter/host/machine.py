@@ -149,7 +149,7 @@ class Host:
         return self.run(block, self.bind_values(block, arguments))
 
     def bind_values(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
-        """Returns the values that a block can read: its arguments and those of outer blocks."""
+        """Returns the values that a block can read: its arguments, and values of outer blocks."""
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
