@@ -85,7 +85,7 @@ def compiled(case: AttentionWorkload, target: str, schedule: str | None) -> Any:
 
 
 def reference(case: AttentionWorkload, inputs: dict[str, Any]) -> tuple[Any, Any, float]:
-    """Returns the result, the same with |v| in place of v, and the largest error of a score."""
+    """Returns the result, the result for |v| in place of v, and the largest error of a score."""
     if CUDA:
         torch.backends.cuda.matmul.allow_tf32 = False
         wide = {name: torch.from_numpy(x.astype(np.float32)).cuda() for name, x in inputs.items()}

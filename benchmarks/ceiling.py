@@ -126,7 +126,7 @@ def matmul(m: int, n: int, k: int, types: Any = F32, stored: str = "", count: in
 
 
 def rows(m: int, n: int, k: int) -> Product:
-    """Returns a product of few rows by several weights that exceed the caches."""
+    """Returns products of few rows by several weight matrices, together larger than the caches."""
     return matmul(m, n, k, F32, "f16", math.ceil(CACHE / (2 * n * k)))
 
 

@@ -64,7 +64,7 @@ def schedules(options: Any) -> list[Schedule]:
 
 
 def compiled(case: StateAttention, target: str, stream: tuple[int, int], schedule: Schedule) -> Any:
-    """Returns the program with the given number of parts and schedule."""
+    """Returns the program of a schedule: the number of key parts, and the division among lanes."""
     parts, numbers = schedule
     kept = attention_replacing.parts_for, attention_choice.choose_lanes
     text = case.text(stream=stream)

@@ -21,7 +21,7 @@ from xdsl_spirv.compare.onnxruntime import Tolerance, difference
 from xdsl_spirv.runtime.processes import python_command
 
 TARGETS = ("llvmpipe", "vp_android_baseline_2022", "ampere")
-"""IREE's target options: lavapipe first, then all Vulkan devices or a GPU."""
+"""IREE's target options in the order in which they are tried; the first is lavapipe's."""
 
 COMPILE_LIMIT, RUN_LIMIT = 600, 60
 """Time limits in seconds."""

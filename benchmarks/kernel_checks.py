@@ -320,7 +320,7 @@ def summarize(kernels: dict[str, dict[str, Any]], tool: str) -> str:
 
 
 def cell(kernels: dict[str, dict[str, Any]], folder: str, tool: str) -> str:
-    """Returns a tool's table cell: its verdict on a bug and its repair, or on a correct kernel."""
+    """Returns a table cell with a tool's reports on a bug, and on the correct kernel."""
     right = kernels.get(f"{folder}/repaired") or kernels[f"{folder}/right"]
     broken = kernels.get(f"{folder}/broken")
     words: list[str] = []

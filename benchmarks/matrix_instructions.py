@@ -53,7 +53,7 @@ STRUCTURES = {
         "query_tile = 8, key_tile = 16, subgroups = 1, rescale = always",
     ),
 }
-"""Tiles of schedules with converted probabilities, by matrix instruction."""
+"""Maps a matrix instruction to fields of attention schedules with `probabilities = converted`."""
 
 SMALL, LARGE = 24, 200
 """Largest sizes of random cases: with and without `--small`."""
@@ -189,7 +189,7 @@ class Product:
         return torch_median(torch, graph.replay) / IN_GRAPH
 
     def schedules(self, target: str) -> list[str | None]:
-        """Returns the default (None), and its schedule with other ways to store the result."""
+        """Returns None for the default, and the default schedule with other `result` options."""
         default = next(
             layer.schedule for layer in self.compiled(target, None).layers if layer.schedule
         )

@@ -10,9 +10,9 @@ memory is measured and a crash or hang ends no other case. In a network that qua
 one last bit may change the answer. Such results may also differ as much as onnxruntime's own
 results when float parameters move by one unit in the last place (`within_spread`).
 
-The device `reference` runs a model as imported, on whole arrays. `program` compiles and runs
-nothing. Other devices run the program compiled for the target. With `--iree`, `iree-compile`
-compiles the same model, and the result for lavapipe runs, too.
+The device `reference` runs a model as imported, on whole arrays. `program` only compiles it. Other
+devices run the program compiled for the target. With `--iree`, `iree-compile` compiles the same
+model, and the result for lavapipe runs, too.
 """
 
 from __future__ import annotations

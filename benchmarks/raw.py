@@ -34,7 +34,7 @@ from xdsl_spirv.tools import khronos
 
 RESULT = Path(__file__).resolve().parent / "results" / "raw.json"
 SMALL = 10_000
-"""Number of instructions of the module for the dialect stages."""
+"""Number of instructions of the module that the dialect decodes and encodes."""
 
 Row = dict[str, float]
 
@@ -157,7 +157,7 @@ def process(command: Sequence[str | Path], given: Path | None = None) -> tuple[f
 
 
 def ours(name: str, path: Path, repeat: int) -> tuple[Row, float]:
-    """Returns seconds by stage, and the peak MiB of a process that runs the stage once."""
+    """Returns the times of a stage, and the peak MiB of a process that runs the stage once."""
     command = [sys.executable, __file__, "--stage", name, "--file", path, "--repeat"]
     _, peak, times = process([*command, str(repeat)])
     return json.loads(times), process([*command, "1"])[1] if repeat > 1 else peak

@@ -118,7 +118,7 @@ TAIL = """
 
 
 def source(instructions: int) -> str:
-    """Returns a module of about `instructions` instructions, in syntax common to MLIR and us."""
+    """Returns a module of about `instructions` instructions that MLIR and xdsl-spirv accept."""
     per_function = 40 * 8 + 28
     count = max(1, instructions // per_function)
     body = "".join(LINE.format(k=k) for k in range(40))

@@ -8,7 +8,7 @@ A program multiplies its rows in sequence by several matrices of equal sizes. If
 would read the weights from memory, the matrices are together larger than the cache. Weights are
 packed once. Inputs are random. Every product is timed by GPU timestamps after a warm-up, and
 compared with PyTorch or numpy in binary32. PyTorch's graph has the same products; `graph_us` is
-the time of one. The script times the default schedule and each of `--variants` ({"case":
+the time of one product. The script times the default schedule and each of `--variants` ({"case":
 ["#schedule...", ...]}).
 """
 

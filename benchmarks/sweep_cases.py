@@ -367,7 +367,7 @@ class Epilogued:
     def verdict(
         self, program: Program, inputs: Mapping[str, Array], results: Mapping[str, Array]
     ) -> str:
-        """Returns "" if every element lies within the contraction's interval after all steps."""
+        """Returns "" if results lie in the error interval after all steps, else the first fault."""
         if (before := self.before) is not None:
             operand_values = before.values(inputs[f"{before.operand}_source"])
             inputs = {**inputs, before.operand: operand_values}

@@ -178,7 +178,7 @@ class _Carried:
         self._of: dict[SSAValue, Tolerance] = {}
 
     def of(self, value: SSAValue) -> Tolerance:
-        """Returns the error of a value. Outside dispatches it is the largest operand error."""
+        """Returns the error of a value: outside dispatches, the largest error of its operands."""
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
         tolerances = [self.of(operand) for operand in value.owner.operands]

@@ -205,7 +205,7 @@ class _Translator:
         self.pieces[op.results[0]] = (below, [*pieces, (offsets, piece)])
 
     def _assemble(self, value: SSAValue) -> Value:
-        """Joins adjacent pieces by one Concat. Otherwise inserts the pieces one by one."""
+        """Joins adjacent slices by one Concat. Otherwise inserts the slices one by one."""
         b, shape = self.b, _shape(value)
         below, pieces = self.pieces[value]
         for axis in range(len(shape)):
@@ -346,7 +346,7 @@ class _Translator:
         return results
 
     def _in_loops(self, value: Value, access: Access, sizes: Sequence[int]) -> Value:
-        """Reshapes an operand to a dimension for each loop, of size 1 for loops not in its map."""
+        """Reshapes an operand to one dimension for each loop. Loops without an index get size 1."""
         if not sizes:
             return value
         loops = access.loops()

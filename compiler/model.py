@@ -61,7 +61,7 @@ def load_model(
     """
     Imports a `.gguf` or `.onnx` file, or parses an `.mlir` file.
 
-    A GGUF file gets states of `context` tokens, and products in a type that suits the `target`.
+    A GGUF file gets states for `context` tokens. The `target` decides the type of its products.
     For an ONNX file, `constants` fixes inputs, and `context` and `state` select the tensors that
     are retained between runs (see `import_onnx`). An MLIR file has one function or several, and
     `weights` may give values to its arguments.

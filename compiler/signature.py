@@ -70,7 +70,7 @@ def note_names(function: FuncOp) -> None:
 
 
 def note_attributes(function: FuncOp, key: str, values: Mapping[int, Attribute]) -> None:
-    """Stores an attribute of arguments by their positions, and the names of all arguments."""
+    """Adds an attribute to arguments by position, and stores the names of all arguments."""
     if not values:
         return
     entries = _noted_names(function)

@@ -82,7 +82,7 @@ class Memory:
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, batch: Batch, label: str = "") -> Memory:
-        """Creates `size` unwritten bytes for each workgroup or invocation of the chunk."""
+        """Creates `size` unwritten bytes for each workgroup or invocation of a batch."""
         count = batch.workgroups if rows == "workgroup" else prod(batch.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
         memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, batch, label)
@@ -349,7 +349,7 @@ class Access:
         return flat[..., 0] if self.count == 1 else flat
 
     def gather(self, view: Array) -> Array:
-        """Reads the elements from an array (rows, elements): the memory, or its undefined parts."""
+        """Returns the accessed elements of an array (rows, elements): values or undefined parts."""
         items = self.items
         if self.memory.rows == "workgroup" and items.shape[0] == 1:
             return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])

@@ -153,7 +153,7 @@ def is_write(op: Operation) -> bool:
 
 
 def written_variables(module: Operation) -> set[str] | None:
-    """Returns the variables that any instruction may write, or None if it may be any variable."""
+    """Returns the variables that instructions may write; None if a write may reach any variable."""
     written: set[str] = set()
     for op in module.walk():
         if not is_write(op):

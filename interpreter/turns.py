@@ -91,7 +91,7 @@ class Turn:
         self.stopped = stopped
         self.reason: object = None
         self.repeats = False
-        """True if the loop of the batch ends only after another batch writes."""
+        """True if the batch is in a loop that ends only after another batch writes."""
         self.others_ran = False
         """True if other batches of the same workgroups have run since the last stop."""
 

@@ -268,7 +268,7 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stops the batch if an iteration equals an earlier one, or many read equal values."""
+        """Stops the batch if an iteration repeats an earlier one, or reads stay equal for long."""
         batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0
@@ -338,7 +338,7 @@ def _bits(array: Array) -> Array:
 
 
 def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch]:
-    """Returns a watch for each branch back to a block, for loops that may wait."""
+    """Maps each branch back to the start of a loop to its `Watch`, if the loop may wait."""
     numbers = {block: number for number, block in enumerate(order)}
     watches_of_branches: dict[Operation, Watch] = {}
     for number, block in enumerate(order):

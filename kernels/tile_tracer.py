@@ -89,7 +89,7 @@ def tracing(tracer: TileTracer) -> Generator[None]:
 
 @dataclass
 class Traced:
-    """A program with its Python lines."""
+    """A tile program, and the Python source lines of its operations."""
 
     program: tile.ProgramOp
     lines: Lines

@@ -86,7 +86,7 @@ class SlidingSession:
     def _follow(
         self, inputs: Mapping[str, Any], following: Following, nears: Sequence[int]
     ) -> Following | None:
-        """Adds the past tokens in the states to the next run's inputs; None if it needs room."""
+        """Adds the past tokens in the states to the next run's inputs; None if states are full."""
         later = {**inputs, **following.inputs}
         batch = "past_0" in later
         names = [f"past_{slot}" for slot in range(len(nears))] if batch else ["past"]

@@ -177,7 +177,7 @@ class Texts:
 
 
 def _batch_inputs(places: Sequence[int], active: Collection[int]) -> dict[str, Any]:
-    """Returns the inputs, besides tokens, of a run of all slots with these numbers of tokens."""
+    """Returns the inputs of a run of all slots, except tokens. `places` counts past tokens."""
     return {
         POSITION: np.array(places, np.int32),
         PAST: max(places[slot] for slot in active),

@@ -278,7 +278,7 @@ class Kernel(AddressExecutor):
         return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
-        """Returns the initial value of a variable: any value for Private variables."""
+        """Returns the initial value of a variable: an arbitrary (symbolic) value if Private."""
         if isinstance(key, tuple):
             return Log()
         op = self.symbols[str(key)]

@@ -90,7 +90,7 @@ class Log:
 
 
 class Contents:
-    """The contents of memory between two barriers, as a function of the indices."""
+    """The contents of memory between two barriers, as a function of an element's indices."""
 
     def __init__(self, place: Place, epoch: Term | None = None):
         self.place, self.number, self.epoch = place, 0, epoch
@@ -443,7 +443,7 @@ class LoopExecutor(Executor):
     def _drop_broken(
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
-        """Returns the candidates that conditions imply. Each solver answer refutes several."""
+        """Returns the candidates that `known` implies. A counterexample may refute several."""
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]

@@ -449,7 +449,7 @@ class Manifest:
     memory: int | None = None
     """Size in bytes of the memory that temporaries share; None if temporaries share no memory."""
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
-    """Conditions on the sizes of inputs, in addition to equal names."""
+    """Pairs of sizes that must be equal, besides sizes with the same name."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """Limits of sizes that are computed from scalars."""
     loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})

@@ -206,9 +206,9 @@ class EntryPointNeeds:
 @dataclass(frozen=True)
 class Needs:
     """
-    The needs of a module: its declarations, cooperative-matrix products, and undeclared uses.
+    The declarations, matrix products and specialization constants of a module.
 
-    `constants`: the bytes of each specialization constant, by its SpecId.
+    `uses` are operations that no capability declares. `constants` maps SpecIds to sizes in bytes.
     """
 
     version: tuple[int, int]
@@ -414,7 +414,7 @@ class _Reader:
         return f"f{words[2]}"
 
     def _size(self, type: int) -> int:
-        """Returns the size of a value in Workgroup memory in bytes, packed if it has no offsets."""
+        """Returns the bytes of a type in Workgroup memory. Members without offsets are packed."""
         words = self.types.get(type)
         if words is None:
             return 4

@@ -86,7 +86,7 @@ class Requires:
 
 @dataclass(frozen=True)
 class Launch:
-    """The limits that a dispatch needs in addition to its kernel. `name` is used in errors."""
+    """The limits of a dispatch, besides the limits of its kernel. `name` is used in errors."""
 
     name: str
     grid: Sequence[int] = ()

@@ -265,7 +265,7 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[by
 
 
 def without_prose(picture: Picture, module: bytes) -> bytes:
-    """Returns the used pages with compiled-in documentation overwritten by zeros."""
+    """Returns the used memory pages, with built-in documentation overwritten by zeros."""
     size = wasm_functions.PAGE
     spans = [slice(number * size, (number + 1) * size) for number in picture.used]
     memory = bytearray(picture.pages * size)

@@ -52,7 +52,7 @@ def link(name: str, to: str) -> Callable[[Path], object]:
 
 
 def bad_files(name: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Yields bad files with the given name. None has the contents that the name promises."""
+    """Yields descriptions of bad files, each with a function that writes the file to a folder."""
     yield "missing", lambda folder: None
     yield "empty", write(name, b"")
     yield "a folder", lambda folder: (folder / name).mkdir()

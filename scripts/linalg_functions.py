@@ -87,7 +87,7 @@ STEPS = {
     "winograd_input_transform": ("decompose_winograd_op", ()),
     "winograd_output_transform": ("decompose_winograd_op", ()),
 }
-"""Operations that MLIR cannot lower directly -> a transform, and the operations that it returns."""
+"""Operation that MLIR cannot lower directly -> transform, and the operations that it returns."""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
 """Dialects whose attributes do not change results."""
@@ -99,7 +99,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def functions(text: str) -> Iterator[tuple[str, str]]:
-    """Yields the functions of a file by name, with the aliases of their part of the file."""
+    """Yields (name, text) of each function in a file. The text contains the aliases in use."""
     for piece in re.split(r"^//\s*-----.*$", text, flags=re.M):
         lines = [re.sub(r"\s*//.*", "", line) for line in piece.splitlines()]
         piece = "\n".join(line for line in lines if line.strip())

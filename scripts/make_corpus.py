@@ -254,7 +254,7 @@ def assemble_file(source: Path) -> bytes | None:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yields the chunks of the FileCheck tests that contain a `spirv.module`."""
+    """Yields (name, text) of each part of a FileCheck test that contains a `spirv.module`."""
     for path in sorted((ROOT / "tests" / "filecheck").rglob("*.mlir")):
         if "invalid" in path.name:
             continue

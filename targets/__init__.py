@@ -369,7 +369,9 @@ def _fragment(fields: Fields) -> Fragment:
     lane, component = (Linear(tuple(places[name] for name in bits)) for bits in names.values())
     lanes = fields.positive("lanes")
     if lanes != lane.size:
-        raise TargetError(f"{fields.where}.lane has {len(lane.bits)} bits for {lanes} lanes")
+        raise TargetError(
+            f"{fields.where}.lane has bits for {lane.size} lanes, but lanes is {lanes}"
+        )
     bits = fields.positives("component_bits")
     return Fragment(fields.text("use"), rows, columns, bits, lanes, lane, component)
 

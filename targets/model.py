@@ -110,9 +110,9 @@ class AttentionModel:
     subgroups_in_registers: tuple[int, ...]
     """Subgroups of a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
-    """Number of strips of query rows (each one fragment high) of a subgroup, best first."""
+    """Candidate numbers of strips (rows of fragments) of queries in a subgroup, best first."""
     key_fragments: tuple[int, ...]
-    """Number of score fragments along a tile of keys, best first."""
+    """Candidate numbers of score fragments along a tile of keys, best first."""
     structures: tuple[Structure, ...]
     two_strips: float
     """Time of two strips of query rows that share fragments, relative to one strip."""
@@ -125,7 +125,7 @@ class AttentionModel:
     key_parts: tuple[int, ...]
     """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
     merging: float
-    """Time factor if parts of the keys are merged although one part gives enough workgroups."""
+    """Time factor if keys are divided and merged although enough workgroups exist without it."""
     merging_values_ahead: float
     """Used instead of `merging` if the values of a strip are prefetched."""
     rate: float

@@ -27,7 +27,7 @@ def judge(data: Mapping[str, Any]) -> list[list[str]]:
 
 
 def judged(seed: int, data: bytes) -> tuple[str, str, str]:
-    """Returns our verdict, spirv-val's, the dialect's, and class and text of a disagreement."""
+    """Returns our and spirv-val's verdicts, the dialect's, and the text of a disagreement."""
     rng = random.Random(seed)
     changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
     theirs = spirv_val(changed, ENVIRONMENT)

@@ -207,8 +207,8 @@ class Sampler:
 
 def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
     """
-    Returns an instruction that has an enumeration as operand, and operand values that make it
-    occur.
+    Returns an instruction with an operand of the enumeration `kind`, and the enumerants of other
+    operands that add this operand.
 
     Returns None if no core instruction has the enumeration.
     """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 MOST = 167
-"""Limit of our modules, including packages, that compiling one matmul imports."""
+"""Maximum number of modules and packages of xdsl_spirv that compiling one matmul imports."""
 
 MATMUL = """
 func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {

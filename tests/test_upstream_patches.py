@@ -79,7 +79,7 @@ def apply(patch: str, checkout: Path, *options: str) -> None:
 
 
 def make_tree(checkout: Path) -> Path:
-    """Makes a folder a repository, because `git apply` skips files of another repository."""
+    """Turns a folder into a repository, since `git apply` skips files of another repository."""
     subprocess.run(["git", "init", "-q", checkout], check=True)
     return checkout
 

@@ -209,7 +209,7 @@ def refuse_unknown(arguments: argparse.Namespace) -> None:
     jobs_of(arguments)
     if arguments.device == REFERENCE and (arguments.check or arguments.sanitize):
         raise ProgramError(
-            "the device reference has no kernels to check",
+            "the reference runs no kernels that can be checked",
             "--device reference",
             "leave out --device, or the checks",
         )

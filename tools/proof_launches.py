@@ -138,7 +138,7 @@ def fill_buffer(
     resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
     sizes: Sequence[int],
 ) -> Contents:  # fmt: skip
-    """Makes a buffer or image as described, or of zeros, and replaces the elements of `items`."""
+    """Makes a buffer or image as described, or of zeros. Then stores the elements in `items`."""
     plain = replace(given, expect=None, alias=None)
     if resource.texture is not None:
         return fill_image(resource.texture, plain, sizes)

@@ -34,7 +34,7 @@ def note(**fields: object) -> None:
 
 
 def note_row(table: str, row: object) -> None:
-    """Adds a row to a table of the JSON report, if there is one."""
+    """Adds a row to a table of the JSON report. Does nothing without a JSON report."""
     notes = _NOTES.get()
     if notes is not None:
         notes.setdefault(table, []).append(plain(row))

@@ -189,7 +189,9 @@ class Terminal(cmd.Cmd):
             self._say(shown)
 
     def do_diff(self, text: str) -> None:
-        """diff [NUMBER] [NAME]: show the changes of a pass (default: the last), or of one unit."""
+        """
+        diff [NUMBER] [NAME]: show the changes of a pass (default: the last), or of one kernel.
+        """
         words = text.split()
         number = int(words.pop(0)) if words and words[0].isdecimal() else None
         name = words[0].removeprefix("@") if words else None

@@ -31,7 +31,7 @@ def verify_order(op: Operation) -> None:
 
 
 def _verify(block: Block, before: set[Operation], around: set[Block], regions: set[Region]) -> None:
-    """Checks a block; `before` has the earlier operations of this block and the blocks `around`."""
+    """Checks that operands are computed earlier, in this block or in the blocks `around`."""
     around = around | {block}
     for op in block.ops:
         for operand in op.operands:

@@ -5,8 +5,8 @@ The types of operands and results, and the properties, decide if an operation sa
 declaration of its class. A module has few different signatures, and without this module the checks
 would take two thirds of verification time. So every class caches the signatures that have passed.
 Regions, traits and a class's verifier are checked every time, because they look beyond the
-signature; `BY_SIGNATURE` marks classes whose verifier does not. A pull request to xDSL would add
-the cache to `OpDef.verify`.
+signature. `BY_SIGNATURE` marks classes whose verifier looks only at the signature. A pull request
+to xDSL would add the cache to `OpDef.verify`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MASK, SOFT_CAP = 2, 4
 
 
 def attention() -> Iterator[Case]:
-    """Yields attention of several heads, with or without mask and cap, keys in f16 or blocks."""
+    """Yields attention of several heads, with or without mask and cap, on keys in f16 or blocks."""
     scalar = ("flash_attn_f32_f16_fp32", "flash_attn_f32_f16", "flash_attn_f32_f16_f16acc")
     for module, kind in itertools.product(scalar, ("f16", "q8_0", "q4_0")):
         yield launch(module, kind, (9, 70), MASK)

@@ -72,7 +72,7 @@ class Outcome:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Entry of the results file."""
+        """Returns the launch's entry in the results file."""
         return {
             "module": self.case.module,
             "variant": self.case.note,

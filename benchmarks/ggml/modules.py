@@ -62,7 +62,7 @@ class Module:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Entry of the results file."""
+        """Returns the module's entry in the results file."""
         return {
             "name": self.name,
             "source": self.source,

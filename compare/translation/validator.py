@@ -194,7 +194,7 @@ Verdict = Callable[[Sequence[Array]], "tuple[Wrong | None, str] | None"]
 
 
 def _verdict(subject: Subject, judge: Judge, before: ModuleOp, after: ModuleOp) -> Verdict:
-    """Returns a test that finds inputs whose results `after` are wrong, but legal `before`."""
+    """Returns a function of inputs that returns a fault if only `after` is wrong, else None."""
 
     def verdict(values: Sequence[Array]) -> tuple[Wrong | None, str] | None:
         try:

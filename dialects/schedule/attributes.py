@@ -343,7 +343,7 @@ class ContractionAttr(ScheduleAttr):
             if size % step:
                 raise VerifyException(
                     f"workgroup_tile {dimension} = {size} is not a multiple of {step} "
-                    f"(subgroups x instruction): {max(step, size // step * step)} would be"
+                    f"(subgroups x instruction): use {max(step, size // step * step)}"
                 )
 
 

@@ -97,7 +97,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def is_panels(self) -> bool:
-        """True for panels, whose elements are in order. Their fragments have one row."""
+        """True if the operand is packed in panels, whose fragments have one row."""
         return self.fragment_sizes[0] == 1
 
     @property
@@ -115,7 +115,7 @@ class PackingAttr(KeyedAttr):
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
             raise UnknownSizeError(
-                f"a packing with {known.count(DYNAMIC)} dynamic sizes needs as many numbers"
+                f"a packing with {known.count(DYNAMIC)} dynamic sizes got {len(numbers)} numbers"
             )
         return PackedSizes(self, tuple(fill_in(known, numbers)))
 

@@ -242,8 +242,8 @@ class SymbolicSize:
             quotient = exact_quotient(self, other)
             if quotient is None:
                 raise UnknownSizeError(
-                    "division by a dynamic size may leave a rest: use `exact_quotient`, or divide "
-                    "`typical` sizes in a heuristic"
+                    "the quotient of two dynamic sizes may be fractional: use `exact_quotient`, or "
+                    "the quotient of their `typical` values for an estimate"
                 )
             return quotient
         if other < 1:

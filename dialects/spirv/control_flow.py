@@ -167,7 +167,7 @@ class FunctionCallOp(SPIRVOp):
             )
         if tuple(self.result_types) != function.function_type.outputs.data:
             raise VerifyException(
-                f"{self.callee} gives {function.result_type or 'nothing'}, "
+                f"{self.callee} returns {function.result_type or 'nothing'}, "
                 f"not {', '.join(map(str, self.result_types)) or 'nothing'}"
             )
 

@@ -216,8 +216,8 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
         places = len(first) == 2 and all(is_integer(t) for t in first)
         if not places or inputs[2:3] != (before.element_type,) or outputs != inputs[2:3]:
             raise VerifyException(
-                f"{self.name}: {self.func} must take a row, a column and a {before.element_type} "
-                f"and return such a number, but has type {function.function_type}"
+                f"{self.name}: {self.func} must take a row, a column and an element, and return "
+                f"an element ({before.element_type}), but has type {function.function_type}"
             )
         given = tuple(argument.type for argument in self.arguments)
         if len(inputs) != 3 + len(given) or any(

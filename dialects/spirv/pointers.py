@@ -293,7 +293,7 @@ class MemoryAccessing(SPIRVOp, ABC):
 
     @property
     def memory(self) -> MemoryOperand:
-        """The memory operand with its parameters. For a copy, the target's."""
+        """The memory operand with its parameters. In a copy, it belongs to the target."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
 

@@ -120,8 +120,8 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
     def verify_(self) -> None:
         if self.storage_class != storage_class(self.result.type):
             raise VerifyException(
-                f"the variable is in {self.storage_class.data.name}, its pointer is "
-                f"{self.result.type}: they must agree"
+                f"the variable is in {self.storage_class.data.name}, but its pointer has type "
+                f"{self.result.type}"
             )
         if self.storage_class.data is not StorageClass.Function:
             raise VerifyException(

@@ -35,7 +35,7 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """Returns the sizes; None if no block is windowed or states hold the whole context."""
+        """Returns the sizes of sliding states; None if all states hold the whole context."""
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)

@@ -233,7 +233,7 @@ def _number(block: Block, arguments: list[Value], name: str) -> Size:
 def _finish(
     name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Builds the graph of a function whose arguments exist."""
+    """Builds the graph of a function. Returns the function and its weights."""
     logits = step.logits(of_all)
     likeliest, highest = step.likeliest(logits)
     results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}

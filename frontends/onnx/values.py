@@ -239,7 +239,7 @@ class Chosen(Listed):
         super().__init__(())
         self.kind = "a list whose length depends on data"
         self.candidates = candidates
-        """A tensor of all elements that may be in the list."""
+        """All elements that the list may contain, as one tensor."""
         self.axis = axis
         self.mask = mask
         """For each index of the axis, True if the element is in the list."""

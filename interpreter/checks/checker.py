@@ -35,7 +35,7 @@ class Checker(Findings):
         """For each suspended chunk: its divergent branches and its race state."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Switches to a batch, and restores the state of its chunk if another chunk ran before."""
+        """Switches to a batch. Restores the state of the group `chunk` if another group ran."""
         if self.chunk is not chunk:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings, races = self.others.pop(chunk)
@@ -79,7 +79,7 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Sets the active lanes to `lanes` during the `with`, also lanes of other batches."""
+        """Makes `lanes` active during the `with`, even if some lanes belong to other batches."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

@@ -55,7 +55,7 @@ CHECKED: dict[Key, CheckedStage] = {}
 
 
 GENERAL: dict[str, CheckedStage] = {}
-"""Checks of all other operations, by kind of semantics. values.py fills the table."""
+"""Checks of operations that are not in `CHECKED`, by kind. values.py fills the table."""
 
 
 def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:

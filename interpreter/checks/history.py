@@ -261,8 +261,8 @@ class MemoryShadow:
         Returns the mask of undefined bytes for a load of `count` bytes, or None if all bytes are
         defined.
 
-        After a store, all bytes are examined again once loads have read as many bytes as the
-        memory has.
+        All bytes are examined again when the loads since the last store have read as many bytes
+        as the memory has.
         """
         if self._all_defined or self.undefined is None:
             return None

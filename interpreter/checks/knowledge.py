@@ -105,7 +105,7 @@ class Knowledge:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
         self.chains: dict[tuple[int, int], dict[int, Link]] = {}
-        """For each location, the last release by each invocation and group, and by any."""
+        """For each location, the last release by each invocation, by each group, and overall."""
         self.fences: dict[tuple[int, int, int], Release] = {}
         self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 

@@ -84,7 +84,7 @@ Heads: TypeAlias = tuple[Link | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The accesses that an acquire takes over from a release and earlier ones of its sequence."""
+    """An acquire of a release. Earlier releases of the same release sequence are also acquired."""
 
     link: Link
     level: int
@@ -261,7 +261,7 @@ class Tables:
         )
 
     def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
-        """Applies a change to all parties of a tree, with the same scope level for each."""
+        """Applies a change to every leaf of a tree, with the same scope level."""
         key = id(tree), level, number
         known = self.changed.get(key)
         if known is None:
@@ -283,7 +283,7 @@ class Tables:
         return known[0]
 
     def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
-        """Returns a tree with these subtrees. Reuses `tree` or its original if all are equal."""
+        """Returns a tree with these subtrees, if possible an existing tree."""
         made = _rebuild(tree, parts)
         if made is tree:
             return tree

@@ -6,10 +6,10 @@ both atomic, and they are not location-ordered. Location-ordered means that the 
 before the second, and that its value was made available and visible to the second. Lockstep
 execution does not count as an order.
 
-The order is tested in two steps. The horizons that barriers move (horizons.py) are compared first,
-for all accesses of an instruction together; in most launches they order everything. The remaining
-pairs are tested exactly: by the semantics of each access (memory_model.py), the order of barriers,
-and the knowledge of each invocation through atomics (knowledge.py).
+The order is tested in two steps. The first step compares all accesses of an instruction with the
+times before which barriers order all accesses (horizons.py). This suffices in most launches. The
+second step tests the remaining pairs exactly: by the semantics of each access (memory_model.py),
+the order of barriers, and the knowledge of each invocation through atomics (knowledge.py).
 
 The specification does not say which invocation accesses a component in a cooperative load or
 store, so the whole scope instance counts as the accessor. Two such accesses to the same matrix
@@ -488,7 +488,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """Returns (n, ROWS) times: earlier accesses before them are ordered before `who`."""
+        """Returns times (n, ROWS). Accesses before these times are ordered before `who`."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)

@@ -101,7 +101,7 @@ class Finding:
     - `source`: location in the source. None without debug information, which `hint` explains.
     - `line`: line in the source or in the parsed text, 0 if unknown.
     - `notes`: text that is printed unchanged.
-    - `related`: the notes about other instructions, in parts.
+    - `related`: the notes about other instructions, as records.
     """
 
     check: str = field(init=False)

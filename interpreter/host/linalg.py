@@ -3,8 +3,8 @@ Executes structured `linalg` operations on whole arrays, from index maps and bod
 
 A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64
 and rounded once to the result's type; integers are exact modulo 2^N. Any other body is evaluated
-over all parallel loops at once. It is evaluated for one iteration of the reduction loops after the
-other, and rounded after every operation.
+over all parallel loops at once, for one iteration of the reduction loops after the other. Each
+operation rounds its result.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
 
 
 def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
-    """Returns the tile size of each dimension of the unpacked tensor, 1 if it is not tiled."""
+    """Returns the tile size of each dimension of the unpacked tensor, 1 for untiled dimensions."""
     left, tiles = iter(given), [1] * rank
     for position, tile in zip(op.positions, op.tiles, strict=True):
         tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile

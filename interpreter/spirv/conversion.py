@@ -55,7 +55,7 @@ CONVERSIONS: dict[type[Operation], ew.Conversion] = {
 
 @value(*CONVERSIONS)
 def converted(op: Operation, context: Context) -> Function:
-    """Applies the table's conversion between the component types."""
+    """Converts between component types by the function in `CONVERSIONS`."""
     convert = CONVERSIONS[type(op)](*_dtypes(op, context), context.options.bfloat16_rounding)
     return _convert_carried(convert, op, context)
 

@@ -179,7 +179,7 @@ def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
 
 
 def is_plain(type: Attribute) -> bool:
-    """True for a scalar, and for a tensor that may have elements."""
+    """True for a scalar, and for a tensor without a dimension of size 0."""
     return 0 not in (type.get_shape() if isinstance(type, TensorType) else ())
 
 

@@ -117,7 +117,7 @@ def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
 
 
 def _divide_ranges(quotient: Callable[[int, int], int]) -> Function:
-    """Builds the rule of a division; the whole range if the divisor may be 0."""
+    """Builds the rule of a division, which gives the whole range if the divisor may be 0."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         x, y = operands

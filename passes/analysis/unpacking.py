@@ -177,7 +177,7 @@ class Unpacking(Units):
 
 def units_of_rows(value: SSAValue, layout: Layout, sizes: tuple[int, ...]) -> Units | None:
     """
-    Describes an operand in memory in units of neighbours along K, as if it were dequantized.
+    Describes an operand in memory in units along K, as if the operand were dequantized.
 
     `sizes` are the loop sizes of a unit. Returns None if a unit's elements are not contiguous, or
     if the operand is padded.
@@ -272,9 +272,9 @@ def unpacking_of(
     """
     Returns the unpacking of the operand that a contraction's loops index by `map`.
 
-    `sizes` are the sizes of the contraction's loops, `groups` its loops of batch, M or N, and K. A
-    unit that is a part of a loop has at most `most` elements. Returns None if the operation does
-    not unpack planes in units along K.
+    `sizes` are the sizes of the contraction's loops. `groups` has three ranges of loops: batch, M
+    or N, and K. A unit that is a part of a loop has at most `most` elements. Returns None if the
+    operation does not unpack planes in units along K.
     """
     if not unpacks(op) or not _is_selection(map):
         return None

@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """Indices `first` to `last` of element `number` in a row-major shape of `sizes`."""
+    """Indices of element `number` along dimensions `first` to `last` of a row-major shape."""
 
     number: Index
     sizes: tuple[Size, ...]

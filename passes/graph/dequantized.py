@@ -69,8 +69,8 @@ class Dequantized:
     A tensor of `q - zero` or `scale * (q - zero)`: `op` computes it, then `moves` rearrange it.
 
     `places` has a tuple for each input of `op`. The tuple names the dimension of the rearranged
-    tensor that indexes each dimension of the input, or None for a dimension of size 1. For an
-    integer without zero point, `op` is the contraction.
+    tensor that indexes each dimension of the input, or None for a dimension of size 1. If the
+    contraction reads integers without zero point, `op` is the contraction itself.
     """
 
     op: LinalgStructuredOperation

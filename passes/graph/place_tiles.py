@@ -306,7 +306,7 @@ class _Placed:
         return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
 
     def _loop(self, old: scf.ForOp, op: Operation) -> None:
-        """Makes a loop count the elements along which its loads and stores move."""
+        """Replaces a loop by a loop over the elements at which its loads and stores begin."""
         index = old.body.block.args[0]
         if (trips := self.numbers.trips.get(index)) is None:
             raise NotRaised("a loop's first index, step or end is not known")

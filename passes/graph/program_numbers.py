@@ -138,7 +138,7 @@ class Digits:
             raise NotRaised("the workgroups' tiles do not form a regular grid")
         self.digits = len(steps) - 1
         self.counts: dict[Source, int] = {}
-        """Number of values of each digit, and of iterations of each loop."""
+        """Number of values of each digit of the workgroup id, and of each loop index."""
         self._values: dict[Source, Array] = {}
         shape = -1, *[1] * (pivot.ndim - 1)
         for digit, (small, big) in enumerate(pairwise(steps)):

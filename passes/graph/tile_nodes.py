@@ -43,7 +43,7 @@ class Dimension:
     tile: int
     is_loop: bool = False
     limit: Node | None = None
-    """The end of a loop that may stop before `extent`, possibly depending on the workgroup."""
+    """The end of a loop that may stop before `extent`. The end may depend on the workgroup."""
 
 
 Terms = dict[tuple[str, Any], int]

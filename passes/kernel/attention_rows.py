@@ -98,7 +98,7 @@ class LaneRows:
         return put_together(self.b, cells, fragment)
 
     def votes(self, cell: Cell) -> list[SSAValue]:
-        """Lists the numbers that the invocation holds of a cell (component or fragment)."""
+        """Returns the invocation's values in a cell (a component or a fragment)."""
         return [cell]
 
     def each(self, body: Callable[..., SSAValue], *cells: Cell) -> Cell:
@@ -132,8 +132,8 @@ class LaneRows:
 
     def operands(self, strips: Iterable[list[list[Cell]]]) -> list[list[SSAValue]]:
         """
-        Converts the powers of each strip (row of fragments) to left operands of the second
-        product.
+        Converts the exponentials of each strip (row of fragments) to left operands of the product
+        with the values.
         """
         none = zeros(self.b, self.left)
         return [

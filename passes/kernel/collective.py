@@ -3,7 +3,7 @@ Writes the code that all contractions on tiles share: K loop, staging and tile p
 
     schedule.collective {                      scf.for %k = 0 to K step TK iter_args(accumulators)
       linalg.fill ins(%0) outs(%d)      ->       stage A and B in Workgroup memory; gpu.barrier
-      linalg.generic ins(%a, %b) ...             multiply what is staged onto the accumulators
+      linalg.generic ins(%a, %b) ...             add the product of A and B to the accumulators
     }                                          store the accumulators
 
 A `Core` multiplies tiles and assigns parts of the result to invocations. There is one core for

@@ -51,7 +51,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Lists (load, quad of four elements, existence condition) for the invocation's quads."""
+        """Lists (load, quad, existence condition) for the invocation's quads of elements."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)
@@ -122,7 +122,7 @@ class SharedDigits:
 
 
 class KeptDigits(RowDigits):
-    """Reads the digits of one load from Workgroup memory; recomputes digits of incomplete quads."""
+    """Reads a load's digits (bytes of floats) from Workgroup memory, or computes them again."""
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
         self.shared, self.row, self.number, self._make = shared, row, unit, elements

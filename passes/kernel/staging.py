@@ -84,7 +84,7 @@ class TileInMemory(ABC):
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
-        """Assigns the copies that fill the tile to invocations; no `moves` if a loop makes them."""
+        """Sets `moves` to the copies of an invocation; empty if a loop copies the tile."""
         self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []

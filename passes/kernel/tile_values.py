@@ -340,7 +340,7 @@ def guarded_load(
 def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
-    """Returns a tile that reads the source at index[n] for n in `axes`; at 0 for None."""
+    """Returns a tile that reads the source at index[n] for each n in `axes`, or at 0 for None."""
     b = source.b
 
     return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)

@@ -1,9 +1,9 @@
 """
 Computes the elements of a unit of packed numbers, by the dequantizing operation's body.
 
-Bytes stay bit fields of their words, and factors and addends that neighbours share stay separate
-(see `bit_fields`). Four neighbours that binary16 can represent exactly are computed in pairs of
-binary16.
+Bytes remain bit fields of words. Factors and addends that adjacent elements share are applied
+separately (see `bit_fields`). Four adjacent elements that binary16 can represent exactly are
+computed in pairs of binary16.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SIGNS = 0x80808080
 IN_EACH_HALF = 0x00010001
 
 BIAS, BIASED = 1024, 0x64006400
-"""The binary16 number 1024, whose last mantissa bit counts ones, and a word of two such numbers."""
+"""The binary16 number 1024, whose last bit has the value 1, and a word of two such numbers."""
 
 
 class ElementCode(ABC):

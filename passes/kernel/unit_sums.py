@@ -66,7 +66,7 @@ class UnitSums:
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Adds the products of the elements at `places`, which belong to one unit."""
+        """Adds the products of elements at `places` (of one unit) to the partial sums."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]

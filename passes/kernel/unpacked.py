@@ -35,8 +35,8 @@ class PlaneSource:
     Reads a plane by units (elements that are dequantized together), in loads of `type`.
 
     Bytes are loaded as words if possible, other numbers one by one. With `split` above 1, a load
-    reads a part of a unit along the innermost loop: `runs` contiguous runs, one for each iteration
-    of the outer loops.
+    reads a part of a unit: `runs` contiguous ranges along the innermost loop, one for each
+    iteration of the outer loops.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads one part of a unit (elements dequantized together); `place` counts units."""
+        """Loads part `part` of the unit at `place`, which is an address in units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
@@ -182,7 +182,7 @@ class UnpackedOperand(TileInMemory):
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """Returns the index along K of the unit that a move copies, and if the unit exists."""
+        """Returns the index along K of a move's unit, and the condition that the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         if self.within_k or not self.tile.guarded[1]:

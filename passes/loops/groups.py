@@ -66,8 +66,8 @@ class Lanes:
     invocations of the group may execute a barrier.
 
     If `rows` is above 1, a workgroup has `rows` * `elements` neighbouring rows, and `place` is the
-    invocation's index in it. `beside` maps the index of an invocation's first row to the indices
-    of all its rows.
+    invocation's index in the workgroup. `beside` maps the index of an invocation's first row to
+    the indices of all its rows.
     """
 
     b: HoistingEmitter
@@ -107,7 +107,7 @@ class Lanes:
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
-        Calls body(numbers, inside) for all numbers below `total`, a few neighbours at a time.
+        Calls body(numbers, inside) for all numbers below `total`, a few consecutive ones at a time.
 
         If `inside` is false, other invocations process these numbers, and body must store nothing.
         """

@@ -186,7 +186,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
 
     @property
     def exchanged_at_a_time(self) -> int:
-        """Number of elements in one vector of the results that subgroups exchange."""
+        """Number of elements of a result that subgroups exchange as one vector."""
         return gcd(self.vector("v"), MOST_BITS // 32)
 
     @property
@@ -204,8 +204,8 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         """
         The stages of the loop over keys.
 
-        If stages are ahead, a single masked loop handles all keys. Its code is shorter, which
-        matters because code is not cached when a kernel starts.
+        If keys are loaded one step early, a single masked loop handles all keys. This shortens
+        the code, which is not cached when a kernel starts.
         """
         return LANES_ATTENTION[self.schedule.ahead.data]
 
@@ -215,7 +215,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         return typical(extent) // self.vector(name)
 
     def pieces(self, name: str) -> int:
-        """Returns the number of sufficiently large loads into which a key or value can be split."""
+        """Returns the maximum number of loads of `least_bits` that read a key or value."""
         bits = self.vector(name) * self.stored_bits(name)
         return self.vectors(name) * max(1, bits // self.model.least_bits)
 

@@ -182,7 +182,7 @@ def _has_functions(planned: Plan) -> bool:
 def _whole_depth(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
 ) -> int:
-    """Returns the least depth along K that has whole instructions and whole packed units."""
+    """Returns the least depth along K that consists of whole instructions and packed units."""
     sizes = [shape[2]]
     for operand, unpacking in enumerate(contraction.unpackings):
         if unpacking is None:

@@ -230,7 +230,7 @@ class _Writer:
         self.views: list[Operation] = []
 
     def can_write(self) -> bool:
-        """True if a single loop indexes B's columns, and blocks of `width` divide each part."""
+        """True if a single loop indexes B's columns, and `width` divides each part's columns."""
         contraction = self.contraction
         batch, m, n, _ = contraction.counts
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):

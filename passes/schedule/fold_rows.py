@@ -19,14 +19,14 @@ Each workgroup recomputes the sum of the rows. CPU drivers do not gain from this
 they do not wait for memory, so it is skipped there.
 
 `fold-elements` computes the elements of rows in the product that reads them, if a workgroup
-computes each element once: its invocations cover all of K and compute digits of the rows for all
-of its columns.
+computes each element once. For this, the invocations of a workgroup must cover all of K, and share
+the rows' digits (bytes of scaled floats) for all columns.
 
-`fold-readers` fuses readers of the columns of a product of one row: the rotation of queries and
-keys by pairs of columns, their insertion into a state, a gated activation of both halves of the
-columns. The sums of a workgroup's columns meet in Workgroup memory, and an invocation adds up
-neighbouring columns, so it has all inputs of a reader's element. CPU drivers are skipped, because
-launches are cheap and no two invocations share columns there.
+`fold-readers` fuses operations that read the columns of a product of one row: a rotation of pairs
+of columns, an insertion into a state, or a gated activation of both halves of the columns. Partial
+sums pass through Workgroup memory. Each invocation adds up neighbouring columns, so it has all
+inputs of a reader's element. CPU drivers are skipped, because their launches are cheap and no two
+of their invocations share columns.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ class FoldNormsPass(FoldPass):
 
 
 def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
-    """Yields (multiplication, operand index of the factor, True if one per row), the last first."""
+    """Yields multiplications, the last first, with the results of `_factor_of_product`."""
     while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
         yield op, *factor
         value = op.inputs[1 - factor[0]]

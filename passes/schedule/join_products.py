@@ -2,13 +2,14 @@
 Joins the products that compute an attention's queries, keys and values from one operand.
 
     %q = %x * %wq + %bq                               %p = %x * [%wq, %wk, %wv] + [%bq, %bk, %bv]
-    %k = %x * %wk + %bk                         ->    schedule.dispatch(%p, %p, %p) {
-    %v = %x * %wv + %bv                                 schedule.attention %p, %p, %p, whose maps
-    schedule.dispatch(%q, %k, %v) { attention }         begin at 0, and behind Q's and K's columns }
+    %k = %x * %wk + %bk                         ->    schedule.dispatch(%p, %p, %p) { attention }
+    %v = %x * %wv + %bv
+    schedule.dispatch(%q, %k, %v) { attention }
 
-One kernel with three times the columns uses a device better than three kernels, and reads the
-operand once. The weights are concatenated when a program is loaded. Elementwise operations with
-one weight for each column are joined too, if all products have equal operations.
+The index maps of the attention then select the columns of the queries, keys and values in %p. One
+kernel with three times the columns uses a device better than three kernels, and reads the operand
+once. The weights are concatenated when a program is loaded. Elementwise operations with one weight
+for each column are joined too, if all products have equal operations.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ COMPUTED = "computed keys"
 """Name under which `form-attention` records why keys and values are computed separately."""
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
-"""Paths without products: loops over elements, packing of an operand, a whole attention."""
+"""Paths of other kernels than contractions: elementwise loops, packing, attention."""
 
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:

@@ -114,7 +114,7 @@ LANES_ATTENTION = (
     pipeline("read_keys+1 read_values scores maxima powers multiply"),
     pipeline("read_keys+1 read_values+1 scores maxima powers multiply"),
 )
-"""Pipelines of an attention without matrices, by the schedule's `ahead`."""
+"""Loop pipelines of an attention without matrices, indexed by the schedule's `ahead`."""
 
 STAGED_ATTENTION = {
     1: pipeline(

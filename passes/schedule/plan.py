@@ -154,7 +154,7 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @property
     def raster_group(self) -> int:
-        """Number of tiles across the raster dimension that consecutive workgroups compute first."""
+        """Number of tile rows (or columns) that workgroups finish before they begin the next."""
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1

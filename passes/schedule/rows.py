@@ -123,7 +123,7 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """For each loop of K and of the columns: number of iterations in one load, if above 1."""
+        """Maps loops of K and of the columns to the number of iterations in a load, if above 1."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)

@@ -91,8 +91,8 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     Yields schedules of one or two rows for weights that are contiguous along the columns.
 
-    Enough subgroups divide K to keep the device busy. Loads of four columns leave Workgroup memory
-    for all partial sums. Only targets with measurements use these schedules.
+    Enough subgroups divide K to keep the device busy. A load has four columns, so that all partial
+    sums fit in Workgroup memory. Only targets with measurements use these schedules.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if few > 2 or target.measured_copy is None:
@@ -164,7 +164,7 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Yields schedules with digits in which a workgroup's subgroups divide all of K.
+    Yields schedules with digits (bytes of floats), where a workgroup's subgroups divide all of K.
 
     The number of column groups is the largest for which all workgroups are resident. Loads are
     small, so that a lane computes few digits and accesses are close together.

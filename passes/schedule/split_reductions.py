@@ -70,7 +70,7 @@ PARTS = (2, 4, 8, 16)
 """Allowed numbers of parts of K. One invocation can add up the partial sums of an element."""
 
 WRITTEN_OUT = 8
-"""Largest number of parts that one elementwise operation adds up. Readers can fuse with it."""
+"""Maximum number of partial results that an elementwise operation, which may be fused, adds up."""
 
 
 @dataclass(frozen=True)

@@ -262,8 +262,7 @@ class PartialSums:
 
     def _most(self, bytes: int) -> int:
         """
-        Returns the largest divisor of the number of fragments whose sums fit into `bytes`; at
-        least 1.
+        Returns the largest number of fragments for which the sums fit into `bytes`, at least 1.
         """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments

@@ -168,7 +168,7 @@ class StagedTile(OperandTile):
 
     @property
     def pieces(self) -> int:
-        """Number of copies that fill the tile: of vectors, or of units of dequantized weights."""
+        """Number of copies that fill the tile, each of a vector or of a unit of packed weights."""
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)
@@ -203,7 +203,7 @@ class UnitTile(OperandTile):
     fragment: Fragment | None
     order: KOrder | None
     ahead: int = 0
-    """If not 0, planes are read a K tile before they are multiplied."""
+    """If not 0, the planes of a K tile are loaded while the previous K tile is multiplied."""
     in_panels: bool = False
     """True if planes are packed into panels before the kernel reads them."""
 

@@ -102,7 +102,7 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if the element `distance` after another one may belong to another subgroup."""
+        """True if an element and the element `distance` after it may be in different subgroups."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 

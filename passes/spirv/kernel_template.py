@@ -61,7 +61,7 @@ class Hole:
 
 @dataclass
 class KernelTemplate:
-    """A kernel's text without its name and without the constants of its holes."""
+    """A kernel's text without its name. `holes` are constants that are left out of the text."""
 
     key: tuple[object, ...]
     holes: list[Hole] = field(default_factory=list[Hole])

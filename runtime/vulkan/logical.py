@@ -125,7 +125,7 @@ class LogicalDevice:
         self.cache = self.made("PipelineCache", create)
 
     def made(self, kind: str, create: Chained) -> int:
-        """Creates an object (`"Buffer"`: vkCreateBuffer), which `destroy` destroys. Returns it."""
+        """Creates an object, such as a `Buffer` by vkCreateBuffer. Returns the handle."""
         handle = self.call.made(f"vkCreate{kind}", self.handle, pointer(create), None)
         self.objects[kind] += 1
         return handle

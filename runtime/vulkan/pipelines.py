@@ -203,10 +203,10 @@ class Pipelines:
 
     def executables(self, pipeline: Pipeline) -> list[dict[str, int | float | bool]]:
         """
-        Returns the driver's statistics of a pipeline's code (registers, spills), one table per
-        program.
+        Returns the driver's statistics (registers, spills) for each program of a pipeline.
 
-        Empty if the driver gives none, or if the pipelines were created without statistics.
+        The list is empty if the driver gives none, or if the pipelines were created without
+        statistics.
         """
         if not self.statistics:
             return []

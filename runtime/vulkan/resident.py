@@ -429,7 +429,7 @@ class Recorder:
             function(*arguments)
 
     def _list_calls(self, commands: c.c_void_p) -> Listed:
-        """Lists the driver's functions with arguments, without steps that have empty grids."""
+        """Lists the driver calls (function, arguments) of the steps whose grids are not empty."""
         listed: Listed = []
         steps = self.work.work.steps[self.routine.first : self.routine.end]
         waits = False

@@ -70,7 +70,7 @@ def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRow
                 raise index.error("the instruction is outside of a block")
         elif opcode == phi:
             if block.begun:
-                raise index.error("OpPhi follows another instruction in its block")
+                raise index.error("OpPhi follows an instruction other than OpPhi in its block")
             block.phis.append(row)
         elif opcode in merges:
             block.merge = row

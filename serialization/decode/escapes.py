@@ -78,7 +78,9 @@ class _WaysOut:
         return name
 
     def _rename(self, value: SSAValue, node: int) -> SSAValue:
-        """Adds a block argument or construct result that replaces a value from a node on."""
+        """
+        Adds a block argument or construct result that replaces `value` at the start of a node.
+        """
         start = self.graph.starts[node]
         if _is_repeated(value):
             is_merge = isinstance(start, Block) and isinstance(start.last_op, spv.MergeOp)

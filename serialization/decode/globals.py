@@ -336,7 +336,7 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """Returns the operands of an instruction outside of functions that has no class."""
+        """Returns the operands of a module-level instruction that has no operation class."""
         entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED

@@ -367,8 +367,8 @@ class FunctionEncoder:
         self, block: Block, first: Sequence[int] = (), last: Sequence[int] = ()
     ) -> None:
         """
-        Encodes a block. Puts `first` before the first branch (a loop's merge instruction) and
-        `last` before the last branch (a selection's).
+        Encodes a block. Puts `first` (a loop's merge instruction) before the first branch, and
+        `last` (a selection's merge instruction) before the last branch.
         """
         self._begun.add(id(block))
         module, words = self.module, self.words

@@ -429,7 +429,7 @@ class TypeTable:
         return type_id
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
-        """Returns the first forward pointer whose struct does not lead to an open struct."""
+        """Returns the first forward pointer whose struct needs no struct that is being declared."""
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
                 return pointer

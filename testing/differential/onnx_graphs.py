@@ -79,7 +79,7 @@ class RandomGraph:
     edges: bool = False
     """True if values are NaN, infinities, denormals and extremes."""
     least_size: int = 1
-    """Least value of dynamic sizes, so that windows fit."""
+    """Minimum of dynamic sizes; they must not be smaller than windows."""
     ones: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Dynamic dimensions of inputs whose size is 1 in every run."""
     omitted: Sequence[str] = ()

@@ -133,7 +133,7 @@ CHUNKS = [_cases()[i : i + CHUNK] for i in range(0, len(_cases()), CHUNK)]
 
 
 def chunks(quick: int) -> pytest.MarkDecorator:
-    """Parametrizes by chunk. Chunks from `quick` on run in `make test-long` only."""
+    """Parametrizes by group of cases. Groups from `quick` on run in `make test-long` only."""
     numbers = range(len(CHUNKS))
     marked = [pytest.param(i, marks=[pytest.mark.long] * (i >= quick)) for i in numbers]
     return pytest.mark.parametrize("chunk", marked)

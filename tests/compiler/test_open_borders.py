@@ -203,7 +203,7 @@ KNOWN = {
         "%r", "tensor<?xf32>", lambda x: x.ravel(),
     ),
 }  # fmt: skip
-"""Operations on a constant of dynamic sizes, each with its result, type and meaning."""
+"""Cases with a constant of dynamic type: MLIR text, result, result type, numpy function."""
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -89,7 +89,7 @@ def test_compile_runs_the_documented_passes_on_every_input(name: str, target: st
 
 
 def check_weighted(text: str, weights: dict[str, Any], target: str) -> None:
-    """Checks that a module with external weights has the kernels of the documented passes."""
+    """Checks that a module with weights compiles to the kernels of the documented passes."""
     program = compile_module(parse_text(text), target, weights=weights)
     module = parse_text(text)
     give_weights(host_function(module), weights)

@@ -36,7 +36,7 @@ W = "0x04000000" + np.arange(4, dtype=np.float32).tobytes().hex()
 
 
 def with_resource(key: str, blob: str = "") -> ModuleOp:
-    """Returns the function with a resource as weights, whose key must be new in every text."""
+    """Returns the function with its weight in a resource. Every text needs a different `key`."""
     body = ADD.replace(
         ", %w: tensor<4xf32>) -> tensor<4xf32> {",
         ") -> tensor<4xf32> {\n  %w = arith.constant dense_resource<KEY> : tensor<4xf32>",

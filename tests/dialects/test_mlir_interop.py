@@ -114,7 +114,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 
 
 def theirs() -> set[str]:
-    """Returns our operations that mlir-opt knows."""
+    """Returns the operations of this package that mlir-opt also defines."""
     names = sorted(operation.name for operation in OPERATIONS)
     command = [str(MLIR_OPT), "--split-input-file"]
     text = SEPARATOR.join(names)

@@ -253,7 +253,7 @@ Both: TypeAlias = Callable[[Sequence[Case]], None]
 def both(
     glslang: list[str], run_on_lavapipe: RunOnLavapipe, tmp_path: Path
 ) -> Callable[[Sequence[Case]], None]:
-    """Returns a function that runs cases here with all checks and on lavapipe, and compares."""
+    """Returns a function that compares the results of cases on the interpreter and on lavapipe."""
 
     def run(cases: Sequence[Case]) -> None:
         jobs: list[Dispatch] = []

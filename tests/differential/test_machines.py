@@ -1,4 +1,4 @@
-"""Generated kernels fit other devices than lavapipe: subgroups, matrices, bfloat16."""
+"""Kernels for other devices than lavapipe use their subgroup sizes, matrices and bfloat16."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
 def test_states_that_slide_give_the_logits_of_whole_ones(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A long text is read in parts, token by token, truncated and restarted."""
+    """Logits are equal for a text that grows, is truncated, or starts again."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
     path = tmp_path / "x.gguf"
     write_declared(path, name, MODELS[name])

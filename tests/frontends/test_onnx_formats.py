@@ -89,7 +89,7 @@ def test_numbers_round_to_the_nearest_even_code(name: str, saturate: int) -> Non
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_doubles_are_rounded_once(name: str) -> None:
-    """A double next to a middle rounds like the next f32 on its side."""
+    """A double near the middle between two codes rounds like the next f32 on the same side."""
     points = decisive(name)
     for factor, end in ((1 + 2.0**-50, np.inf), (1 - 2.0**-50, 0.0)):
         result = converted(points.astype(np.float64) * factor, "f64", name)

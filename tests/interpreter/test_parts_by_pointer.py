@@ -1,4 +1,4 @@
-"""Modf and Frexp write their second part through a pointer to visible memory (Slang)."""
+"""Modf and Frexp write their second result through a pointer to visible memory (Slang)."""
 
 from __future__ import annotations
 

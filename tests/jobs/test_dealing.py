@@ -46,7 +46,7 @@ class Devices:
         return job
 
     def played(self, seconds: Callable[[str, bool], float]) -> tuple[float, Counter[str]]:
-        """Simulates all jobs. Returns their end, and how many devices had jobs of a contraction."""
+        """Simulates all jobs. Returns the total time, and the number of devices per contraction."""
         clocks = dict.fromkeys(self.workers, 0.0)
         loaded: set[tuple[str, str]] = set()
         while any(self.sent.values()):

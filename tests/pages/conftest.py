@@ -49,7 +49,7 @@ H200 = ("--target", "nvidia-h200")
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Returns the pages by subject."""
+    """Returns the generated pages by name."""
     base = tmp_path_factory.mktemp("pages")
     folder = base / LONG
     folder.mkdir()

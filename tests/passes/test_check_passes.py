@@ -116,7 +116,7 @@ PIPELINES = {
         "spirv-cooperative-matrix-to-invocations,spirv-update-vce,spirv-to-glsl450-memory-model"
     ],
 }
-"""Pipelines to check in place of a pass's name."""
+"""Pipelines that are checked in place of a single pass, by the pass's name."""
 
 PARTS = {each.name for each in linalg_to_spirv("lavapipe")}
 
@@ -212,7 +212,7 @@ class DropScope(ModulePass):
 
 
 class WidenTruncation(ModulePass):
-    """Changes only the type of a value, and so the truncated bits."""
+    """Widens the result of a truncation, so that fewer bits are cut off."""
 
     name = "widen-truncation"
 

@@ -1,5 +1,5 @@
 """
-Every stage of the lowering keeps results.
+Every pass of the lowering preserves results.
 
 Random contractions are lowered pass by pass. After each pass the module is printed, parsed,
 verified and interpreted. Half of them have a random fitting schedule, which covers paths that

@@ -33,7 +33,7 @@ func.func @f() {
 
 
 class Increment(RewritePattern):
-    """Adds one to each constant, and refuses one of them."""
+    """Adds one to each constant. Refuses the constant with the value `refused`."""
 
     def __init__(self, refused: int = 0):
         self.refused = refused

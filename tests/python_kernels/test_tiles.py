@@ -1,5 +1,5 @@
 """
-Tile kernels give right results as tiles and lowered for each kind of target, or are refused.
+Tile programs give right results, also when lowered for each kind of target, or are refused.
 
 Covers: kernel/tile_homes, kernel/tile_products, kernel/tile_program, kernel/tile_reductions,
 kernel/tile_values.

@@ -28,7 +28,7 @@ CASES = {
 """For each operation, the rule that makes its result undefined."""
 
 GIVEN = {"a": [7, 7, 8], "b": [1, 0, 2], "c": [1, 32, 2], "d": [7, 3e9, 8]}
-"""Operands of divisions (a, b), shifts (a, c) and conversions, whose second element is faulty."""
+"""Inputs by name. The second element makes the result of each operation undefined."""
 
 
 def program_of(guarded: bool) -> Program:

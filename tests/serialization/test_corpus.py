@@ -83,7 +83,7 @@ def modules(file: Path) -> list[tuple[str, SPIRVModuleOp]]:
 
 
 def wrapped(program: ModuleOp) -> SPIRVModuleOp:
-    """Returns a module with the chunk's operations as a function body, next to its functions."""
+    """Returns a module with the program's functions, and one function of all other operations."""
     block = Block()
     own: list[Operation] = []
     for op in program.clone().body.block.ops:

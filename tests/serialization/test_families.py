@@ -84,7 +84,7 @@ def test_validates(text: str):
 
 @pytest.mark.parametrize("text", MODULES)
 def test_is_read_without_carriers(text: str):
-    """Every instruction is decoded to its operation, and a second trip changes no byte."""
+    """Instructions are decoded to their operations. Decoding and encoding again changes nothing."""
     version = re.search(r"// VERSION: (\d+\.\d+)", text)
     for module in modules(text):
         update(module, parse_version(version.group(1) if version else "1.6"))

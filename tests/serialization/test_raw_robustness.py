@@ -1,4 +1,4 @@
-"""The raw reader refuses any bytes with a position, or reproduces them."""
+"""The raw reader reproduces arbitrary bytes, or refuses them with the position of the fault."""
 
 from __future__ import annotations
 

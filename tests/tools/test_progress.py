@@ -45,7 +45,7 @@ class Listener(list[str]):
         self.append("")
 
     def wait(self, seconds: float) -> None:
-        """Advances the clock and ticks."""
+        """Advances the clock by `seconds`, then calls the ticker once."""
         self.now += seconds
         self.ticker.tick()
 

@@ -52,7 +52,7 @@ DEFAULT = "/".join(choices[0] for choices in CHOICES.values())
 @dataclass
 class Invented(Bench):
     """
-    216 candidates, whose times are the estimates times an error for each decision.
+    Simulates 216 candidates. A time is the estimate multiplied by an error for each decision.
 
     `clock` maps the number of timed candidates to a factor of all times.
     """

@@ -519,5 +519,5 @@ def _choose(text: str) -> Follow:
         if follow == text:
             return follow
     raise ProgramError(
-        f"follow {text}: not a choice", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS))
+        f"follow {text} is unknown", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS))
     )

@@ -78,7 +78,7 @@ def _callees(program: Program) -> Iterator[int]:
 
 
 def _start_in(program: Program, chosen: Sequence[int]) -> Program:
-    """Replaces the entry point's body by another function's body, with variables for pointers."""
+    """Gives the entry point another function's body. Pointer parameters become variables."""
     callee = program.functions[chosen[0]]
     kinds = {row.result: row for row in program.globals}
     variables = [

@@ -40,7 +40,7 @@ MOST = 600
 RATED = "rated"
 """Name of the decision that tells if a schedule has a measured rate."""
 REACH = np.linspace(0.0, 1.5, 301)
-"""Gains in log time over which an expectation is integrated."""
+"""Gains in log time over which the expected gain is integrated."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Model:
 
 
 def _covariance(rows: Sequence[Subject], columns: Sequence[Subject]) -> Matrix:
-    """Returns the covariances between the errors of two lists of subjects."""
+    """Returns the covariances between the estimation errors of two lists of schedules."""
 
     def same(name: str) -> Matrix:
         left, right = ([hash(getattr(one, name)) for one in some] for some in (rows, columns))

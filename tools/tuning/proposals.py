@@ -46,7 +46,7 @@ Measured: TypeAlias = tuple[Subject, float, int]
 
 @dataclass(frozen=True)
 class Proposals:
-    """Candidates, the most promising first, and the expected gain of a step with them."""
+    """Candidates to measure, the most promising first, and the gain expected from measuring."""
 
     subjects: Mapping[str, Subject]
     expected_gain: float | None

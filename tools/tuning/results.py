@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def latest(self) -> float:
-        """Time relative to the default's in the latest measurement."""
+        """Time divided by the default schedule's time, in the latest measurement."""
         return self.again or self.ratio
 
 

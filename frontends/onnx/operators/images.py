@@ -110,8 +110,8 @@ def resize(
     """
     Imports Resize, one axis after another.
 
-    If source elements and weights depend only on static sizes, they are constants; otherwise each
-    new element computes them.
+    Source elements and weights are constants if they depend only on static sizes. Otherwise the
+    body computes them for each new element.
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)

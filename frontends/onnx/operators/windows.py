@@ -85,7 +85,7 @@ class Window:
     high: list[Size]
     """Padding at the end, including the excess of a last window in ceil_mode."""
     beyond: list[Size]
-    """The excess of a last window over the padding in ceil_mode, as a part of `high`."""
+    """Part of `high` beyond the model's padding, which the last window needs in ceil_mode."""
     sizes: list[Size]
     """Sizes of the result."""
 

@@ -33,7 +33,7 @@ from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")
 FEATURE = "bfloat16-type"
-"""The feature in a target file that stands for the type bfloat16."""
+"""The target feature that allows the type bfloat16."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (

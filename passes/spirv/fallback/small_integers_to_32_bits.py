@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "int8", 16: "int16"}
-"""The feature in a target file that stands for arithmetic on integers of each width."""
+"""Maps a width in bits to the target feature that allows arithmetic on integers of this width."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
-"""The feature in a target file that stands for storage of scalars of each width."""
+"""Maps a width in bits to the target feature that allows storage of scalars of this width."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ def counted(kernel: Kernel) -> None:
 
 
 def ticket(kernel: Kernel) -> None:
-    """Lets invocations take positions in an order that any device may choose."""
+    """Stores the order in which invocations reach an atomic. A device may choose any order."""
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     number = kernel.op(

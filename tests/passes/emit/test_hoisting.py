@@ -55,7 +55,7 @@ def test_arithmetic_of_outer_values_leaves_the_loop(write_code: WriteCode):
 
 
 def test_a_load_is_not_moved_out_of_a_fence(write_code: WriteCode):
-    """Not every invocation enters the loop, so the element may be out of bounds."""
+    """A load stays in a loop that some invocations skip: its element may be out of bounds."""
 
     def write(b: HoistingEmitter, x: SSAValue, memory: SSAValue) -> list[SSAValue]:
         def body(_: SSAValue) -> SSAValue:

@@ -1,5 +1,5 @@
 """
-Operations fused to a contraction keep results at every stage, and one kernel computes all of them.
+A contraction and a chain of operations after it become one kernel, and results do not change.
 
 Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.

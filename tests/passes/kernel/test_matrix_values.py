@@ -155,7 +155,7 @@ def test_bits_that_move_together_are_one_piece():
     ("changed", "problem"),
     [
         ({"lane": ["c0", "c1", "r0"]}, "has the bit 'r0' twice"),
-        ({"lane": ["c0", "c1"]}, "lane has 2 bits for 8 lanes"),
+        ({"lane": ["c0", "c1"]}, "lane has bits for 4 lanes, but lanes is 8"),
         ({"lane": ["c0", "c1", "x1"]}, r"has 'x1': write r \(row\) or c \(column\) with a bit"),
     ],
 )

@@ -34,8 +34,8 @@ def results(session: Session, steps: list[Any]) -> list[Any]:
 
 def run_ahead(session: VulkanSession) -> dict[str, Any]:
     """
-    Decodes 12 rows with a following run each. A result becomes the input of the ninth row, and the
-    fourth and the tenth run are not the announced ones.
+    Decodes 12 rows, and announces a following run for each row. A result becomes the input of the
+    ninth row. The fourth and the tenth run differ from the announced runs.
     """
     session.reset()
     session.runs_ahead = True

@@ -86,7 +86,7 @@ def glslang() -> list[str]:
 
 @pytest.fixture
 def saxpy(glslang: list[str], tmp_path: Path) -> Path:
-    """Returns the test of a right kernel with all arguments that a launch can have."""
+    """Returns the test of a correct kernel with all arguments that a launch can have."""
     (tmp_path / "saxpy.comp").write_text(SAXPY)
     (tmp_path / "saxpy.kernel.toml").write_text(SAXPY_TEST)
     return tmp_path / "saxpy.kernel.toml"

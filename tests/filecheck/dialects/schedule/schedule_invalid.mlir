@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: workgroup_tile M = 24 is not a multiple of 16 (subgroups x instruction): 16 would be
+// CHECK: workgroup_tile M = 24 is not a multiple of 16 (subgroups x instruction): use 16
 "test.op"() {schedule = #schedule.contraction<workgroup_tile = [24, 16, 8], subgroups = [2, 1], instruction = coopmat 8x8x8, a = staged<>, b = staged<>>} : () -> ()
 
 // -----

@@ -318,7 +318,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 }
-// CHECK: Operation does not verify: @f gives nothing, not i32
+// CHECK: Operation does not verify: @f returns nothing, not i32
 
 // -----
 

@@ -1,4 +1,4 @@
-"""A type is replaced in all positions, and values and names stay."""
+"""A type is replaced in all positions. Values and names do not change."""
 
 from __future__ import annotations
 
