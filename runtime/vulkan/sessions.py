@@ -67,7 +67,7 @@ class Block:
     numbers: tuple[tuple[int, int], ...]
 
     def pack(self, numbers: tuple[int, ...]) -> bytes:
-        """Packs the block for these values of the function's expressions, as unsigned integers."""
+        """Returns the block's bytes, which contain values of `numbers` as unsigned integers."""
         block = bytearray(self.constant)
         for offset, number in self.numbers:
             struct.pack_into("<I", block, offset, numbers[number] & 0xFFFFFFFF)
