@@ -34,7 +34,7 @@ def package(name: str) -> Any:
 
 
 def missing(variant: str) -> str | None:
-    """Returns the missing packages of a variant."""
+    """Returns the first missing package of those that a variant needs, or None."""
     from importlib.util import find_spec
 
     needed = {"f32": (), "f16": ("onnxsim", "onnxconverter_common")}.get(

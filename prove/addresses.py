@@ -81,7 +81,7 @@ class AddressExecutor(ImageExecutor):
     members: dict[str, Term]
 
     def address(self, name: str, term: Term | None, type: Attribute) -> Place:
-        """Returns the start of the buffer at a named address of the launch."""
+        """Returns a pointer to the start of the buffer at a named address of the launch."""
         assert isinstance(type, PointerType)
         if name not in self.addresses:
             if any(name == self.name_of(symbol) for symbol, op in self.symbols.items()

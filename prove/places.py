@@ -74,7 +74,7 @@ def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
 
 
 def step_of(type: Attribute) -> tuple[int, Attribute]:
-    """Returns (bytes between the parts of an array, vector or matrix, type of a part)."""
+    """Returns (stride in bytes, type of a part) of an array, a vector or a matrix."""
     match type:
         case ArrayType() | RuntimeArrayType():
             return array_stride(type), type.element_type

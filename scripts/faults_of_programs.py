@@ -186,7 +186,7 @@ def stores() -> Iterator[Case]:
 
 
 def workers() -> Iterator[Case]:
-    """Yields cases of workers with malformed addresses, or addresses without a scheduler."""
+    """Yields cases of workers with wrong options, with unusable schedulers, and with signals."""
     for address in (NO_SCHEDULER, "nonsense", "http://x", "tcp://", "tcp://127.0.0.1:99999", ""):
         words = ("worker", "--scheduler", address)
         yield Case(f"worker, scheduler {address!r}", words)

@@ -348,7 +348,7 @@ def judge(text: str) -> tuple[str, str]:
 
 
 def fitting_sizes(function: FuncOp, salt: int) -> dict[int, list[int]]:
-    """Returns sizes by argument index that fit the loops of the operations reading them."""
+    """Returns each argument's shape by its index. The shapes fit the loops of all operations."""
     rng = np.random.default_rng(salt)
     known: dict[int, list[int]] = {}
     for op in function.walk():

@@ -292,7 +292,7 @@ def matrices_of_workgroups() -> Iterator[Case]:
 
 
 def matrices_of_experts() -> Iterator[Case]:
-    """Yields products that multiply each row of B by the experts that ids select."""
+    """Yields products of each row of B by the matrices of the row's experts."""
     for way, suffix in itertools.product(("_subgroup", ""), ("_fp32", "")):
         precision = 3e-6 if suffix else 1.5e-3
         for name in ("f32", "f16", "bf16", *QUANTIZED):

@@ -313,7 +313,7 @@ def _chosen(module: str, columns: int, k: int, low: float, constants: dict[int, 
 
 
 def choices_of_experts() -> Iterator[Case]:
-    """Yields choices of a token's experts: four gating functions, biases, scales."""
+    """Yields choices of a token's experts with four gating functions, with and without biases."""
     for experts, (way, biased, normed) in itertools.product(
         (64, 40), ((0, False, True), (0, False, False), (1, True, True), (2, False, False),
                    (3, True, True))

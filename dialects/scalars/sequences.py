@@ -276,7 +276,7 @@ def acosh(v: Values, x: SSAValue) -> SSAValue:
     """
     Computes acosh(x) as log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1, above 2^20 as log(x) + log(2).
 
-    Separate roots give NaN for all x below 1. The root of t (t + 2) would not for x below -1.
+    Two roots give NaN for all x below 1. A single root of t (t + 2) is a number for x below -1.
     """
     t = v.sub(x, v.number(1.0))
     root = v.mul(v.op(glsl.GLSqrtOp, t), v.op(glsl.GLSqrtOp, v.add(t, v.number(2.0))))

@@ -57,7 +57,7 @@ SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 CONTEXT = 2048
 """Default number of tokens for which states have room."""
 MANY = 8
-"""Smallest batch that computes products in the type for prompts (benchmarks/model_steps.py)."""
+"""Smallest batch whose products have the type that prompts use (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
 """Maximum number of elements of a tensor in a kernel."""
 

@@ -189,7 +189,7 @@ DEDUCTIONS: dict[str, Deduction] = {
 """Functions that deduce data from a declared result, by operator."""
 
 OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
-"""Operators for which the deduced data is a list of axes."""
+"""Operators for which `deduced` returns a list of axes."""
 
 
 def deduced(

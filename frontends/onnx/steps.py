@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.values import Tensor, tensor_type
 
 @dataclass(frozen=True)
 class Collected:
-    """Axes along which additional results of the steps are stacked."""
+    """The axes and orders in which additional results of the steps are stacked."""
 
     axes: Sequence[int]
     backwards: Sequence[bool | int]

@@ -443,7 +443,7 @@ def _covers(link: Link, acquire: int) -> bool:
 
 
 def _taken_over(node: Acquire) -> list[Heard]:
-    """Returns the releases that an acquire takes over, by level, without redundant ones."""
+    """Returns the releases that an acquire observes, by level, without redundant ones."""
     acquire, scope = node.semantics.acquire, node.semantics.scope
     heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
     last = heard[-1].link

@@ -43,7 +43,7 @@ COMPONENTWISE: dict[type[Operation], Function] = {
 
 @value(*COMPONENTWISE)
 def componentwise(op: Operation, context: Context) -> Function:
-    """Applies the table's function to each component."""
+    """Applies the operation's function in `COMPONENTWISE` to each component."""
     return on_components(COMPONENTWISE[type(op)], op, context)
 
 

@@ -239,7 +239,7 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
 
 @value(spv.GLPackSnorm4x8Op, spv.GLPackUnorm4x8Op, spv.GLPackSnorm2x16Op, spv.GLPackUnorm2x16Op)
 def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """Packs components of [-1, 1] or [0, 1] as integers, the first lowest. NaN becomes 0."""
+    """Packs components of [-1, 1] or [0, 1] as integers, from the lowest bits. NaN becomes 0."""
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 

@@ -115,7 +115,7 @@ class Contraction:
 
     @cached_property
     def prologues(self) -> tuple[Prologue, Prologue]:
-        """Elementwise operations of the kernel on A and on B, each from last to first."""
+        """The kernel's elementwise operations on A and on B, the last operation first."""
         return tuple(prologue_of(self.a)), tuple(prologue_of(self.b))
 
     @cached_property

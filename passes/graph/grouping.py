@@ -203,7 +203,7 @@ class Group:
         return list(inputs), list(clones)
 
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
-        """Returns the operations between the members that depend on the members' results."""
+        """Returns the other operations between members, if they depend on a member's result."""
         tainted = {value for op in ordered for value in op.results}
         dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):

@@ -322,7 +322,7 @@ class RowsKernel:
         }
 
     def _offsets(self) -> list[dict[int, int]]:
-        """Lists the offsets of the invocation's elements in one load (lane 0's if lanes differ)."""
+        """Lists the offsets of an invocation's elements in one load (of lane 0 if lanes differ)."""
         operands = self.plan.operands
         taken = {digit.loop: digit.count * digit.scale for digit in self.plan.lane_digits}
         steps = [

@@ -58,7 +58,7 @@ class Deal:
 
     @property
     def apart(self) -> int:
-        """Number of fragment rows that count as one row: 2 if `paired`, else 1."""
+        """Number of rows that one word combines: 2 if `paired`, else 1."""
         return 2 if self.paired else 1
 
     @property

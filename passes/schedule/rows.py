@@ -298,7 +298,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @cached_property
     def sums(self) -> RowsSums:
-        """The way in which sums are added up."""
+        """The plan of how partial sums are added up."""
         return RowsSums(self)
 
     @cached_property

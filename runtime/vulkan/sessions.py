@@ -114,7 +114,7 @@ class FunctionPlan:
             for b in manifest.outputs
         ]
         self.following: dict[tuple[tuple[int, ...], str], list[str]] = {}
-        """Names of the buffers whose sizes depend on scalar inputs, by (sizes, type)."""
+        """Names of the buffers whose sizes depend on scalar inputs, by (shape, element type)."""
         for b in self.own:
             if self._follows(b):
                 key = tuple(map(self._number_or_size, b.shape)), b.type

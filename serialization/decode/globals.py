@@ -139,7 +139,7 @@ class GlobalTable:
 
     def symbol(self, id: int) -> str:
         """
-        Returns the symbol of an id outside of functions. The first call makes its operation.
+        Returns the symbol of an id outside of functions. The first call makes the operation.
 
         Raises `SPIRVDecodeError` for an id that is inside a function or undefined.
         """

@@ -77,7 +77,7 @@ def entry_names(m: Module) -> Problems:
 
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
-    """Interfaces must list variables: before SPIR-V 1.4 only Input and Output, later none twice."""
+    """An interface must list module variables; before SPIR-V 1.4, only inputs and outputs."""
     for entry in m.entry_points:
         for id in entry.interface:
             at = m.definitions.get(id)

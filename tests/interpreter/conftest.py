@@ -61,7 +61,7 @@ class Kernel:
         return f"%v{self._next}"
 
     def buffer(self, element: str, array: Array, components: int = 1) -> int:
-        """Adds a buffer. An `element` has `components` elements of the array. Returns its index."""
+        """Adds a buffer and returns its index. An element has `components` array elements."""
         type = _buffer(element, array.itemsize * components)
         self.buffers.append((type, element, array))
         return len(self.buffers) - 1

@@ -1,4 +1,4 @@
-"""Temporaries share memory: live ones do not overlap, and the total is below their sum."""
+"""Temporaries share memory: none overlaps another live one, and the total is smaller."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class Evaluator:
         return self._numeric(self.functions[name](*arguments, **keywords))
 
     def _argument(self, function: str, node: ast.expr) -> Any:
-        """Evaluates an argument; None is allowed, and for some functions a string."""
+        """Evaluates an argument, which may be None. Functions in `TEXTS` also accept a string."""
         if isinstance(node, ast.Constant) and (
             node.value is None or (isinstance(node.value, str) and function in TEXTS)
         ):

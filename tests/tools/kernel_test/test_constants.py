@@ -1,4 +1,4 @@
-"""Specialization constants of a binary are read with defaults, floats by their encoding."""
+"""Values of specialization constants are read and rounded according to their types."""
 
 from __future__ import annotations
 
