@@ -167,7 +167,7 @@ def cases(small: bool) -> Iterator[Case]:
 
 
 def copied(device: Any, target: str, small: bool) -> float:
-    """Returns the bandwidth of our copy kernel in bytes per second, read and written."""
+    """Returns the bandwidth (reads plus writes) of our copy kernel in bytes per second."""
     size = 1 << (16 if small else 25)
     type = f"tensor<{size}xf32>"
     bodies = "\n".join(

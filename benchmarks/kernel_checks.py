@@ -14,8 +14,8 @@ processes, including the start of Python and of the driver.
 
 The layer runs on lavapipe with GPU-AV's descriptor checks, its race detector for shared memory and
 its shader sanitizer. If the combination crashes, each half runs separately and both reports count.
-LAVAPIPE is another folder made by scripts/fetch_lavapipe.py: layer 1.4.363 has the race detector,
-1.4.309 does not.
+The variable LAVAPIPE selects another folder made by scripts/fetch_lavapipe.py: layer 1.4.363 has
+the race detector, 1.4.309 does not.
 """
 
 from __future__ import annotations

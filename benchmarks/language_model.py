@@ -54,7 +54,7 @@ FOLLOWING = 512
 CHECKED = 33
 """Number of tokens of the compared prompt."""
 COSINE = 0.999
-"""Least cosine between logits and reference. Prompts are multiplied in f16."""
+"""Minimum cosine similarity to the reference's logits. Products of prompts use f16."""
 REPEATED = 1 << 20
 """Number of distinct random blocks. Larger tensors repeat them."""
 
@@ -143,7 +143,7 @@ def median_ms(run: Callable[[], Any]) -> float:
 
 
 def kinds_ms(layers: Sequence[Any], times: Sequence[Any]) -> dict[str, float]:
-    """Returns the milliseconds of a run's dispatches by their kind of instructions and kernel."""
+    """Returns the 16 longest total times in milliseconds, by lowering path and kernel."""
     total: dict[str, float] = {}
     for layer, measured in zip(layers, times, strict=True):
         name = f"{layer.path} {layer.entry_point}"

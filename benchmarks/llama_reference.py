@@ -1,5 +1,5 @@
 """
-Computes logits of a llama with random weights in f32 from packed blocks, by numpy and PyTorch.
+Computes logits of a llama model in f32, by numpy and PyTorch, from random packed weights.
 
 PyPI's `gguf` dequantizes each matrix when it is used, on a GPU if PyTorch has one, so that models
 of any size fit. Keys and values are rounded to f16 as in the cache. Nothing else is rounded.

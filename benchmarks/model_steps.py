@@ -49,7 +49,7 @@ from xdsl_spirv.testing.gguf_models import write_declared
 
 Type = gguf.GGMLQuantizationType
 ANSWER = 64
-"""Number of tokens of an answer whose tokens are timed."""
+"""Number of tokens in the timed answer."""
 
 
 def llama(shapes: Shapes) -> dict[str, Any]:

@@ -47,7 +47,7 @@ STEP = 32
 """Input sizes of the detector are multiples of this."""
 
 THRESHOLD, SCORE, UNCLIP, SURE = 0.3, 0.5, 1.6, 0.9
-"""rapidocr's thresholds (map, mean of a box, upside down) and the growth of a box (UNCLIP)."""
+"""rapidocr's values: thresholds of map and box mean, growth of a box, threshold for turned text."""
 
 LINE = (48, 320)
 TURNED = (48, 192)

@@ -1,13 +1,13 @@
 """
-Times convolutions in the form of exporters (ONNX, N x C x H x W), and PyTorch's fastest.
+Times convolutions in ONNX's layout (N x C x H x W), and in PyTorch's fastest form.
 
     python benchmarks/onnx_convolutions.py prepare DIR [--target nvidia-h200] [--only stem]
     python benchmarks/onnx_convolutions.py run DIR [--device vulkan] -o FILE
 
 `prepare` compiles each case, with random weights in f16, into a folder. `run` needs numpy and a
 device. For PyTorch's results and times (channels last, under CUDA graphs, compiled) it also needs
-PyTorch. A case is a single convolution (whose transpositions from and to N x C x H x W count), a
-convolution between two of 1 x 1 (`within`: the time of its own dispatches), or a network.
+PyTorch. A case is a network, or a convolution including transpositions from and to N x C x H x W.
+For a convolution between two 1 x 1 convolutions, `within` is the time of its own dispatches.
 `following_us` is the time of a run among many in one submission, each waiting for the previous
 one.
 """

@@ -66,7 +66,7 @@ def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
 
 
 def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> Job:
-    """Returns the job of a schedule: a large contraction, or one with a tile for each unit."""
+    """Returns the job of a schedule: a large contraction, or one with a tile per compute unit."""
     number, types, rate = key
     element, result = MEASURED[types], types.partition(" -> ")[2]
     rows, columns = (n * size for n, size in zip(grid_of(units), tile, strict=True))

@@ -261,7 +261,7 @@ READ_AHEAD: tuple[dict[str, tuple[str, float]], ...] = (
     {"attention": ("attn_output", 1.0), "attention_merge": ("ffn_gate_up", 0.1)},
     {"attention": ("ffn_gate_up", 0.3), "attention_merge": ("attn_output", 1.0)},
 )
-"""Prefetch plans: by kind of launch, the weights and the share that is read."""
+"""Prefetch plans: kind of launch -> (weights to read, share of these weights)."""
 
 
 def chains_of(options: Any, shapes: Shapes, past: int) -> tuple[Chains, Work]:

@@ -107,7 +107,7 @@ def work_of(product: Product) -> int:
 
 
 def record_of(product: Product, tried: Sequence[Outcome], search: Search | None) -> dict[str, Any]:
-    """Returns a search's record for the output."""
+    """Returns the record of a search for the JSON file."""
     record: dict[str, Any] = {
         "case": str(product),
         "key": tried[0].key,

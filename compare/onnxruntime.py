@@ -204,7 +204,7 @@ def run_onnxruntime(
 
 def exact_session(model: bytes, inputs: Mapping[str, Array], names: Sequence[str]) -> list[Any]:
     """
-    Returns the tensors `names` of a model run without optimizations.
+    Runs a model without optimizations, and returns the tensors `names`.
 
     Raises `ProgramError` if onnxruntime refuses the model.
     """

@@ -237,7 +237,7 @@ def _vgf_of(program: GraphProgram, binary: bytes) -> bytes:
     encoder.Finish()
     stream = io.BytesIO()
     if not encoder.WriteTo(stream):
-        raise ProgramError("Arm's library failed to write the VGF file", "", "write a folder")
+        raise ProgramError("Arm's library cannot write the VGF file", "", "write a folder instead")
     return stream.getvalue()
 
 

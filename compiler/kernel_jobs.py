@@ -201,7 +201,7 @@ def _in_forks(
 def _fork(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[int, BinaryIO]:
-    """Forks a process that lowers a part. Returns its id, and the pipe for its answer."""
+    """Forks a process that lowers kernels. Returns its process id, and the pipe for its answer."""
     reading, writing = os.pipe()
     try:
         child = os.fork()

@@ -237,7 +237,7 @@ class _Equalities:
 
     def numbers(self) -> tuple[dict[Key, int], list[tuple[Size, Size, Operation]]]:
         """
-        Returns the known numbers by root of equal sizes, and the pairs of sizes to check later.
+        Returns the known size of each class of equal sizes, and the pairs of sizes to check later.
         """
         static: dict[Key, int] = {}
         contradictions: list[tuple[Size, Size, Operation]] = []

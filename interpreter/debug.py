@@ -274,7 +274,7 @@ class Stop:
         return {name: self.at(workgroup, invocation, name) for name in names}
 
     def holds(self, workgroup: int) -> bool:
-        """True if the chunk contains a workgroup, given by its linear index."""
+        """True if the workgroup with this linear index is in the stopped batch."""
         return self.in_kernel and 0 <= workgroup - self.batch.first < self.batch.workgroups
 
     def record(self, step: int) -> dict[str, Any]:

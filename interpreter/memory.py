@@ -369,7 +369,7 @@ class Access:
         self.put(self.memory.view(self.dtype), self.take(value), mask)
 
     def put(self, view: Array, value: Array, mask: Mask) -> None:
-        """Writes the elements to an array (rows, elements): the memory, or its undefined parts."""
+        """Writes the elements to `view`: the memory, or its marks of undefined parts."""
         items = self.in_rows()
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])

@@ -84,7 +84,7 @@ class MemoryBudget:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A pseudo-random order of workgroups and of their parts, determined by `seed`."""
+    """A pseudo-random order of workgroups and of their invocations, determined by `seed`."""
 
     seed: int = 0
 
@@ -165,7 +165,7 @@ class Options:
             raise InterpreterError(
                 "the option schedule excludes the options checks and debug",
                 "Options.schedule",
-                "leave out one of them; the check `permute` runs several schedules itself",
+                "leave out schedule, or the others; the check `permute` runs several schedules",
             )
 
 

@@ -90,7 +90,7 @@ def _register(kind: Kind, ops: Iterable[Key], stage: Stage) -> None:
 
 @dataclass(frozen=True)
 class Decorator:
-    """Registers a first stage for operations, as in `@value(IAddOp, ISubOp)`."""
+    """Registers the decorated function for operations, as in `@value(IAddOp, ISubOp)`."""
 
     kind: Kind
 
@@ -110,7 +110,7 @@ terminator = Decorator("terminator")
 
 
 def value_table(functions: Mapping[type[Operation], Function]) -> None:
-    """Registers operations whose second stage does not depend on the operation."""
+    """Registers functions of operands for operations whose properties do not matter."""
     for op, function in functions.items():
         _register("value", (op,), _regardless(function))
 

@@ -145,12 +145,12 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """Index in `ops` of each invocation's last line, for each chunk (by its first workgroup)."""
+    """First workgroup of a batch -> index in `ops` of each invocation's last line."""
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
     def start(self, wish: Wish, quiet: float = 0) -> None:
-        """Begins a run that stops where `wish` decides, with findings ignored before `quiet`."""
+        """Begins a run that stops where `wish` decides. Ignores findings before step `quiet`."""
         self._reset(wish, quiet)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

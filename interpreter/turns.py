@@ -106,7 +106,7 @@ class Turn:
         return self.reason if isinstance(self.reason, Operation) else None
 
     def workgroups(self) -> Array:
-        """Returns a mask of the chunk's workgroups with lanes in this batch."""
+        """Returns a mask of the workgroups that have lanes in this batch."""
         if self.stopped is None:
             return np.ones(self.batch.workgroups, np.bool_)
         return self.stopped.alive().any(axis=(1, 2))

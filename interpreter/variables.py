@@ -46,7 +46,7 @@ class VariablePointer:
         self.path = path
 
     def merge(self, mask: Mask, old: Any) -> VariablePointer:
-        """Returns this pointer where the mask is set, otherwise `old`. Both have one variable."""
+        """Returns this pointer where the mask is set, else `old`, which has the same variable."""
         if old is None or old is self:
             return self
         if old.variable is not self.variable or len(old.path) != len(self.path):

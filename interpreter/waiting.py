@@ -33,7 +33,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 FIRST = 16
 """Number of iterations after which iterations of a loop are compared."""
 WINDOW = 64
-"""Number of iterations compared with a stored iteration. The number doubles for the next one."""
+"""Number of iterations compared with a stored iteration; doubled for each later stored one."""
 QUIET = 32
 """Number of iterations with equal reads after which other batches run in any case."""
 
@@ -210,7 +210,7 @@ class Tracker:
 class Watch:
     """
     Compares the iterations of one loop. `op` is the branch back to the loop's header. `decisive`
-    is the slice that determines its branches.
+    is the slice that determines the loop's branches.
     """
 
     def __init__(self, op: Operation, header: Block, decisive: Slice, compiler: Compiler):

@@ -52,7 +52,7 @@ _described: dict[str, Any] = {}
 
 
 def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
-    """Returns the resources that a worker announces: how many jobs of each it takes at a time."""
+    """Returns the resources that a worker announces, each with its number of concurrent jobs."""
     offered: dict[str, float] = {CORES: cores, INTERPRETER: cores}
     for place in devices:
         count = offered.get(place.resource, 0) + 1

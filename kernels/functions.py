@@ -173,7 +173,7 @@ def _reduce_value(value: Number, floats: Any, signed: Any, unsigned: Any) -> Val
     (operand,) = of_one_type(value)
     type = operand.type
     if type.is_boolean:
-        raise KernelError("operands must be numbers, not Booleans", "", "convert it: .to(u32)")
+        raise KernelError("operands must be numbers, not Booleans", "", "convert them: .to(u32)")
     kind = floats if type.is_float else signed if type.is_signed else unsigned
     return Value(
         current().add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, operand.ssa)), type

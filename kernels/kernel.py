@@ -114,7 +114,7 @@ class Kernel(HasBinary):
     def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         wanted = f"{self.name}({', '.join(self.parameters)})"
         if len(arguments) > len(self.parameters):
-            raise KernelError(f"{len(arguments)} arguments were given", wanted, "leave some out")
+            raise KernelError(f"{len(arguments)} arguments are too many", wanted, "leave some out")
         given = dict(zip(self.parameters, arguments, strict=False))
         for name, value in named.items():
             if name not in self.parameters or name in given:

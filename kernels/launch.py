@@ -177,8 +177,8 @@ def prove(
     Proves that a kernel is correct in every launch that satisfies the premises, or finds a launch
     in which it fails. `print` shows the result.
 
-    `questions` are as for `xdsl-spirv prove`, except initialization. `seconds` limits each
-    question in each solver. Raises `ProgramError` if the solvers are not installed.
+    `questions` are as for `xdsl-spirv prove`, but initialization is not available. `seconds`
+    limits each question in each solver. Raises `ProgramError` if the solvers are not installed.
     """
     from xdsl_spirv.tools.solvers import require_solvers
 

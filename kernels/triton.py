@@ -62,7 +62,7 @@ class TritonKernel(LaunchedKernel):
         constants: Mapping[str, int] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
     ) -> Traced:
-        """Returns the program for these integers and shapes; others are symbolic."""
+        """Returns the program for these integers and shapes; all other arguments are symbolic."""
         try:
             made = convert(self.source, constants, shapes)
         except FrontendError as error:

@@ -1,7 +1,7 @@
 """
-Raises the refusals of passes, and rewrites a module one operation at a time.
+Raises errors for refused operations, and rewrites a module one operation at a time.
 
-A refusal is one message: the cause, the operation and its location, and the remedy.
+An error has one message: the cause, the operation and its location, and the remedy.
 """
 
 from __future__ import annotations

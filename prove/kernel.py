@@ -106,7 +106,7 @@ class Kernel(AddressExecutor):
         super().__init__(module, limits)
         self.fixed = fixed
         self.exact = False
-        """True if `fixed` has the numbers of all launches of the kernel in a program."""
+        """True if `fixed` contains the values of every launch of the kernel in a program."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)

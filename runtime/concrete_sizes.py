@@ -52,8 +52,6 @@ def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:
             known, name, place = known_sizes.setdefault(str(size), (given, buffer.name, dimension))
             if known != given:
                 raise ProgramError(
-                    f"{name!r} is {_show_array(inputs[name])} but {buffer.name!r} is "
-                    f"{_show_array(array)}: "
                     f"dimension {place} of {name!r} and dimension {dimension} of {buffer.name!r} "
                     f"must both be {size}, but they are {known} and {given}",
                     f"input {buffer.name!r}",

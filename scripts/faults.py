@@ -181,7 +181,7 @@ def cases() -> list[Case]:
 
 
 def outcome(case: Case) -> list[str]:
-    """Returns descriptions of everything that is wrong with the end of a case."""
+    """Runs a case, and returns a description of each fault, such as a traceback."""
     command = case.command()
     if not command:
         return []

@@ -1,14 +1,14 @@
 """
-Fits the estimate of products by scalar multiply-adds to measured times
-(`model.contraction.scalar`).
+Fits the cost model of products by scalar multiply-adds (`model.contraction.scalar`) to measured
+times.
 
     scripts/fit_scalars.py nvidia-h200 benchmarks/results/h200-scalar-products.json
 
 `benchmarks/contractions.py --variants` writes the records, for products of f32. The search starts
 with the target file's values, and changes each by a tenth or a half while estimates become more
-accurate or choose better schedules. The script prints the section, the geometric mean error of the
-estimates, and the loss. The loss is the time of the schedule with the least estimate, relative to
-the fastest.
+accurate or choose better schedules. The script prints the fitted section, the geometric mean error
+of the estimates, and the loss. The loss is the time of the schedule with the least estimate,
+relative to the fastest.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Measures the structure of the tree: its size, its imports, its names, and the mo
 
 The same functions count sizes and names in both trees. Imports are compared with the tables of
 tests/test_imports.py. Loaded modules are counted in a process that compiles a matmul
-(tests/test_startup.py). Both exist for this tree only.
+(tests/test_startup.py). Imports and loaded modules are measured for this tree only.
 """
 
 from __future__ import annotations

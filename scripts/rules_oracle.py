@@ -75,9 +75,9 @@ def rules() -> Iterator[tuple[str, str]]:
 
 def as_module(text: str) -> ModuleOp:
     """
-    Parses a chunk as one SPIR-V module. Results of `test.op` become arguments of a function.
+    Parses a text as one SPIR-V module. Results of `test.op` become arguments of a function.
 
-    Raises `ParseError` or `VerifyException` if the chunk cannot be parsed.
+    Raises `ParseError` or `VerifyException` if the text cannot be parsed.
     """
     top = Parser(context(), text).parse_module()
     first = top.body.block.first_op

@@ -210,8 +210,8 @@ class Target:
     """TB/s at which tiles read uncached weights, by types. A candidate's `streams` overrides it."""
     merged_parts: Mapping[str, float]
     """
-    Above `most` parts of an attention's keys, with at least `elements` elements, half as many
-    parts by larger workgroups are faster. Empty if not measured.
+    If an attention's keys have more than `most` parts and its results at least `elements`
+    elements, half as many parts are faster. Empty if not measured.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""

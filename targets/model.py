@@ -66,7 +66,7 @@ class LanesModel:
     waves: int
     """Number of workgroups for each compute unit."""
     fewest_steps: int
-    """Minimum steps along the keys for which a separate part is worthwhile."""
+    """Minimum number of steps over keys in each part, if the keys are divided into parts."""
     most_parts: int
     """Maximum parts of the keys whose results a merging dispatch reads for each row."""
     merging_subgroups: int
@@ -106,9 +106,9 @@ class AttentionModel:
     squared ratio of needed registers to `most_held`.
     """
     subgroups: tuple[int, ...]
-    """Subgroups of a workgroup, best first, if scores go through memory."""
+    """Numbers of subgroups in a workgroup, best first, if scores go through memory."""
     subgroups_in_registers: tuple[int, ...]
-    """Subgroups of a workgroup, best first, if probabilities stay in registers."""
+    """Numbers of subgroups in a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
     """Candidate numbers of strips (rows of fragments) of queries in a subgroup, best first."""
     key_fragments: tuple[int, ...]
@@ -235,7 +235,7 @@ class RowsModel:
     most_spread: int
     """Maximum elements of a load if adjacent lanes take adjacent loads along K."""
     most_beside: int
-    """Maximum elements of the rows that an invocation holds for one load."""
+    """Maximum elements of the operand with few rows that an invocation holds for one load."""
     subgroups: int
     """Maximum subgroups of a workgroup that divide K."""
     resident: int
@@ -255,7 +255,7 @@ class RowsModel:
     least_in_groups: int
     """Minimum columns of an invocation for which 8-bit digits of row elements are faster."""
     least_in_narrow_groups: int
-    """Used instead of `least_in_groups` for one row, with half as many columns in a group."""
+    """`least_in_groups` for a single row, if groups have half as many columns."""
     most_folded: int
     """Maximum elements of an operation that each workgroup of a product recomputes."""
     norm_readers: int
@@ -283,7 +283,7 @@ class ReductionsModel:
     usual_tile: int
     """Assumed rows and columns of a workgroup's tile, to estimate the number of workgroups."""
     worthwhile: float
-    """Maximum ratio of a sum's estimated times with and without a split. No worse split is made."""
+    """Largest ratio of the estimated times with and without a split at which a sum is split."""
     worthwhile_of_blocks: float
     """Used instead of `worthwhile` if an operand is in packed planes."""
     cached: float
@@ -297,7 +297,7 @@ class WindowModel:
     cached: float
     """Rate of reading elements again from the cache, relative to a copy."""
     rotated: float
-    """Number of elements that could be read in the time of computing one result."""
+    """Time to compute one result, as a number of element reads."""
     most_filters: int
     """Maximum filters of a channel for which matrices would be mostly empty."""
 

@@ -185,7 +185,7 @@ def _choose_pushed(block: Struct | None, fixed: Mapping[str, int], random: Rando
 def _choose_contents(
     name: str, block: Node, values: Mapping[str, int], premises: Sequence[str], random: Random
 ) -> Contents:
-    """Returns random contents that satisfy the premises, of the block's type or of words."""
+    """Returns random contents (of the block's type, or words) that satisfy the premises."""
     whole = flat(block)
     scalar = whole[1].scalar if whole is not None and whole[1].packed else "u32"
     least = -8 if scalar.startswith("i") else 0

@@ -24,7 +24,7 @@ NOTEBOOKS = sorted(TUTORIALS.glob("*.py"))
 
 
 def loaded(name: str) -> ModuleType:
-    """Returns a replacement module of the browser, imported under another name."""
+    """Imports the module that replaces `name` in browsers, under another name."""
     spec = importlib.util.spec_from_file_location(f"browser_{name}", BROWSER / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

@@ -159,7 +159,7 @@ def _kernels(explanation: ExplanationData) -> list[Row]:
 
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
-    """Returns edges (from, to, lane) between layers that get a lane; neighbours get lane 0."""
+    """Returns the edges (from, to, lane) for which a lane is free; adjacent layers have lane 0."""
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []
     for number, entry in enumerate(layers):

@@ -73,7 +73,7 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     timed = [(d.kernel, d.entry_point) for d in times.dispatches]
     if launched != timed:
         raise ProgramError(
-            f"the times are for {len(timed)} different dispatches; the program has {len(launched)}",
+            f"the times are for {len(timed)} dispatches; the program has {len(launched)} others",
             path,
             "measure the program again with run --profile",
         )

@@ -287,7 +287,7 @@ def _print_times(times: list[Time], count: int, where: str) -> None:
 
 
 def _print_phases(phases: list[Phase]) -> None:
-    """Prints the phases of a run with its copies, by host clock and device clock."""
+    """Prints the time of each phase of a run, by host clock and device clock."""
     note(phases=[plain(phase) for phase in phases])
     print("a run with its copies:")
     titles = {HOST: "by the host", DEVICE: "by the device", LOAD: "loading the program, once"}

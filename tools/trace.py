@@ -33,7 +33,8 @@ class Stage:
     """
     The module after a pass: its text, and the text of each function or kernel by symbol.
 
-    `labels` maps a unit to the model's nodes of each line. `kernels` maps a kernel to its nodes.
+    `labels` maps a function or kernel to the nodes of each line. `kernels` maps a kernel to its
+    nodes.
     """
 
     name: str

@@ -129,7 +129,7 @@ class _Writer:
         return _Unit(name, change, self._numbers_of(name, before, after), followed, lines)
 
     def _numbers_of(self, name: str, before: Stage, after: Stage) -> frozenset[int]:
-        """Returns the numbers of the nodes of a unit."""
+        """Returns the numbers of the model's nodes in a function or kernel."""
         kernel = name.removesuffix(DECLARATIONS)
         labels = set[str]()
         for stage in (before, after):

@@ -14,7 +14,7 @@ from xdsl.parser import core
 
 
 class _LabelledBlock(Block):
-    """Creates xDSL's blocks. A label that is a valid hint, except `bbN`, becomes a name hint."""
+    """Replaces xDSL's `Block` in parsers: only a valid name other than `bbN` becomes a hint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Block(*args, **kwargs)

@@ -26,8 +26,8 @@ def without_collection() -> Generator[None]:
 @contextmanager
 def lasting() -> Generator[None]:
     """
-    Turns collection off in a `with` block, and excludes the objects that exist at its end from
-    later collections.
+    Turns garbage collection off in a `with` block, and excludes all objects that exist at the
+    block's end from later collections.
 
     Use it for imports: the objects that modules define are never garbage, and one collection of
     them takes a fifth of the time to compile a small module.

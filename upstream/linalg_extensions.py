@@ -276,7 +276,7 @@ NAMED: dict[str, Callable[[], type[Operation]]] = {
     )
     for name, line in lines.items()
 }
-"""Functions that define the operations of the three tables."""
+"""Functions that define the named operations of CONTRACTIONS, QUANTIZED and POOLINGS."""
 
 
 class TypeFunction(StrEnum):

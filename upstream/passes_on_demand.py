@@ -35,7 +35,7 @@ from xdsl_spirv.progress import stage
 
 @dataclass(frozen=True)
 class PassOnDemand:
-    """A pass of a pipeline, which is imported when a module needs it."""
+    """A pass in a pipeline. Its class is imported only when a module needs the pass."""
 
     name: str
 

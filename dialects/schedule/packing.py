@@ -231,7 +231,7 @@ def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -
     if packed_shape != packing.dimensions or packed_element != element:
         shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
         expected = "x".join(map(str, (*shape, element)))
-        raise VerifyException(f"{operand} packed is {expected}, not {packed}")
+        raise VerifyException(f"packing {operand} gives {expected}, not {packed}")
 
 
 @irdl_op_definition

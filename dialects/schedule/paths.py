@@ -137,7 +137,7 @@ class RowsAttr(ScheduleAttr):
     def verify(self) -> None:
         super().verify()
         if self.digits.data not in (0, 2, MOST_DIGITS):
-            raise VerifyException(f"digits is {self.digits.data}, must be 0, 2 or {MOST_DIGITS}")
+            raise VerifyException(f"digits must be 0, 2 or {MOST_DIGITS}, not {self.digits.data}")
         if self.bytes.data > MOST_BYTES:
             raise VerifyException(f"bytes is {self.bytes.data}, must be at most {MOST_BYTES}")
 

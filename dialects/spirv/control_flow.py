@@ -234,8 +234,8 @@ class Construct(SPIRVOp, ABC):
         for block in self.body.blocks:
             if block is not merge and isinstance(block.last_op, MergeOp):
                 raise VerifyException(
-                    f"spirv.mlir.merge must end the last block of a {self.name} only: "
-                    "branch there instead"
+                    f"only the last block of a {self.name} may end in spirv.mlir.merge: "
+                    "branch to that block instead"
                 )
         given = tuple(argument.type for argument in merge.last_op.arguments)
         if given != tuple(self.result_types):

@@ -185,7 +185,7 @@ class BitcastOp(Cast, IntegerFoldable):
 
 def _pointer(op: Operation, type_: Attribute) -> PointerType:
     if not isinstance(type_, PointerType):
-        raise VerifyException(f"{op.name} takes or gives a pointer, not {type_}")
+        raise VerifyException(f"{op.name} needs a pointer here, not {type_}")
     return type_
 
 

@@ -231,7 +231,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
 
 
 def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribute | None:
-    """Returns the component type of a matrix argument like `matrix`; None for other arguments."""
+    """Returns the component type of an argument with `matrix`'s shape, scope and use, else None."""
     if not isinstance(argument, CooperativeMatrixType):
         return None
     places = (argument.rows, argument.columns, argument.scope, argument.use)

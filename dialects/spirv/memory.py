@@ -458,7 +458,7 @@ class ArrayLengthOp(SPIRVOp):
     def verify_(self) -> None:
         struct = pointer_type(self.structure).pointee
         if not isinstance(struct, StructType):
-            raise VerifyException(f"expected a pointer to a struct, got one to {struct}")
+            raise VerifyException(f"expected a pointer to a struct, not to {struct}")
         last = len(struct.member_types) - 1
         member = self.array_member.value.data
         if member != last or not isinstance(struct.member_types[last], RuntimeArrayType):

@@ -254,8 +254,8 @@ class MemoryOperand:
             )
         if bool(access & (MAKE_AVAILABLE | MAKE_VISIBLE)) != (self.scope is not None):
             raise VerifyException(
-                "MakePointerAvailable or MakePointerVisible and a scope go together: "
-                "give both, for example with scope(<Workgroup>), or neither"
+                "MakePointerAvailable and MakePointerVisible need a scope, such as "
+                "scope(<Workgroup>); other accesses must not have a scope"
             )
         if self.scope is not None and not access & MemoryAccess.NonPrivatePointer:
             raise VerifyException(

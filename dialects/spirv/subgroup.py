@@ -193,7 +193,7 @@ class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
 
 
 class SubgroupRead(GroupInstruction, ABC):
-    """The value of one invocation. All invocations must name the same one."""
+    """The value of one invocation, whose index must be equal in all invocations."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     result = result_def(T)

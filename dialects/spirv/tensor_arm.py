@@ -63,8 +63,8 @@ class TensorAccess(SPIRVOp, ABC):
         ]
         if sorted(given.values()) != sorted(wanted):
             raise VerifyException(
-                f"{self.name}: the tensor operands must have the bit of each of `outside`, "
-                "`available` and `visible` that is given, and no other bit of these"
+                f"{self.name}: each of `outside`, `available` and `visible` must be given exactly "
+                "if its bit is set in the tensor operands"
             )
 
 

@@ -187,7 +187,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns a list's axis in the result of an operator on rows, such as MatMul, else None."""
+    """Returns the axis of a data-dependent list after an operator on rows (MatMul), else None."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -203,7 +203,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns a list's axis in the result of a reshape, or None if the reshape mixes candidates."""
+    """Returns the axis of a data-dependent list after a reshape; None if elements are mixed."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1

@@ -225,7 +225,7 @@ def _fits(inputs: Inputs, data: Data) -> bool:
 
 
 def with_data(inputs: Inputs, data: Data) -> list[Tensor | None]:
-    """Replaces unknown inputs by constants."""
+    """Replaces each unknown input that has a value in `data` by a constant of this value."""
     given = list(inputs)
     for number, numbers in data.items():
         t = given[number]

@@ -63,7 +63,7 @@ REFUSED = {
     ),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
-"""Reasons and remedies for unsupported operators. On constants, the operators are folded."""
+"""Reasons and remedies for unsupported operators. Nodes with constant operands are folded."""
 
 DOMAINS = {"ai.onnx": ""}
 """Maps other names of ONNX's domains to the registered names."""

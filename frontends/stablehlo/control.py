@@ -143,7 +143,7 @@ def _repeat(
 def _find_bound(
     condition: Any, body: Any, carried: Sequence[Tensor]
 ) -> tuple[int, int, bool] | None:
-    """Returns the counter's position, its limit, and True if nothing else is compared; or None."""
+    """Returns (counter's position, limit, True if the condition has no other test), or None."""
     arguments = list(condition.arguments)
     last = list(condition.operations)[-1].operation
     whole = last.operands[0]

@@ -104,7 +104,7 @@ class Converter:
         return form.start
 
     def define(self, result: SSAValue, value: SSAValue) -> None:
-        """Records a result's converted value. Scalar integers may then be numbers in sums."""
+        """Records a result's converted value. A scalar integer may then be a term of a `Sum`."""
         if result.type in SUMS:
             self.forms[result] = Affine.uniform(self.writer.number(value))
         elif result.type == i1:

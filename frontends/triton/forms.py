@@ -106,7 +106,7 @@ class Affine:
         return Affine(self.shape, self.start * by, tuple(step * by for step in self.steps))
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
-        """Reshapes: each new axis takes the step of an old axis, or step 0 for None."""
+        """Reshapes: a new axis takes the step of an old axis; a new axis for None has step 0."""
         kept = [
             ZERO if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes
         ]

@@ -161,7 +161,7 @@ class Loop:
         return given
 
     def _grown(self, growth: Sum, index: Sum) -> Sum:
-        """Returns the growth up to the iteration with this loop index."""
+        """Returns the total growth before the iteration with this loop index."""
         if self.counts:
             return growth * index
         share = growth.divide(cast(int, self.step.constant))

@@ -40,7 +40,7 @@ class Writer:
         """Sums that `tl.assume` declares not negative."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[int, SSAValue] = {}
-        """Original integers of the numbers that were cast to indices, by id."""
+        """Id of a number that was cast to an index -> the original integer."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
         """Maps a uniform tile to its scalar."""

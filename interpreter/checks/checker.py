@@ -32,7 +32,7 @@ class Checker(Findings):
         self.counters = Counters(checks.report) if checks.counters else None
         self.chunk: Batch = None  # pyright: ignore
         self.others: dict[Batch, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
-        """For each suspended chunk: its divergent branches and its race state."""
+        """For each suspended batch: its divergent branches and the state of its race check."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
         """Switches to a batch. Restores the state of the group `chunk` if another group ran."""

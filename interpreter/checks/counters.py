@@ -32,7 +32,9 @@ class Counters:
         self.report = report
 
     def stage(self, op: Operation, form: Form) -> Counter | None:
-        """Returns a function that classifies an operation's results, or None if not counted."""
+        """
+        Returns a function that classifies an operation's results; None if they are not counted.
+        """
         if not isinstance(form, Plain | CooperativeMatrix):
             return None
         if isinstance(op, dot_product.DotAccumulateOperation):

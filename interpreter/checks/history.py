@@ -249,7 +249,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes loaded since the last search for undefined bytes; -1 if no store followed."""
+        """Bytes loaded since a store; -1 from a search for undefined bytes to the next store."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)

@@ -29,7 +29,7 @@ STORAGES = 3
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of the horizons at one time. The arrays are never changed later."""
+    """A copy of the horizons at one moment. The arrays are never changed later."""
 
     first: int
     groups: Array
@@ -55,7 +55,7 @@ class Horizons:
         self.low = np.full((STORAGES, 4), start, np.int64)
 
     def snapshot(self) -> Snapshot:
-        """Returns a snapshot of the present horizons."""
+        """Returns a copy of the current horizons."""
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:

@@ -1,5 +1,5 @@
 """
-Tracks which accesses of other invocations happen before an invocation's next access, through
+Tracks which accesses of other invocations are ordered before an invocation's next access by
 atomics.
 
 A release records all accesses that are ordered before it. The record belongs to the location that

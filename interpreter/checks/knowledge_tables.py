@@ -217,7 +217,7 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """Applies a step to all parties, each with the scope level that it shares with `lane`."""
+        """Applies a step to every invocation and group, with the scope level shared with `lane`."""
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -332,7 +332,7 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """Returns the latest times of an invocation or group, including its groups and members."""
+        """Returns the latest times of an invocation or group, its outer groups and its members."""
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))

@@ -121,7 +121,7 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """Marks parts that were never written with the index of this instruction."""
+        """Makes this instruction the origin of all undefined parts of a mask."""
         if normal(shadow) is None:
             return None
         name = read_by(self.op)

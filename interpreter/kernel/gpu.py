@@ -1,7 +1,7 @@
 """
 Defines the semantics of `gpu`: ids of invocations, and barriers.
 
-Ids are `index` values. If the second and third size of a grid are 1, the ids along them are
+Ids are `index` values. If the grid's second and third sizes are 1, ids along these axes are
 uniform.
 """
 

@@ -207,7 +207,9 @@ Sequential = Callable[[Array, Array, tuple[Array, ...]], None]
 def one_by_one(
     batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
-    """Calls `change(view, items, operands)` with distinct addresses at once. Returns old values."""
+    """
+    Calls `change(view, items, operands)` for distinct addresses each time. Returns old values.
+    """
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)
     order, starts = segments(places.items)

@@ -40,7 +40,7 @@ value_table(
 
 @constant(ops.PoisonOp)
 def poison(op: ops.PoisonOp, context: Context) -> Any:
-    """Returns zero in every part."""
+    """Returns a value whose parts are all zero."""
     return zeros(context.form(op.result.type))
 
 

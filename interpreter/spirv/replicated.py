@@ -41,7 +41,7 @@ def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -
 
 @action(ops.CompositeConstructReplicateOp)
 def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context) -> Function:
-    """Builds a composite from one operand, which a cooperative matrix's scope shares (CM-09)."""
+    """Builds a composite that repeats one operand; `filled_matrix` does this for matrices."""
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)

@@ -173,7 +173,7 @@ def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function
 
 @value(spv.TensorViewSetClipOp)
 def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """Sets the rows and columns that are moved. Other components are clipped."""
+    """Sets the rows and columns that loads and stores access. Other components are clipped."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 

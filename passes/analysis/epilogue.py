@@ -277,7 +277,7 @@ def _follow(
 
 
 def _is_of_part(map: AffineMap) -> bool:
-    """True if a map reads one whole part: a constant index before the last dimension."""
+    """True if a map reads one whole part, with a constant index before the last dimension."""
     if not map.results:
         return False
     *outer, part, last = (None, *map.results)

@@ -72,7 +72,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart. Each step adds `steps` to coordinates with bounds checks."""
+    """`size` elements, `stride` apart. A step also adds `steps` to bounds-checked coordinates."""
 
     size: Size
     stride: Size

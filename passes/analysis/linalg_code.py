@@ -346,7 +346,7 @@ class BodyCode:
         kinds: Iterable[IteratorTypeAttr] | None = None,
         like: Operation | None = None,
     ) -> linalg.ops.GenericOp:
-        """Inserts the generic. `result` maps the output's element to the new element."""
+        """Inserts the `linalg.generic`. `result` maps the output's old element to the new one."""
         value = result(self.block.insert_arg(_element(out), len(self.block.args)))
         self.block.add_op(linalg.ops.YieldOp(value))
         generic = make_generic(self.inputs, out, [*self.maps, map], self.block, kinds, like)

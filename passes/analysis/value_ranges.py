@@ -305,9 +305,9 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    Traces a scalar of a body to the tensor of which it is an element, else returns the scalar.
+    Returns the tensor of which a body's scalar is the current element, or else the scalar itself.
 
-    Scalars with the same result are equal in every iteration.
+    Two scalars for which this is the same value are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
         parent = value.block.parent_op()

@@ -109,7 +109,7 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """Matches an operation of `kinds` on a reduction and x; returns both, else (node, None)."""
+    """Returns the operands of an operation of `kinds`, a reduction first; else (node, None)."""
     node = uncast(node)
     if node.kind not in kinds:
         return node, None

@@ -111,11 +111,11 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Adds a tensor's producer to the group although others read the tensor, if registers hold it.
+    Adds a tensor's producer to the group even if other groups read the tensor.
 
-      %x = %a + %b                                 one dispatch: an invocation keeps its elements
-      %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
-      %y = f(%x), elsewhere                        both; the next reader of %x is %y
+      %x = %a + %b                                 one dispatch: an invocation holds its elements
+      %r = %x / root of the mean of %x * %x   ->   of %x in registers, and stores %x and %r
+      %y = f(%x), in another group                 another dispatch, which loads %x
     """
     if not any(map(_reduces, group.members)):
         return

@@ -19,8 +19,8 @@ class Shifted:
     `ext(x) - zero`, or `ext(x) + zero` if `negated`; x is the body argument with index `input`.
 
     `zero` is a value of the body, computed from the arguments `zero_inputs`, or None without a
-    zero point. `number` is the zero point to subtract if it is constant; otherwise `offset` is
-    subtracted in addition to `zero`.
+    zero point. If the zero point is a constant, `number` is its value. Otherwise it is `zero` +
+    `offset`.
     """
 
     input: int

@@ -229,7 +229,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Writes one iteration and returns the new state; stages ahead process a later tile."""
+        """Writes one iteration and returns the new state. Prefetches process a later tile."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)

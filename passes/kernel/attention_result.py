@@ -94,7 +94,7 @@ class AttentionResult:
         return number * self.n + column
 
     def _count_at_once(self, fragment: PlacedFragment) -> int:
-        """Returns the most elements of one store: contiguous in memory and in an invocation."""
+        """Returns the maximum number of contiguous elements that an invocation stores at once."""
         weights = self._weights()
         own = {weights[place] for _, place in fragment.component.bits_along(1)}
         if self.plan.is_dealt("v"):

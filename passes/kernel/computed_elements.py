@@ -193,7 +193,7 @@ class ComputedOperand:
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """Returns the element at a point as an affine expression; neighbours share its factors."""
+        """Returns the element at a point in affine form, whose factors neighbours share."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)

@@ -129,7 +129,7 @@ class WindowKernel:
         return condition
 
     def _row_is_inside(self, ahead: int) -> bool:
-        """True if the element `ahead` lies inside of the row for every invocation."""
+        """True if the element `ahead` columns further is in the row, for every invocation."""
         start = self.input_elements.indices[-1].start + ahead
         end = start + self.plan.segments * self.size
         return start >= 0 and surely_below(end - 1, self.input_elements.shape[-1])

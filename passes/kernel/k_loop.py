@@ -138,7 +138,7 @@ class KLoop:
         return self._multiply(whole, 0, state, 1, True).totals
 
     def _begin(self, accumulators: Values) -> _State:
-        """Writes the prologue: runs the stages that are ahead for the first tiles."""
+        """Writes the prologue, which loads and copies the first tiles before the loop."""
         pipeline = self.pipeline
         for operand in self.ahead:
             operand.begin_ahead()

@@ -89,7 +89,7 @@ def multiply_matrices(
 
 def _access(shared: bool) -> spv.MemoryAccess | None:
     """
-    Returns the memory access of Workgroup memory that invocations share (`shared`), else None.
+    Returns the memory operand for Workgroup memory that invocations share (`shared`), else None.
     """
     return spv.MemoryAccess.NonPrivatePointer if shared else None
 

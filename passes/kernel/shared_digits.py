@@ -1,9 +1,9 @@
 """
-Shares the digits of few rows between the subgroups of a workgroup, in Workgroup memory.
+Computes the digits of row elements once for all subgroups of a workgroup, in Workgroup memory.
 
 Digits are the bytes of floats that are scaled to integers (see `integer_products`). Several
-subgroups multiply equal row elements by different columns. Each invocation computes the digits of
-a few quads (four elements) and, after a barrier, reads the digits of its units (loads along K).
+subgroups multiply the same row elements by different columns. Each invocation computes the digits
+of a few quads (four elements) and, after a barrier, reads the digits of its units (loads along K).
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """

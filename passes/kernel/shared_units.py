@@ -32,7 +32,7 @@ from xdsl_spirv.passes.kernel.rows_code import RowsKernel, shifted
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 Offset = dict[int, int]
-"""Offset of an element in one load, by loop."""
+"""Maps each loop to the offset of an element within one load."""
 
 
 def _sum_of(x: Offset, y: Offset) -> Offset:
@@ -134,7 +134,7 @@ class SharedUnitsKernel(RowsKernel):
         return self._by_lane(values, 0)
 
     def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """Selects by binary search among the lanes from `first` on; undefined in other lanes."""
+        """Selects each lane's value by binary search. The first value belongs to lane `first`."""
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2

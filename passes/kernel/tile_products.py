@@ -3,8 +3,8 @@ Emits products of tiles, by the target's matrix instructions or by multiply-adds
 invocation.
 
 An operand's matrices are loaded from its buffer if the tile lies completely inside of the view. If
-the operand's home is the layout of these matrices, they are built from register components.
-Otherwise the operand goes through Workgroup memory.
+the operand is held in registers in the layout of these matrices, they are built from the
+registers. Otherwise the operand goes through Workgroup memory.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class UnitCode(ElementCode):
         (self.result,) = yields_of(unpacking.op.body.block)
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
-        """The body's value before it is narrowed to the result, four elements at once."""
+        """The result of the unpacking body before it is narrowed to its type."""
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
         """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""

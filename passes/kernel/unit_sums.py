@@ -22,7 +22,7 @@ NOTHING: Common = (None, None)
 
 
 class Kernel(Protocol):
-    """The kernel that owns the sums."""
+    """The kernel to which the code of the sums belongs."""
 
     b: HoistingEmitter
     type: Attribute

@@ -77,9 +77,9 @@ class Tiles:
         self, indices: tuple[Index, ...], first: Index, last: Index
     ) -> tuple[tuple[Index, ...], Condition]:
         """
-        Returns the point of a tile's element; condition: the element exists.
+        Returns the point of a tile's element, and the condition that the element exists.
 
-        The point of a missing element is redirected to an existing one.
+        A missing element gets the point of an existing element.
         """
         b, shape = self.b, self.nest.shape
         inside: Condition = True

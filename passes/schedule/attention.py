@@ -96,7 +96,7 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """Returns an operand's layout, with walks (groups of loops) for batch and own loops."""
+        """Returns an operand's layout, its loops grouped as batch loops and other loops."""
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)

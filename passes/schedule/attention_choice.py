@@ -54,7 +54,7 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """True if two tiled products are faster than one fused kernel, as for many rows."""
+    """True if two tiled products are faster than one fused kernel, which holds for many rows."""
     name = type_name(element_type(op.query), True)
     have_one_type = all(
         element_type(value) == element_type(op.query) for value in (op.key, op.value)

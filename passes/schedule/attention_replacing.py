@@ -125,7 +125,7 @@ def _pieces(attention: Attention) -> Iterable[Piece]:
 
 
 class _Loops:
-    """Loops of the operation: the batch loops, split where operands are reshaped, then others."""
+    """Loops of an attention. Batch loops, split where operands are reshaped, come first."""
 
     def __init__(self, attention: Attention):
         self.numbers: dict[tuple[str, int], int] = {}

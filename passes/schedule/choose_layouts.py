@@ -298,11 +298,11 @@ class Graph:
         return [*users, owner] if isinstance(owner, Operation) else users
 
     def root(self, value: SSAValue) -> SSAValue:
-        """Returns the representative of a tensor's class."""
+        """Returns the representative of the tensors that must share an order with this one."""
         return self._classes.find(value)
 
     def cheapest(self, estimates: Estimates) -> set[SSAValue]:
-        """Returns the representatives of the classes that are cheaper in the proposed order."""
+        """Returns the representatives of the tensor classes that should use the proposed order."""
         roots = list(dict.fromkeys(map(self.root, self.orders)))
         parts = [_Part(op, self._values(op)) for op in self._ops()]
         parts += [_Part(None, (v,)) for v in self.orders if isinstance(v, BlockArgument)]

@@ -61,9 +61,7 @@ Generic: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class FoldPartsPass(ModulePass):
-    """
-    Fuses elementwise functions of equal parts of a product's columns into the product's kernel.
-    """
+    """Fuses dispatches that combine equal column blocks of a product into the product's kernel."""
 
     name = "fold-parts"
 

@@ -95,7 +95,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """Base class of passes that fuse dispatches with their readers; one of the two has few rows."""
+    """Base class of passes that fuse a dispatch and its reader, one of which has few rows."""
 
     def most(self, target: Target) -> int:
         """Returns the largest number of readers of a dispatch."""

@@ -113,7 +113,7 @@ def _join_operands(dispatch: DispatchOp) -> None:
 
 
 def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
-    """Returns the chain (`_Chain`) that computes a dispatch's operand; None if others read it."""
+    """Returns the chain that computes an operand which only this dispatch reads, else None."""
     value = dispatch.inputs[argument.index]
     ops: list[GenericOp] = []
     while isinstance(value, OpResult) and value.has_one_use():

@@ -94,7 +94,7 @@ def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | No
 
 
 def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
-    """Yields the orders for units (see `KOrder`) with loops of `sizes`, largest groups first."""
+    """Yields each `KOrder` for units whose loops have `sizes`, in ascending order of `split`."""
     axis = inner_axis(fragment)
     unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows

@@ -36,7 +36,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages of an iteration, each with its number of tiles ahead of the multiplication."""
+    """Stages of an iteration, each with the number of tiles by which it precedes the products."""
 
     steps: tuple[tuple[Stage, int], ...]
 

@@ -130,8 +130,8 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     Yields the schedule of one row in which subgroups share the row's digits (see `RowsDigits`).
 
     Two columns at a time leave registers for all concurrent subgroups. The schedule needs a single
-    plane of integers, and two resident workgroups on a compute unit (for a long K, one that fills
-    it). Other cases were not measured.
+    plane of integers, and two resident workgroups on a compute unit (one for a long K). Other
+    cases were not measured.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     if (

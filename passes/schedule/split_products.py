@@ -58,7 +58,7 @@ class SplitProductsPass(TargetPass):
 
 
 def _split(op: LinalgStructuredOperation) -> None:
-    """Replaces a product of f32 by one of bf16 parts; a loop over the parts is the first of K."""
+    """Replaces a product of f32 by a product of bf16 parts, summed by an outer loop of K."""
     contraction = as_contraction(op)
     if contraction is None:
         return

@@ -273,7 +273,7 @@ class PartialSums:
     @property
     def shape(self) -> tuple[int, int, int]:
         """
-        Fragments, rows and columns of the Workgroup memory for partial sums.
+        Shape of the Workgroup memory for partial sums: fragments, rows and columns.
 
         The slice that completes a fragment does not store its sums.
         """

@@ -185,7 +185,7 @@ def _of_groups(
 
 
 def _block_diagonal(value: SSAValue, place: int, code: WideCode) -> SSAValue:
-    """Repeats a dimension: elements on the diagonal, zeros elsewhere."""
+    """Adds a second dimension of equal size after a dimension; elements off the diagonal are 0."""
     shape, element = list(_shape(value)), tensor_type(value).element_type
     shape.insert(place + 1, shape[place])
     rank, zero = len(shape), code.constant(0, element)

@@ -48,7 +48,7 @@ class SplitEntryPointsPass(ModulePass):
 
 
 def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
-    """Splits modules. Raises `PassFailedException` for a module inside another operation."""
+    """Splits `modules` by entry point. Raises `PassFailedException` for a nested module."""
     taken = {_symbol(op) for op in root.body.block.ops if op not in modules}
     moved: dict[tuple[str, str], str] = {}
     for module in modules:

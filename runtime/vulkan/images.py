@@ -131,7 +131,7 @@ class Images:
     def write_of(
         self, bound: Bound, interface: Interface, set: int, keep: list[object]
     ) -> WriteDescriptorSet:
-        """Returns the record that binds an image or a sampler. `keep` collects its structures."""
+        """Returns the record that binds an image or sampler. `keep` gets objects to keep alive."""
         write = WriteDescriptorSet(
             dstSet=set,
             dstBinding=bound.binding,

@@ -68,10 +68,10 @@ class Place:
 
 def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], list[int]]:
     """
-    Returns each item's place, and the blocks' sizes (at most `capacity`, or one larger item).
+    Returns each item's place, and the sizes of the blocks that contain the items.
 
-    Items that are alive at the same time never overlap. The largest are placed first, each at the
-    lowest offset that is free during its lifetime.
+    Only a block with a single item may exceed `capacity`. Concurrently alive items never overlap.
+    The largest are placed first, each at the lowest offset that is free during its lifetime.
     """
     places: dict[str, Place] = {}
     blocks: list[int] = []

@@ -268,7 +268,7 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """Returns the maximum of a scalar input that the limits permit, given the other sizes."""
+        """Returns an upper bound of a scalar input within the limits, given all other sizes."""
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})

@@ -2,7 +2,7 @@
 Translates links between files of the repository to links between pages of the site.
 
 A page of `docs/` has the same path on the site. `PAGES` lists pages outside `docs/`. Other linked
-files are added to the site: data unchanged, source code as a page.
+files are added to the site: data files are copied, and source code becomes a page.
 """
 
 from __future__ import annotations

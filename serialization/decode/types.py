@@ -77,7 +77,7 @@ FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
 """Width and FP Encoding (None for IEEE 754) -> the type."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
-"""Form of a struct's identifier. If the name has another form, OpName is carried."""
+"""Form of a struct's identifier. A name of another form remains a raw OpName operation."""
 
 
 @cache

@@ -230,7 +230,7 @@ def _parse_hex(match: re.Match[str], width: int, layout: FloatFormat) -> int:
     minus, whole, part, power_text = match.groups()
     digits = whole + (part or "")
     if not digits or len(digits) > 400:
-        raise ValueError(f"'{match[0][:60]}' has no digits or too many")
+        raise ValueError(f"'{match[0][:60]}' has no digits, or more than 400")
     sign = 1 << (width - 1) if minus else 0
     significand = int(digits, 16)
     if not significand:

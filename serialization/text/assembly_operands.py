@@ -170,7 +170,7 @@ def string_words(token: str, place: int) -> list[int]:
     text = re.sub(r"\\([\s\S])", r"\1", token[1:-1])
     data = text.encode("utf-8", "surrogateescape")
     if b"\0" in data:
-        raise OperandError("a string holds a zero byte, which ends it", place)
+        raise OperandError("a string contains a zero byte, which would end the string", place)
     data += bytes(4 - len(data) % 4)
     return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
 

@@ -282,7 +282,7 @@ MAX_FORMS = 1000
 
 
 class Form:
-    """Instructions with equal opcode, length, and words that determine how others are read."""
+    """Instructions with equal opcode, length and deciding words (see this module)."""
 
     __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
 

@@ -107,8 +107,8 @@ def interface_variables(m: Module) -> Problems:
 @module_rule("ENT-05", "3.49.5")
 def interface_complete(m: Module) -> Problems:
     """
-    The interface must list every used Input and Output variable, from SPIR-V 1.4 on every used
-    global variable.
+    The interface must list every used Input and Output variable. From SPIR-V 1.4 on, it must list
+    every used global variable.
     """
     wanted = {
         i.result: i

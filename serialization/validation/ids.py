@@ -1,6 +1,4 @@
-"""
-Rules of ids (ID): definitions, uses and kinds. A rule of readable instructions (GRM).
-"""
+"""Rules of the definitions, uses and kinds of ids (ID), and of unreadable instructions (GRM)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Registers all rules. A rule is a function with an id that yields problems.
+Registers all rules. A rule has an id, and is a function that yields problems.
 
 A problem has a cause and a remedy; the validator adds the place (words, names, source lines).
 Rules of one instruction are registered for instruction names, and run on each such instruction.

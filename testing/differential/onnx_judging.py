@@ -287,7 +287,7 @@ def _close(computed: Array, truth: Array, bound: str, allowed: Any) -> Any:
 
 
 def judged(seed: int, kinds: Sequence[str], targets: Sequence[str], number: int) -> list[Verdict]:
-    """Returns a graph's verdicts on the reference interpreter and on the target of its number."""
+    """Returns a graph's verdicts on the reference interpreter and on target number `number`."""
     start = time.perf_counter()
     kind, graph = random_graph(seed, number, kinds)
     operators = tuple(dict.fromkeys(node.op_type for node in graph.nodes))

@@ -51,7 +51,7 @@ def code_of(function: Callable[..., Any]) -> Iterator[types.CodeType]:
 
 
 def own_rules(cls: type[SPIRVOp]) -> list[Callable[..., Any]]:
-    """Returns the `verify_` methods of a class without the wrappers of xDSL and us."""
+    """Returns the original `verify_` methods of a class, which xDSL and xdsl-spirv wrap."""
     remembered = cls.verify_.__defaults__
     assert remembered is not None
     generated = remembered[0].__self__.check

@@ -1,4 +1,4 @@
-"""If, Loop and Scan with bounded iterations give onnxruntime's results; others are refused."""
+"""If, Scan and bounded Loop give onnxruntime's results; unbounded loops are refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Sessions of ONNX decoders, prefill and decode steps, give onnxruntime's results."""
+"""Prefill and decode steps of ONNX decoders in a session give onnxruntime's results."""
 
 from __future__ import annotations
 

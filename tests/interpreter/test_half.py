@@ -32,7 +32,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def wide_numbers(rng: np.random.Generator) -> Any:
-    """Returns every binary16 number, their midpoints, f32 neighbours, and random numbers."""
+    """Returns f32 numbers: all of binary16, midpoints of these, numbers near them, random ones."""
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
     middle = (finite[1:] + finite[:-1]) / F32.type(2)

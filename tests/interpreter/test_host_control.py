@@ -133,7 +133,7 @@ BLOCKS = 6
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_blocks_that_branch_to_each_other(seed: int):
-    """A counter ends the walk through random blocks."""
+    """Blocks of a host function may branch to each other in any order."""
     drawn = random.Random(seed)
     odd, even = ([drawn.randrange(BLOCKS) for _ in range(BLOCKS)] for _ in range(2))
     numbers = [drawn.randint(-3, 3) for _ in range(BLOCKS)]

@@ -17,7 +17,7 @@ VALUES = np.array([2.75, -2.75, 0.0, -0.0, 1e30, -0.1, 5.0, 3.5], np.float32)
 
 
 def _split(kernel: Kernel, name: str, second: str, index: str) -> tuple[int, int]:
-    """Adds buffers for the first part and for the second, which is written at an index."""
+    """Adds an operation that stores its second result at `index`. Returns the results' buffers."""
     value = kernel.load(kernel.buffer("f32", VALUES))
     first = kernel.buffer("f32", np.zeros(8, np.float32))
     dtype = np.float32 if second == "f32" else np.int32

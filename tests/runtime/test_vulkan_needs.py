@@ -396,7 +396,7 @@ def test_results_have_names_and_remedies():
 
 
 def test_a_failing_call_raises_its_result():
-    """A Python function replaces a driver that loses its device."""
+    """A lost device and a missing command raise errors that name the call."""
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
     lost = kind(lambda device: int(Result.ERROR_DEVICE_LOST))
     address = ctypes.cast(lost, ctypes.c_void_p).value

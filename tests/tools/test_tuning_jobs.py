@@ -1,4 +1,4 @@
-"""A search's jobs on a simulated device compare, prune, warm up and time next to the default."""
+"""On a simulated device, a search's jobs compare results, prune, warm up and time the default."""
 
 from __future__ import annotations
 

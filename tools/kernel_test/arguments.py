@@ -315,7 +315,7 @@ def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
             raise Misuse(f"{label} has {count} elements, not {said}", "", "change `size`")
         count = said
     if count is None:
-        raise Misuse(f"{label} has no size", "", f"give the number of {node.element}")
+        raise Misuse(f"{label} has no size", "", "give its size, the number of elements")
     return _spread(node.element, count, node.stride)
 
 

@@ -259,7 +259,7 @@ class _Reference:
 
 @dataclass
 class _Bench:
-    """State of a device's process between jobs: recent references and inputs."""
+    """Caches of a process that measures on one device: recent references and inputs."""
 
     device: VulkanDevice
     room: int

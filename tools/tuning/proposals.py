@@ -129,9 +129,7 @@ class Pricing:
         return Subject(self._key, self._class, named, cost(planned, rates))
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
-        """
-        Yields the default, the table's entry, the list, and neighbours of the best candidates.
-        """
+        """Yields the default, the tuned entry, listed candidates, and neighbours of the best."""
         default, *others = self._listed(most)
         yield default
         if self._known is not None:

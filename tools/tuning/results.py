@@ -43,9 +43,9 @@ class Outcome:
     """
     The outcome of a candidate; `status` is one of `STATUSES`.
 
-    `microseconds` is the median time of all dispatches over `runs` runs, and `packing` the part
-    that packs operands. `reference` is the default schedule's time, which changed by the fraction
-    `drift`. `again` is the time relative to the default's in a second measurement, and
+    `microseconds` is the median time of all dispatches over `runs` runs, of which `packing` is
+    spent on packing operands. `reference` is the default schedule's time, which changed by the
+    fraction `drift`. `again` is the time relative to the default's in a second measurement, and
     `again_beside` is the default's time in that measurement. `statistics` describe the kernels'
     machine code.
     """
@@ -318,6 +318,6 @@ def write_table(
         write_atomically(path, (json.dumps(table, indent=2) + "\n").encode())
     except OSError as error:
         raise ProgramError(
-            f"cannot write the table: {error.strerror}", str(path), "name another with -o"
+            f"cannot write the table: {error.strerror}", str(path), "name another file with -o"
         ) from error
     return entries

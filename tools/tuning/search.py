@@ -169,7 +169,7 @@ class Search:
         return list(self.outcomes.values())
 
     def _next(self, proposals: Proposals) -> None:
-        """Runs a later step, and records its predicted and achieved gain."""
+        """Runs a step after the first one, and records its predicted and achieved gain."""
         before = best_of(list(self.outcomes.values()))
         self._halve(list(proposals.subjects))
         after = best_of(list(self.outcomes.values()))

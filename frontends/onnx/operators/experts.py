@@ -245,7 +245,7 @@ def _network(
     a: ExpertAttributes,
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """
-    Returns the network of the experts, a function of blocks of rows and the expert of each block.
+    Returns a function that applies the experts to blocks of rows, given the expert of each block.
 
     FC1 has `count` rows; factors have type `element`.
     """

@@ -294,7 +294,7 @@ def _place(
 def _crop_place(
     s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
 ) -> Number:
-    """Returns the coordinate in the old image of a new element of a cropped region."""
+    """Returns the coordinate in the old image for an element of the resized crop."""
     corners, number, count = roi
     start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
     at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1

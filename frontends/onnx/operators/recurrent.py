@@ -220,7 +220,7 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """Returns states and output: after a sequence's end, the old states and zeros."""
+        """Returns states and output. An ended sequence keeps its states and outputs zeros."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])

@@ -54,7 +54,7 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """Returns a transform's factors: 2 (real, imaginary) x `taken` x `kept` x 2 (same)."""
+    """Returns a transform's factors: 2 x `taken` x `kept` x 2, where a 2 is (real, imaginary)."""
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)

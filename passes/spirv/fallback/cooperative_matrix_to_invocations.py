@@ -83,7 +83,7 @@ MOVES = frozenset(
         "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
     ).split()
 )
-"""Operations that apply to arrays of components without a change."""
+"""Operations that are not changed when arrays of components replace matrices."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
-    """Returns the replacement of a 64-bit type in values and memory with a layout, else None."""
+    """Returns what replaces a 64-bit type in values and explicitly laid out memory, or None."""
     if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
         return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)
@@ -226,7 +226,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """Returns the scalars of a value that had type `type_`; repeats a scalar `count` times."""
+        """Splits a value of original type `type_` into scalars; repeats a scalar `count` times."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]

@@ -31,7 +31,7 @@ class Pool:
         self.values.setdefault(type, []).append(value)
 
     def pick(self, type: Type) -> str:
-        """Returns a random value of the type, preferably a late one."""
+        """Returns a random value of the type, preferably a recently added one."""
         values = self.values[type]
         return values[-1 - min(int(self.k.rng.geometric(0.35)) - 1, len(values) - 1)]
 

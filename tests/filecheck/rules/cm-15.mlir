@@ -32,7 +32,7 @@ spirv.KHR.CooperativeMatrixStore %p, %a, %i, <RowMajor>, <MakePointerVisible|Non
 // The scope is a parameter of the memory operand (SPIR-V 3.26): MLIR leaves it out of the binary.
 %p, %i = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>, i32)
 %0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor>, <MakePointerVisible|NonPrivatePointer> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
-// CHECK: MakePointerAvailable or MakePointerVisible and a scope go together
+// CHECK: MakePointerAvailable and MakePointerVisible need a scope
 
 // -----
 

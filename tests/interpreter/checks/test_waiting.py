@@ -138,7 +138,7 @@ CASES = [
     for turn, compiled in enumerate(COMPILED)
     for case in [(case_name, *compiled)]
 ]
-"""In `make test`, each kernel is run in each way with one of the two settings."""
+"""Every kernel in every way, with both settings; `make test` uses one setting for each pair."""
 
 
 @pytest.mark.parametrize(("name", "environment", "optimize", "way"), CASES)

@@ -1,5 +1,5 @@
 """
-Contractions of quantized integers are rewritten exactly, and of dequantized floats in bounds.
+Rewritten contractions are exact for quantized integers, and in bounds for dequantized floats.
 
 The cases are named quantized operations; zero points as constants, scalars and vectors, in every
 spelling of the body; padding by the zero point; QDQ models as torch-mlir imports them.

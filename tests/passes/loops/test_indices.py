@@ -131,7 +131,7 @@ class Chain:
 
 
 def chain(seed: int) -> tuple[str, Any, Any]:
-    """Returns text, input and result."""
+    """Returns the text of a random function, its input and its result."""
     draw = random.Random(seed)
     shape = (draw.choice((2, 3, 6)), draw.choice((8, 12, 16)), draw.choice((2, 8, 6)))
     array = np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)

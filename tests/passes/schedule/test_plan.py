@@ -1,5 +1,5 @@
 """
-A schedule's bytes, grid and moves on a target follow from its tiles.
+A schedule's memory, grid and copies on a target follow from its tiles.
 
 Covers: schedule/stored_result, schedule/tiles.
 """

@@ -25,5 +25,5 @@
 
 // -----
 
-// CHECK: digits is 1, must be 0, 2 or 3
+// CHECK: digits must be 0, 2 or 3, not 1
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, digits = 1, subgroups = [1, 1]>} : () -> ()

@@ -144,7 +144,7 @@ spirv.func @f(%c: i1) "None" {
   }
   spirv.Return
 }
-// CHECK: Operation does not verify: spirv.mlir.merge must end the last block of a spirv.mlir.selection only: branch there instead
+// CHECK: Operation does not verify: only the last block of a spirv.mlir.selection may end in spirv.mlir.merge: branch to that block instead
 
 // -----
 

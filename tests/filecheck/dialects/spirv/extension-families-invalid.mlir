@@ -342,7 +342,7 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b = "test.op"() : () -> (!spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32>)
 %0 = spirv.ARM.TensorRead %a[%b], <OutOfBoundsValueARM> : !spirv.arm.tensor<?x?xf32>, !spirv.array<2 x i32> -> f32
-// CHECK: spirv.ARM.TensorRead: the tensor operands must have the bit of each of `outside`, `available` and `visible` that is given
+// CHECK: spirv.ARM.TensorRead: each of `outside`, `available` and `visible` must be given exactly if its bit is set
 
 // -----
 

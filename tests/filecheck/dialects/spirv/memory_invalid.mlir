@@ -123,7 +123,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = spirv.Load "StorageBuffer" %p ["MakePointerVisible|NonPrivatePointer"] : f32
   spirv.Return
 }
-// CHECK: Operation does not verify: MakePointerAvailable or MakePointerVisible and a scope go together: give both, for example with scope(<Workgroup>), or neither
+// CHECK: Operation does not verify: MakePointerAvailable and MakePointerVisible need a scope, such as scope(<Workgroup>); other accesses must not have a scope
 
 // -----
 

@@ -119,7 +119,7 @@ ON_LAVAPIPE = 2
 
 @dataclass
 class Elsewhere:
-    """A contraction compiled for a device with cooperative matrices, then for any device."""
+    """A contraction compiled for a device with cooperative matrices, then lowered for others."""
 
     made: Workload
     program: Program
