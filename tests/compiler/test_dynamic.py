@@ -327,7 +327,7 @@ def test_every_pass_keeps_the_results():
 def test_inputs_that_disagree():
     program = compile_module(parse_text(CASES["depth"][0]), "lavapipe")
     a, b = np.zeros((9, 5), np.float32), np.zeros((7, 12), np.float32)
-    with pytest.raises(ProgramError, match=r"'A' and dimension 0 of 'B' must both be A_1, but they are 5 and 7"):
+    with pytest.raises(ProgramError, match="'B' must both be A_1, but they are 5 and 7"):
         run(program, {"A": a, "B": b})
 
 
