@@ -65,7 +65,7 @@ REFUSED_HERE: tuple[Difference, ...] = (
     ),
     Difference("CON-02", "is not a composite type", NEVER),
     Difference("CON-02", "cannot be a specialization constant", NEVER),
-    Difference("GRM-01", "nonzero bytes after its end", "SPIR-V 2.2.1 requires zeros after a string"),
+    Difference("GRM-01", "nonzero bytes after", "SPIR-V 2.2.1 requires zeros after a string"),
     Difference(
         "GRM-01",
         "the instruction ends after",
