@@ -278,7 +278,7 @@ def cases(options: Any) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a line for each case. Returns 1 if one fails or exceeds its tolerance."""
+    """Prints a line for each case. Returns 1 if a case fails or exceeds its tolerance."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("--only", help="models, or cases as minilm.f16, separated by commas")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="separated by commas")

@@ -91,7 +91,7 @@ def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Ar
 
 
 def flip_sign(b: GraphBuilder, value: Value) -> Value:
-    """Flips the highest bit of bytes. Removes an earlier flip instead if there is one."""
+    """Flips the highest bit of bytes, or removes an earlier flip of this bit."""
     if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaBitwiseXorOp):
         known = b.arrays.get(value.owner.operands[1])
         if known is not None and known.dtype == np.int8 and (known == -128).all():

@@ -141,7 +141,7 @@ class Stopped:
         self.frames = suspended.frames
 
     def resume(self) -> Batch:
-        """Returns the batch, prepared so that calling its function continues it."""
+        """Returns the batch, prepared so that a call of its function continues execution."""
         batch = self.batch
         batch.mask, batch.nobody = self.mask, False
         batch.resuming = [*self.frames]

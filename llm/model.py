@@ -104,7 +104,7 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """Returns an answer to a prompt. `begins` is False if the prompt continues a raw one."""
+        """Returns an answer to a prompt. `begins` is False if the prompt continues a raw prompt."""
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property

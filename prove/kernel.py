@@ -202,7 +202,7 @@ class Kernel(AddressExecutor):
         ]
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
-        """Returns a number of the launch: the fixed one, or else a symbol."""
+        """Returns a number of the launch: the fixed number, or else a symbol."""
         given = self.fixed.get(name)
         if given is None or not isinstance(type, IntegerType):
             return self.symbol(name, type, level)

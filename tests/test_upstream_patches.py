@@ -19,7 +19,7 @@ FOLDER = ROOT / "upstream" / "patches"
 PATCHES = sorted(path.stem for path in FOLDER.glob("*.patch"))
 RELEASE = "0.75.0"
 TIMEOUT = 60
-"""Time limit of a patch's tests in seconds. They take ten, and one tests an endless loop."""
+"""Time limit of a patch's tests in seconds. Usually they take ten seconds."""
 
 ALONE, BOTH = ("xdsl.",), ("xdsl.", "xdsl_spirv.")
 """Prefixes of the packages that tests run with: xDSL alone, or xDSL and this package."""

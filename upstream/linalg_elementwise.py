@@ -1,7 +1,7 @@
 """
 Adds the elementwise operations of `linalg` in MLIR 22 that xDSL 0.74 lacks.
 
-It also makes `linalg.add` of Booleans `or`, as in MLIR. A pull request to xDSL would do the same.
+It also defines `linalg.add` of Booleans as `or`, like MLIR. A pull request to xDSL would do this.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ class TargetEnvAttr(ParametrizedAttribute):
     """
     A target: `#spirv.target_env<#spirv.vce<...>, api=Vulkan, NVIDIA:DiscreteGPU, #spirv...>`.
 
-    Client API, vendor, device type and device id are optional, the limits are not.
+    The limits are required. Client API, vendor, device type and device id are optional.
     """
 
     name = "spirv.target_env"

@@ -293,7 +293,7 @@ class MemoryAccessing(SPIRVOp, ABC):
 
     @property
     def memory(self) -> MemoryOperand:
-        """The memory operand with its parameters. In a copy, it belongs to the target."""
+        """The memory operand with its parameters. In a copy, this operand belongs to the target."""
         return MemoryOperand(self.memory_access, self.alignment, self.memory_scope)
 
 

@@ -63,7 +63,7 @@ class View:
         return cls(buffer, 0, tuple(shape), tuple(strides))
 
     def box(self, firsts: Sequence[int], shape: Sequence[int]) -> tuple[Array, Array]:
-        """Returns the element indices of a rectangular part, and a mask of the ones in bounds."""
+        """Returns the element indices of a rectangular part, and a mask of indices in bounds."""
         shape = (1,) * (len(self.sizes) - len(shape)) + tuple(shape)
         numbers = np.full((1,) * len(shape), self.offset, np.int64)
         inside = np.ones((1,) * len(shape), np.bool_)

@@ -110,7 +110,7 @@ class Contraction:
 
     @cached_property
     def epilogue(self) -> Epilogue:
-        """Operations that the kernel applies to the result; raises `NotFused` if it cannot."""
+        """Operations that the kernel applies to the result; raises `NotFused` for any other."""
         return epilogue_of(self.op, self.maps[2])
 
     @cached_property

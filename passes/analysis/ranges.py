@@ -220,7 +220,7 @@ def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
-"""Relative error bounds: four units in the last place, more than any device's division has."""
+"""Relative error bounds: four units in the last place, above any device's division error."""
 
 
 def _round_ends(low: float, high: float, type: Attribute) -> Range:

@@ -49,7 +49,7 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
 
 
 def can_reduce(target: Target, kind: type[Operation]) -> bool:
-    """True if a subgroup of the target can reduce by an operation without memory."""
+    """True if a subgroup can reduce by the operation `kind` without Workgroup memory."""
     exchanges = {"subgroup-shuffle", "subgroup-rotate"} & target.features
     return bool(exchanges) or _arithmetic(target, kind) is not None
 

@@ -228,11 +228,7 @@ class Plan(ContractionPlan[ContractionAttr]):
         return sum(map(self._tile_bytes, (self.a, self.b)))
 
     def _tile_bytes(self, tile: Tile) -> int:
-        """
-        Returns the bytes of a tile in Workgroup memory.
-
-        Small integers take a word each if the target has no arithmetic of their width.
-        """
+        """Returns a tile's bytes in Workgroup memory. Unsupported small integers take words."""
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
         in_words = tile.element_bytes < WORD_BYTES and feature not in self.target.features

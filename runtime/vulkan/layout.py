@@ -71,7 +71,7 @@ _CFIELD: Any = type(_Probe.x)
 
 
 def ctype_of(annotation: Any) -> Any:
-    """Returns the ctypes class of an annotation: its metadata, or the structure itself."""
+    """Returns the ctypes class in an annotation's metadata, or the annotation itself."""
     return getattr(annotation, "__metadata__", (annotation,))[0]
 
 

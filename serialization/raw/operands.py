@@ -114,10 +114,7 @@ def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...
 
 @cache
 def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """
-    Returns the specs of operands that follow `opcode` in OpSpecConstantOp; None if not allowed
-    there.
-    """
+    """Returns the specs of operands after `opcode` in OpSpecConstantOp; None if not allowed."""
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
         return None

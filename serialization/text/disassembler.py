@@ -237,10 +237,7 @@ class _Printer:
             self._room -= len(line) + 1
 
     def _separate(self) -> None:
-        """
-        Prints an instruction as words if an assembler would read a following line of words as its
-        operand.
-        """
+        """Prints instructions as words if a following line of words would continue them."""
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)
         while index >= 0:

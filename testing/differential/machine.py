@@ -44,7 +44,7 @@ class Machine:
 
     @property
     def settled(self) -> bool:
-        """True if the kernels of the machine's seeds must not change."""
+        """True if the kernels that seeds give for this machine must not change."""
         return self.name == "lavapipe"
 
     def lacks(self, text: str) -> bool:

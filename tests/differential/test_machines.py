@@ -1,4 +1,4 @@
-"""Kernels for other devices than lavapipe use their subgroup sizes, matrices and bfloat16."""
+"""Kernels for an H200 and other devices use the device's subgroup size, matrices and bfloat16."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_a_function_returns_what_its_type_says(kernel: Kernel, rng: np.random.Ge
 
 
 def nearest(found: Any, exact: Fraction) -> bool:
-    """True if no number of its type is closer to the exact value. On a tie, it must be even."""
+    """True if no number of the same type is closer to `exact`. On a tie, `found` must be even."""
     distance = abs(Fraction(float(found)) - exact)
     for side in (-np.inf, np.inf):
         other = np.nextafter(found, found.dtype.type(side))

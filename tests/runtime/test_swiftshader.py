@@ -2,7 +2,7 @@
 SwiftShader, a second Vulkan driver, gives the results of lavapipe and the interpreter.
 
 It has subgroups of four, no cooperative matrices and only 32-bit types. Programs are compiled for
-the target file that `devices --write-target` writes on it.
+the target file that `devices --write-target` writes for this driver.
 """
 
 from __future__ import annotations

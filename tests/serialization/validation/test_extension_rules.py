@@ -2,7 +2,7 @@
 The static rules of the four extensions hold for binaries encoded from the FileCheck tests.
 
 `scripts/rules_oracle.py` makes the binaries, also invalid ones. Unsigned integers are signless in
-binaries, so some programs break no rule there.
+binaries, so some invalid programs become valid binaries.
 """
 
 from __future__ import annotations
