@@ -151,7 +151,8 @@ def time_tokens(session: VulkanSession, context: int, slots: int, past: int, ahe
     while len(times) < RUNS:
         # The states of this text have no meaning, but computing with them takes the same time.
         lists = [[0] * (past + 1) for _ in range(slots)]
-        texts.read = [tokens[:-1] for tokens in lists]
+        for read, tokens in zip(texts.read, lists, strict=True):
+            read.replace_from(0, tokens[:-1])
         for _ in range(context - past):
             begin = time.perf_counter()
             given = {slot: (tokens, work) for slot, tokens in enumerate(lists)}

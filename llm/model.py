@@ -110,7 +110,7 @@ class LanguageModel:
     @property
     def read(self) -> Sequence[int]:
         """The tokens whose keys and values are in the states."""
-        return self.texts.read[self.slot]
+        return self.texts.read[self.slot].tokens
 
     def predict(self, tokens: Sequence[int], work: Works, goes_on: bool = False) -> Prediction:
         """
@@ -147,6 +147,8 @@ class Answer(Iterator[str]):
     ):
         self.prompt = tuple(prompt)
         self.tokens: list[int] = []
+        self.text = [*prompt]
+        """The tokens of the prompt and the answer. Tokens are only appended."""
         self.end: End | None = None
         self.work = {PREFILL: Work(), DECODE: Work()}
         self.seed = sampler.seed
@@ -159,11 +161,6 @@ class Answer(Iterator[str]):
 
     def __next__(self) -> str:
         return next(piece for piece in self._pieces if piece)
-
-    @property
-    def text(self) -> list[int]:
-        """Returns the tokens of the prompt and the answer."""
-        return [*self.prompt, *self.tokens]
 
     @property
     def goes_on(self) -> bool:
@@ -197,6 +194,7 @@ class Answer(Iterator[str]):
             self.end = "stop"
             return None
         self.tokens.append(token)
+        self.text.append(token)
         # Does not overwrite an interruption.
         if len(self.tokens) == self._limit:
             self.end = self.end or "limit"

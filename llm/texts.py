@@ -46,6 +46,32 @@ Works: TypeAlias = Mapping[str, Work]
 """Numbers of tokens and seconds by function (`prefill`, `decode`)."""
 
 
+class ReadText:
+    """The tokens of a text whose keys and values are in the states."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self._compared: Sequence[int] = ()
+        self._same = 0
+        """Number of equal tokens at the start of this text and of `_compared`."""
+
+    def count_same(self, text: Sequence[int]) -> int:
+        """
+        Returns the number of equal tokens at the start of this text and another one.
+
+        If `text` is the object of the last call, only the tokens appended since are compared.
+        """
+        known = min(self._same, len(text)) if text is self._compared else 0
+        self._same = known + common_start(text[known:], self.tokens[known:])
+        self._compared = text
+        return self._same
+
+    def replace_from(self, place: int, tokens: Sequence[int]) -> None:
+        """Replaces the tokens from index `place` on."""
+        self.tokens[place:] = tokens
+        self._same = min(self._same, place)
+
+
 class Texts:
     """The texts in the states of a session; `read` holds the tokens of each slot."""
 
@@ -53,7 +79,7 @@ class Texts:
         self.session = session
         self._sliding = session if isinstance(session, SlidingSession) else None
         self.context = context
-        self.read: list[list[int]] = [[] for _ in range(slots)]
+        self.read = [ReadText() for _ in range(slots)]
         self._lost = False
         """True if a run has failed, so that the contents of the states are unknown."""
         self._likeliest = np.zeros(slots, np.int32)
@@ -63,7 +89,7 @@ class Texts:
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns the number of unread tokens of a text; the last token counts as unread."""
-        past = min(common_start(tokens, self.read[slot]), len(tokens) - 1)
+        past = min(self.read[slot].count_same(tokens), len(tokens) - 1)
         holds = self._sliding is None or self._sliding.holds(slot, past)
         return len(tokens) - (past if holds else 0)
 
@@ -84,7 +110,7 @@ class Texts:
         predictions, seconds = self._run(function, self._inputs(slot, part, past), later)
         work[function].seconds += seconds
         work[function].tokens += len(part)
-        self.read[slot] = list(tokens[: past + len(part)])
+        self.read[slot].replace_from(past, part)
         return predictions[-1] if past + len(part) == len(tokens) else None
 
     def read_ahead(
@@ -100,7 +126,7 @@ class Texts:
         predictions, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
         work[DECODE].seconds += seconds
         work[DECODE].tokens += 1
-        self.read[slot] = [*tokens, *proposals]
+        self.read[slot].replace_from(len(tokens) - 1, part)
         return predictions
 
     def _inputs(self, slot: int, part: Sequence[int], past: int) -> dict[str, Any]:
@@ -122,7 +148,7 @@ class Texts:
             assert prediction is not None
             return {slot: prediction}
         # Unused slots write after their texts, where nothing is read.
-        places = [min(len(read), self.context - 1) for read in self.read]
+        places = [min(len(read.tokens), self.context - 1) for read in self.read]
         token = self._likeliest.copy()
         for slot, (tokens, _) in texts.items():
             places[slot], token[slot] = len(tokens) - 1, tokens[-1]
@@ -135,9 +161,9 @@ class Texts:
         )
         self._likeliest = np.array([p.likeliest for p in predictions], np.int32)
         for slot, place in enumerate(places):
-            del self.read[slot][place:]
+            self.read[slot].replace_from(place, ())
         for slot, (tokens, work) in texts.items():
-            self.read[slot] = list(tokens)
+            self.read[slot].replace_from(len(tokens) - 1, tokens[-1:])
             work[DECODE].seconds += seconds / len(texts)
             work[DECODE].tokens += 1
         return {slot: predictions[slot] for slot in texts}
@@ -165,7 +191,7 @@ class Texts:
             self._lost = False
         finally:
             if self._lost:
-                self.read = [[] for _ in self.read]
+                self.read = [ReadText() for _ in self.read]
         end = time.perf_counter()
         seconds, self._ahead = end - start, None if later is None else (end, later)
         rows = zip(results[LIKELIEST].tolist(), results[HIGHEST].tolist(), strict=True)
