@@ -115,7 +115,7 @@ def components(mask: Array) -> Array:
 
 
 def boxes(heat: Array) -> list[tuple[int, int, int, int]]:
-    """Returns bounding boxes in the detector's map from top to bottom: rows, then columns."""
+    """Returns (top, bottom, left, right) of each box in the detector's map, sorted by top row."""
     numbers = components(heat > THRESHOLD)
     result: list[tuple[int, int, int, int]] = []
     for number in np.unique(numbers[numbers > 0]):

@@ -97,7 +97,7 @@ class Onnx:
 
 
 class Torch:
-    """Computes a network with PyTorch, weights moved to the device once."""
+    """Computes a network with PyTorch. Each weight is moved to the device once."""
 
     def __init__(self, element: Any, weights: Sequence[Any] | None = None):
         self.element, self.drawn = element, Weights()

@@ -216,7 +216,7 @@ def _extend_unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) 
 
 
 def _in_unsigned_order(x: Interval) -> Interval:
-    """Maps signed numbers so that their order is the unsigned order."""
+    """Maps 64-bit integers to signed integers in the order of their unsigned values."""
     least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     low, high = (end.astype(np.int64) ^ least for end in (x.low, x.high))
     crosses = low > high

@@ -32,7 +32,7 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""Computes an element from the numbers of its fields and its loop counters, both by name."""
+"""Function that computes an element from the numbers of its fields and loop indices, by name."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _requirements(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operands(rows: list[list[str]]) -> tuple[Operand, ...]:
-    """Builds the operands. Numbers the repetitions of a field, from the second on."""
+    """Builds the operands. The second operand with a field name `x` gets the field name `x_2`."""
     seen: dict[str, int] = {}
     operands: list[Operand] = []
     for row in rows:

@@ -260,7 +260,7 @@ class LoopExecutor(Executor):
     def _is_long(
         self, blocks: Sequence[Block], heads: Sequence[Edge], frame: Frame, op: flow.LoopOp
     ) -> bool:
-        """True if the loop has more than `UNROLLED` iterations, by the steps of its variables."""
+        """True if the steps of the loop's variables show more than `UNROLLED` iterations."""
         first, second, third = (dict(_cells(head)) for head in heads)
         far = dict[Hashable, Scalar]()
         for key, value in third.items():

@@ -28,7 +28,7 @@ MAX_SETS, MAX_BINDINGS = 4, 1024
 MAX_GRID = (1 << 32) - 1
 """Maximum number of workgroups along an axis, which Vulkan counts in 32 bits."""
 MAX_PUSH_BYTES = 4096
-"""Maximum size of push constants in bytes. A device's own limit is checked when it is open."""
+"""Maximum size of push constants in bytes. When a device is opened, its own limit is checked."""
 
 REMEDY = "compile the program again"
 

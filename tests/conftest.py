@@ -149,7 +149,7 @@ khronos_validation.syncval_shader_accesses_heuristic = true
 
 @pytest.fixture(scope="session")
 def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Returns the environment that enables the validation layer, empty if it is missing."""
+    """Returns the environment that enables the validation layer; empty if there is no layer."""
     if not (lavapipe.parent / "layers").exists():
         return {}
     folder = tmp_path_factory.mktemp("layer")

@@ -77,7 +77,7 @@ Kind: TypeAlias = str
 
 @cache
 def imports_of_file(file: Path) -> list[tuple[tuple[str, ...], Kind]]:
-    """Returns the path in the package and the kind of all package imports of a file."""
+    """Returns (path in the package, kind) of each import of this package in a file."""
     start: tuple[ast.AST, Kind] = (ast.parse(file.read_text()), "top")
     pending = [start]
     imports: list[tuple[tuple[str, ...], Kind]] = []

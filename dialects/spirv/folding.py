@@ -110,7 +110,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
 
     COMPUTE: ClassVar[Compute]
     SIGNED: ClassVar[bool] = False
-    """True if operands are read in two's complement, else as unsigned."""
+    """True if the operands are signed integers (two's complement)."""
     NEUTRAL: ClassVar[int | None] = None
     """Second operand for which the result is the first operand."""
     ABSORBING: ClassVar[int | None] = None

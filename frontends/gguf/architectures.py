@@ -55,9 +55,9 @@ class Architecture:
     two elements is half the number of rotated elements.
     """
     before: tuple[str, str] = ("attn_norm", "ffn_norm")
-    """Names of the norms of the inputs of attention and of the feed-forward layers; "" for none."""
+    """Names of the norms before attention and before the feed-forward layers; "" for no norm."""
     behind: tuple[str, str] = ("", "")
-    """Names of the norms of the results of attention and of the feed-forward layers."""
+    """Names of the norms after attention and after the feed-forward layers; "" for no norm."""
     normalized: Literal["", "heads", "rows"] = ""
     """Normalization of queries and keys: none, for each head, or over all heads of a row."""
     activation: Literal["silu", "gelu", "clamped"] = "silu"

@@ -113,7 +113,7 @@ class Races:
         return both and bool(atomics or bare)
 
     def _is_fence(self, op: Operation) -> bool:
-        """True if a barrier releases to invocations that do not wait at it."""
+        """True for a memory barrier, and for a control barrier with a wider memory scope."""
         if isinstance(op, CONTROL):
             return self.model.semantics(op).scope > level_of(op.execution_scope.data)
         return isinstance(op, barriers.MemoryBarrierOp)

@@ -90,8 +90,8 @@ def _declared_variables(
     """
     Returns the pointers to a function's variables, with their source names.
 
-    Returns the variables of DebugDeclares in these `scopes`. Without any, returns all named
-    variables, which may include temporaries.
+    Returns the variables of DebugDeclares in these `scopes`. If there is no DebugDeclare, returns
+    all named variables, which may include temporaries.
     """
     names: dict[SSAValue, str] = {}
     declared: dict[SSAValue, str] = {}

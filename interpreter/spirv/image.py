@@ -97,7 +97,7 @@ def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
 def image_memory(
     context: Context, place: Place, type: Attribute, buffers: Mapping[Any, Array], label: str
 ) -> Memory:
-    """Returns an image's or sampler's memory. Raises `InterpreterError` if it misfits the type."""
+    """Returns the memory of an image or sampler. Raises `InterpreterError` for a wrong type."""
     given = context.images[place]
     sampler = given if isinstance(given, Sampler) else given.sampler
     texel_buffer = not isinstance(type, SamplerType) and image_type(type).dim.data is Dim.Buffer

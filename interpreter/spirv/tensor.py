@@ -313,7 +313,7 @@ class TensorAccess:
     def places(
         self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
-        """Returns the components' locations and pointers, and a mask of components in memory."""
+        """Returns the components' locations and pointers, and a mask: True if in memory."""
         axes = scope_axes(self.form)
         where = self.addressing.where(batch, layout, view)
         start = leaders(pointer, batch.mask, axes)

@@ -28,9 +28,7 @@ from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """
-    Returns the converter to equal signedness if `always`, or if the target needs one; else None.
-    """
+    """Returns a converter to equal signs if `always` or if the target needs one, else None."""
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None

@@ -222,7 +222,7 @@ class Element:
     first_column: Index
     """Column of the group's first element."""
     loaded: dict[tuple[Placed, Index], list[SSAValue]]
-    """Operands that are already loaded for the group."""
+    """Loaded vectors of operands, which the neighbouring elements of a group share."""
 
 
 class EpilogueCode(ABC):

@@ -66,7 +66,7 @@ FLEXIBLE = Feature(
 
 
 def parse_name(name: str) -> int | None:
-    """Parses a device name: 2 for `vulkan:2`, None for `vulkan`, otherwise `ProgramError`."""
+    """Returns 2 for the device name `vulkan:2`, None for `vulkan`. Others raise `ProgramError`."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
         remedy = "write vulkan or vulkan:N"

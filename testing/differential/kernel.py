@@ -141,7 +141,7 @@ class Kernel:
         self.body.append(Statement(text, None, True))
 
     def block(self, result: str | None, text: str, effect: bool = False) -> None:
-        """Appends lines that define `result` to the kernel."""
+        """Appends lines to the kernel, which define `result`."""
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:

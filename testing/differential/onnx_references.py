@@ -93,7 +93,7 @@ def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns a model's results with a separate choice of the reference for each node."""
+    """Returns a model's results. The reference for each node is chosen separately."""
     to_array = import_module("onnx.numpy_helper").to_array
     values = {t.name: to_array(t) for t in model.graph.initializer} | dict(given)
     (opset,) = (o.version for o in model.opset_import if not o.domain)

@@ -173,7 +173,7 @@ for _name in ("BitFieldSExtract", "BitFieldUExtract"):
 
 
 def _clamp(low: str, high: str, name: str) -> Emit:
-    """Returns a function that emits a clamp with ordered limits. Others are undefined."""
+    """Returns a function that emits a clamp whose limits are ordered; others are undefined."""
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         x, a, b = values

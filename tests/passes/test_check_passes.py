@@ -245,7 +245,7 @@ def test_a_type_that_changes_is_a_change(report_of: ReportOf):
 
 
 class Nothing(ModulePass):
-    """Changes nothing. For tests in which another part than a pass is faulty."""
+    """Changes nothing. For tests in which something other than a pass is faulty."""
 
     name = "nothing"
 

@@ -17,7 +17,7 @@ from xdsl_spirv.tools import khronos
 
 HERE = Path(__file__).resolve().parent
 GLSL_OPTIONS = ((), ("-g",), ("-gVS",))
-"""Options for no debug information, names and lines, or NonSemantic.Shader.DebugInfo."""
+"""Options for three kinds of debug information: none, lines, NonSemantic.Shader.DebugInfo."""
 
 Assemble = Callable[[str, str], bytes]
 Disassemble = Callable[..., str]

@@ -331,7 +331,7 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 
 
 def _launches(case: Case) -> list[tuple[str, Any, Any]]:
-    """Returns edits of the launch: a field or buffer, an axis or name, and a smaller value."""
+    """Returns edits of the launch: (field or buffer, axis or name, smaller value) of each."""
     test = case.test
     if test is None:
         return []

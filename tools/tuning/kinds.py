@@ -94,7 +94,7 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_candidate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Compiles a candidate to work for a device. Raises `ProgramError` if that is impossible."""
+    """Returns a compiled candidate as job data. Raises `ProgramError` if it does not compile."""
     program = compiled(source_of(data), data["schedule"])
     if isinstance(program, ProgramError):
         raise program

@@ -28,7 +28,7 @@ OWN = 0.04
 OFFSET = 0.4
 """Standard deviation of the common error of a contraction's estimates, in log time."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45
-"""Fractions of an error's variance: common to all contractions, and common to a class."""
+"""Fractions of an error's variance that all contractions share, and that a class shares."""
 UNSTEADY, A_RUN = 0.01, 0.06
 """Standard deviations in log time: of a measurement with many runs, and of a single run."""
 KNOWN = 24

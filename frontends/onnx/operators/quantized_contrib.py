@@ -1,5 +1,5 @@
 """
-Imports onnxruntime's operators on quantized tensors (`com.microsoft`) with ONNX's operators.
+Builds onnxruntime's operators on quantized tensors (`com.microsoft`) from ONNX's operators.
 
 An operator without products is dequantized, computed on floats and quantized again.
 """

@@ -1,4 +1,4 @@
-"""Races, bounds and undefined values of images are found. A right kernel accompanies each bug."""
+"""Races, bounds and undefined values of images are found. Each bug has a correct counterpart."""
 
 from __future__ import annotations
 
