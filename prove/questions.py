@@ -502,8 +502,8 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
-    Returns conditions that two accesses of a workgroup are by different invocations, without a
-    subgroup barrier between them. Two matrix accesses by one subgroup are ordered.
+    Returns conditions that two accesses of a workgroup are by different invocations, or by
+    different subgroups if barriers or an equal matrix type order them within a subgroup.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)

@@ -2,7 +2,7 @@
 Looks up symbols in a table, for callers that look up many symbols.
 
 xDSL's lookup searches a module's operations, which is quadratic with many functions and calls. A
-verifier or decoder builds a table of a module that does not change meanwhile. A pull request to
+verifier or decoder builds a table and uses it while the module does not change. A pull request to
 xDSL would add MLIR's `SymbolTable` class, which a verifier builds once.
 """
 

@@ -106,7 +106,7 @@ def _parse_elements(parser: Parser, elements: list[tuple[Element, bool]]) -> tup
         elements.append(_parse_element(parser))
         return None
     if any(part != parts[0] for part in parts):
-        parser.raise_error("the rows of a dense value differ in length", start, parser.pos)
+        parser.raise_error("the rows of a dense value must have one length", start, parser.pos)
     return (len(parts), *((parts[0] or ()) if parts else ()))
 
 

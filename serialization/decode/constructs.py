@@ -46,7 +46,7 @@ class Construct:
     parent: Construct | None
     depth: int
     blocks: list[int] = field(default_factory=list[int])
-    """The blocks of the construct's region, without blocks after inner constructs."""
+    """The blocks of the construct's region. SPIR-V blocks that become part of others are absent."""
 
 
 @dataclass(eq=False, slots=True)

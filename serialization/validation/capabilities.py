@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""Built-ins that need no capability, since glslang names them even in shaders without a use."""
+"""Built-ins that need no capability: glslang names them in every shader of some stages."""
 
 
 ROUNDING = "Decoration FPRoundingMode"

@@ -95,7 +95,7 @@ spirv.func @f() "None" {
   %0 = spirv.Constant dense<[[1, 2], [3]]> : tensor<2x2xi32> : !spirv.array<2 x !spirv.array<2 x i32>>
   spirv.Return
 }
-// CHECK: the rows of a dense value differ in length
+// CHECK: the rows of a dense value must have one length
 
 // -----
 
