@@ -95,7 +95,7 @@ def run_everywhere(
 
 
 def measure(model: Model, variant: str, converter: bool) -> dict[str, Any]:
-    """Returns the figures of a case for our graph, and for the converter's."""
+    """Returns the figures of a case for our graph, and for the converter's graph."""
     case, inputs, proto = f"{model.name}.{variant}", model.inputs(), variant_of(model, variant)
     imported = import_onnx(proto)
     expected = run_onnxruntime(

@@ -160,7 +160,7 @@ class Product:
         return {n: x if n == "C" else x.astype(np.float16) for n, x in numbers.items()}
 
     def reference(self, inputs: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns the result in binary64, and the largest error of f32 sums, before rounding."""
+        """Returns the result in binary64, and a bound for the error of f32 sums."""
         if CUDA:
             a, b, c = (torch.from_numpy(x).cuda().double() for x in inputs.values())
             total, sizes = a @ b + c, abs(a) @ abs(b) + abs(c)

@@ -167,8 +167,7 @@ class ContractionModel:
     """Factor of an 8-bit rate if a tile in Workgroup memory is not contiguous along K."""
     accumulators: int
     """
-    Maximum accumulators of an invocation for which a compute unit has room for
-    `residency.subgroups`.
+    Maximum accumulators of an invocation, so that `residency.subgroups` fit on a compute unit.
     """
     unpacked: float
     """Factor of a rate if the kernel unpacks an operand, for targets without a measured rate."""

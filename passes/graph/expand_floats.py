@@ -79,7 +79,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
 
 
 def _is_native(op: Operation, target: Target) -> bool:
-    """True for a contraction with matrix instructions on the target, and operations in its body."""
+    """True for a contraction that matrix instructions compute, or an operation in its body."""
     if isinstance(op, FuncOp | ReturnOp):
         return True
     parent = op.parent_op()

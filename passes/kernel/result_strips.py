@@ -43,7 +43,7 @@ class ResultStrips:
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 
     def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:
-        """Stores the results of accumulators, ordered row by row, at their corners."""
+        """Stores accumulators, ordered row by row, at the `corners` of their fragments."""
         b, count = self.builder, self.tile.plan.schedule.fragments[1]
         whole = MatrixCode(b, self.tile, self.code)
         for first in range(0, len(values), count):

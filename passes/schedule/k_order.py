@@ -51,7 +51,7 @@ class KOrder:
         return self.places.size
 
     def place(self, number: int) -> int:
-        """Returns the position in the K tile of element `number` of the first group."""
+        """Returns the position of element `number` (of the first group) in the K tile."""
         return self.places.at(number)[0]
 
     @cached_property

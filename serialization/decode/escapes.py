@@ -97,7 +97,7 @@ class _WaysOut:
         return name
 
     def _repeat(self, value: SSAValue, node: int) -> SSAValue:
-        """Repeats the operation that computes a value at the start of a node."""
+        """Copies the operation that computes `value` to the start of a node."""
         op, start = value.owner, self.graph.starts[node]
         assert isinstance(op, Operation)
         copy = op.clone({operand: self.name(operand, node) for operand in op.operands})

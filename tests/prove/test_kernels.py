@@ -1,4 +1,4 @@
-"""`xdsl-spirv prove` answers proved with premises, refuted with a confirmed launch, or unknown."""
+"""`xdsl-spirv prove` proves a kernel with premises, refutes it by a launch, or does not know."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Tile programs give right results, also when lowered for each kind of target, or are refused.
+Tile programs give right results before and after lowering to each target, or are refused.
 
 Covers: kernel/tile_homes, kernel/tile_products, kernel/tile_program, kernel/tile_reductions,
 kernel/tile_values.

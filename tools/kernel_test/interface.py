@@ -233,7 +233,7 @@ class Interface:
 
     @cached_property
     def workgroup_bytes(self) -> int:
-        """Returns the size of the Workgroup memory in bytes. Explicit blocks share memory."""
+        """Returns the bytes of Workgroup memory. Blocks with an explicit layout share memory."""
         sizes = {True: [0], False: [0]}
         for _, type_ in self.of_class("Workgroup"):
             sizes[self.module.has(type_.id, "Block")].append(self.node(type_).size)

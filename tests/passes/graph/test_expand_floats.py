@@ -1,4 +1,4 @@
-"""8-bit floats in `linalg` have ml_dtypes' values, as bytes or on matrices of a target."""
+"""8-bit floats give ml_dtypes' values, both as bytes and in matrix instructions of a target."""
 
 from __future__ import annotations
 
