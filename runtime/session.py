@@ -125,9 +125,9 @@ class Session(Closing, ABC):
         self._is_lost = bool(self.states)
         results = self._run(chosen, arrays, sizes, checks, wanted, after)
         self._is_lost = False
-        self._ran[chosen.manifest.function] = sizes
-        if after is not None:
-            del self._ran[chosen.manifest.function]
+        self._ran.pop(chosen.manifest.function, None)
+        if after is None:
+            self._ran[chosen.manifest.function] = sizes
         return results
 
     def read(self, function: str, output: str, first: int = 0, count: int | None = None) -> Array:

@@ -383,10 +383,10 @@ class Recorder:
         )
         barrier = partial(work._barrier, commands)  # pyright: ignore[reportPrivateUsage]
         recording.inside, recording.outside = self.copies(moved) if moved else ([], [])
-        if run.carried:
+        if recording is not self.recordings[0]:
             # The previous run may still read the inputs.
             barrier(CHANGED, COPYING)
-            self._carry(commands, run)
+        self._carry(commands, run)
         copy(recording.inside, False)
         barrier(CHANGED, READING)
         self._write_calls(commands, recording)
