@@ -68,7 +68,7 @@ class Machines:
         return subprocess.Popen([*SCHEDULER, "--port", str(self.port)], stderr=subprocess.DEVNULL)
 
     def start(self, devices: Sequence[int], cores: int) -> None:
-        """Starts a worker for each device, or one without a device if there is no GPU."""
+        """Starts a worker for each device. Without a GPU, starts one worker that has no device."""
         for device in devices or [None]:
             options = [] if device is None else ["--device", str(device)]
             command = [*WORKER, "--scheduler", self.address, "--cores", str(cores), *options]

@@ -1,4 +1,4 @@
-"""MLIR texts of workloads that several benchmarks share, so that their figures compare."""
+"""MLIR texts of workloads that several benchmarks share, so that their figures are comparable."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def take_narrow(argument: SSAValue) -> bool:
 
 
 def narrow_numbers(module: ModuleOp) -> None:
-    """Narrows integers that provably fit to i32, as for kernels."""
+    """Narrows integers to i32 if their values provably fit, as for kernels."""
     for rewriting in (DecomposeLinalgPass(), ScalarsIntoLoopsPass(), NarrowTo32BitsPass()):
         rewriting.apply(Context(), module)
 

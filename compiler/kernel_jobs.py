@@ -151,7 +151,7 @@ def _in_forks(
     passes: Passes,
     parts: Sequence[Sequence[gpu.FuncOp]],
 ) -> dict[str, LoweredKernel] | None:
-    """Lowers each part in a fork. Returns None if a fork failed or two used the same name."""
+    """Lowers each part in a fork. Returns None if a fork failed or two forks used one name."""
     sys.stdout.flush()
     sys.stderr.flush()
     forks: list[tuple[int, BinaryIO]] = []

@@ -269,7 +269,7 @@ def _free(name: str, taken: dict[Key, Number]) -> str:
 
 
 def _key(size: Size, known: dict[Key, Key]) -> Key | None:
-    """Returns the argument dimension that a size is, or None."""
+    """Returns the argument dimension to which a size is equal, or None."""
     if not is_dynamic(size) or len(size.terms) != 1:
         return None
     ((atoms, factor),) = size.terms

@@ -136,7 +136,7 @@ def known_weights(function: FuncOp) -> dict[int, Array]:
 
 
 def lift_weights(function: FuncOp) -> None:
-    """Turns the constants that `function`'s operations read into arguments after the others."""
+    """Replaces constants that operations of `function` read by new arguments after the others."""
     block = function.body.block
     taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
     for op in list(block.ops):

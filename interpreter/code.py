@@ -210,7 +210,7 @@ class Compiler:
         return slot
 
     def preserve(self, value: SSAValue) -> None:
-        """Prevents that the slot of a value is reused after its last use."""
+        """Prevents that another value reuses the slot of a value."""
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:

@@ -59,7 +59,7 @@ def parted_by(context: Context, function: Operation) -> spv.Scope:
 
 
 def _scope(op: Operation, context: Context) -> spv.Scope | None:
-    """Returns the scope that executes an operation together, or None for single invocations."""
+    """Returns the scope that must execute an operation together; None for single invocations."""
     if isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")

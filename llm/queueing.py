@@ -162,7 +162,7 @@ class Queue:
             request.tell(RuntimeError("the server is shutting down"))
 
     def _start_waiting(self) -> None:
-        """Assigns each waiting request to the idle model that has read most of its start."""
+        """Assigns each waiting request to the idle model that has read most of its tokens."""
         self._drop_cancelled()
         while self._waiting and self.active < len(self.models):
             request, since = self._waiting.popleft()

@@ -51,7 +51,7 @@ LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
 """Levels of symbols: shared in a launch, a workgroup or an iteration, or of one invocation."""
 
 INTERVAL, NEAR = "interval", "near"
-"""State keys of the intervals between a workgroup's barriers, and a subgroup's barriers."""
+"""State keys of the current intervals between workgroup barriers and between subgroup barriers."""
 
 UNROLLED = 64
 """Maximum number of iterations of a loop that is unrolled."""
@@ -460,7 +460,7 @@ class LoopExecutor(Executor):
     def _list_facts(self, terms: Sequence[Term]) -> list[Term]:
         """
         Returns the facts about the symbols of terms, and about the symbols of these facts. A fact
-        belongs to its newest symbol. Leaving out other facts may only make proofs fail.
+        is selected by its newest symbol. Facts that are left out can only make proofs fail.
         """
         for fact in self.facts[len(self._about) :]:
             names = _made_in_loops([fact])

@@ -296,7 +296,7 @@ class _Reader:
         )
 
     def _shared(self, interface: Sequence[int]) -> int:
-        """Returns the bytes of Workgroup memory. Blocks with explicit layout share their bytes."""
+        """Returns the bytes of Workgroup memory. Blocks with explicit layout overlap in memory."""
         sizes = {True: [0], False: [0]}
         for variable in {*interface} & self.workgroup.keys():
             pointee = self.types[self.value_types[variable]][3]

@@ -63,7 +63,7 @@ class Files(Quiet):
 
 
 class Tab:
-    """A browser tab that records its pages' requests to other servers and script errors."""
+    """A browser tab that records script errors, and requests of its pages to other servers."""
 
     def __init__(self, page: Page, base: str, folder: Path | None):
         self.page, self.base, self.folder = page, base, folder

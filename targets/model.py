@@ -278,7 +278,7 @@ class PackingModel:
 @dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
-    """Minimum products of a part of a split sum. With fewer, a kernel's start and end dominate."""
+    """Minimum products in a part of a split sum. In shorter parts, start and end dominate."""
     usual_tile: int
     """Assumed rows and columns of a workgroup's tile, to estimate the number of workgroups."""
     worthwhile: float

@@ -162,7 +162,7 @@ CRASHES: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Planted failures by the word in a kernel's text at which the faulty tool crashes."""
+"""Maps the word of a kernel's text at which the faulty tool crashes to the planted failure."""
 
 
 def is_wrong(path: str, op: str) -> bool:

@@ -54,7 +54,7 @@ def reported(run: Callable[[], int]) -> int:
 
 
 def plain(value: object) -> Any:
-    """Converts a value to JSON types. Dataclasses become objects, with `passed` if defined."""
+    """Converts a value to JSON types. A dataclass becomes an object, with its property `passed`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         passed = getattr(value, "passed", None)

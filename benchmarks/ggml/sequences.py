@@ -145,7 +145,7 @@ def norms_rotated() -> Iterator[Case]:
 
 
 def state_spaces() -> Iterator[Case]:
-    """Yields short convolutions by channel and selective scans."""
+    """Yields cases of selective scans, and of short convolutions of each channel."""
     for size, biased, gated in ((4, False, False), (3, False, True), (4, True, True)):
         random = generator(f"conv{size}")
         channels, tokens, samples = 40, 19, 2

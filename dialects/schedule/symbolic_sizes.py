@@ -400,5 +400,5 @@ def is_multiple(size: Size, divisor: int) -> bool:
 
 
 def named_sizes(sizes: Iterable[Size]) -> str:
-    """Returns sizes as a text for names, `MxN`, with `D` for a symbolic size."""
+    """Formats sizes for names, such as `64x32`. A symbolic size is written as `D`."""
     return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)

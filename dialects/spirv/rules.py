@@ -307,7 +307,7 @@ def cm_14_optional_operands(stride: SSAValue | None, memory: MemoryAccessAttr | 
 
 
 def cm_15_memory_operand(memory: MemoryAccessAttr | None, *, store: bool) -> None:
-    """CM-15: a load must not have MakePointerAvailable, a store not MakePointerVisible."""
+    """CM-15: loads must not have MakePointerAvailable; stores must not have MakePointerVisible."""
     wrong = MemoryAccess.MakePointerVisible if store else MemoryAccess.MakePointerAvailable
     right = MemoryAccess.MakePointerAvailable if store else MemoryAccess.MakePointerVisible
     if memory is not None and memory.data & wrong:

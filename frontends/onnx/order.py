@@ -31,7 +31,7 @@ def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descendin
 
 
 def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
-    """Returns the number of elements that come before each element in the sorted axis, in i32."""
+    """Returns, for each element, the number of elements before it in the sorted axis, in i32."""
     every = list(range(x.rank))
     out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
     other = [x.rank if i == axis else i for i in every]

@@ -1,4 +1,4 @@
-"""Converts Triton's operations on tensors, pointers and memory, and products and reductions."""
+"""Converts Triton's products, reductions, and operations on tensors, pointers and memory."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class SourceLocation:
 
 
 def quoted(source: SourceLocation, text: str) -> str:
-    """Formats a source location with the text of its line, or of the instruction if unknown."""
+    """Formats a source location with the text of its line, else with the instruction's text."""
     return str(source) if source.text else f"{source.position} ({text})"
 
 

@@ -63,9 +63,8 @@ def converted(op: Operation, context: Context) -> Function:
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
-    Rounds to nearest even. For bfloat16, rounds through binary32 by the option (BF-06, BF-07).
-
-    With the saturating decoration, a number beyond the range of an 8-bit float, including
+    Rounds to nearest even. A bfloat16 is rounded through binary32, by the rounding option (BF-06,
+    BF-07). With the saturating decoration, a number beyond the range of an 8-bit float, including
     infinity, becomes the largest finite number.
     """
     source, target = _dtypes(op, context)

@@ -133,7 +133,7 @@ class Emitter:
         return value
 
     def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
-        """Emits a pure operation, or returns the result of an equal one that dominates."""
+        """Emits a pure operation, or reuses an equal operation that dominates the current place."""
         depth = self.outermost(kind, operands)
 
         def make() -> SSAValue:

@@ -97,8 +97,8 @@ class LanesCode(Numbers[LanesPlan]):
 
     def _start(self) -> State:
         """
-        Returns the state before the first key: maxima and sums for the lane's own rows, results
-        for all rows of the group.
+        Returns the state before the first key: maxima and sums for the lane's own rows, and
+        results for all rows of the group.
         """
         b, scores, own = self.b, self.scores, self.scores.own_rows
         zero, low = self.number(0.0), self.number(LOWEST)
@@ -131,7 +131,7 @@ class LanesCode(Numbers[LanesPlan]):
         return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
-        """Loops over the part's keys: first without a mask, then masked. Returns the new state."""
+        """Loops over the part's keys, first over those without a mask. Returns the new state."""
         b, plan = self.b, self.plan
         keys, step = plan.sizes.extents[N], plan.step
         start: Index = 0

@@ -116,7 +116,7 @@ def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Size of a launch: number of workgroups, and of invocations in each workgroup."""
+    """Size of a launch: numbers of workgroups, and numbers of invocations in a workgroup."""
 
     grid: Grid
     block: Triple

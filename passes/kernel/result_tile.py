@@ -127,7 +127,7 @@ class Part:
 
 
 class BatchTile:
-    """Computes offsets of elements of one batch in the result and in epilogue operands."""
+    """Computes the memory offsets of one batch's elements, in the result and epilogue operands."""
 
     def __init__(self, builder: KernelEmitter, batch: Index):
         self.builder, self.batch = builder, batch

@@ -70,7 +70,7 @@ def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValu
 
 
 def _address(inner: KernelCode, address: SSAValue) -> SSAValue:
-    """Returns a variable's address, declared in another function than the kernel."""
+    """Returns a variable's address for a function other than the kernel."""
     of_kernel = address.owner
     assert isinstance(of_kernel, spv.AddressOfOp)
     name, type = of_kernel.variable.string_value(), of_kernel.result.type

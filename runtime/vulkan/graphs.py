@@ -116,7 +116,7 @@ def emulation() -> Generator[None]:
 
 
 def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
-    """Raises `MisfitError` if an enabled validation layer is older than graphs and would crash."""
+    """Raises `MisfitError` if an enabled validation layer is too old for graphs and would crash."""
     versions = {layer.layerName: layer.specVersion for layer in instance.found_layers()}
     for tool in instance.commands.all(
         "vkGetPhysicalDeviceToolProperties", PhysicalDeviceToolProperties, physical.handle

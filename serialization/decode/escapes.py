@@ -147,7 +147,7 @@ def _is_repeated(value: SSAValue) -> bool:
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
-    """Adds operands to a terminator: pairs of a target (None without successors) and a value."""
+    """Adds operands to a terminator, as pairs (target, value); no target without successors."""
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]
         return

@@ -1,5 +1,5 @@
 """
-Rules of graphs (GRA): inputs and outputs match the graph's type, operands of TOSA are tensors.
+Rules of graphs (GRA): operands of TOSA are tensors, and inputs and outputs match the graph's type.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """An error makes the module invalid, a warning does not."""
+    """Severity of a broken rule. Only an error makes the module invalid."""
 
     ERROR = "error"
     WARNING = "warning"

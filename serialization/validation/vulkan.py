@@ -91,7 +91,7 @@ FIRST_VULKAN = {
     "DotProductInput4x8Bit": (1, 3),
     "DotProductInput4x8BitPacked": (1, 3),
 }
-"""Capability -> the first version of Vulkan that accepts it without its extension."""
+"""Capability -> the first version of Vulkan that allows the capability without an extension."""
 
 STORAGE = frozenset(
     """

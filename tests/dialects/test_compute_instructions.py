@@ -1,5 +1,5 @@
 """
-Every compute instruction of the grammar has an operation, and every other instruction a reason.
+Every compute instruction of the grammar has an operation. Every other instruction has a reason.
 
 A grammar update with a new instruction fails here. Declare an operation for the instruction, or
 add a reason to `scripts/compute_instructions.py`.

@@ -1,4 +1,4 @@
-"""Models optimized by onnxruntime, and dynamic sizes, give onnxruntime's results."""
+"""Models that onnxruntime optimized, and models with dynamic sizes, give onnxruntime's results."""
 
 from __future__ import annotations
 

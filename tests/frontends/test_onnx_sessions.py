@@ -72,7 +72,7 @@ def by_onnxruntime(
 
 
 class OnWholeArrays:
-    """A session of an imported model without kernels."""
+    """A session that runs an imported model on whole arrays, without kernels."""
 
     def __init__(self, model: ImportedModel):
         self.model = model

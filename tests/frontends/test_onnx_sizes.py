@@ -230,7 +230,7 @@ int64[1] by = {%d}> { m = Shape(y) t = %s(m) z = Slice(x, t, e, o, by) }"""
 @pytest.mark.parametrize("step", [1, 2, -1, -2])
 @pytest.mark.parametrize("sign", ["Neg", "Identity"])
 def test_slices_from_an_open_size_are_clamped(sign: str, step: int) -> None:
-    """Starts below 0 and beyond the axis give onnxruntime's results, for all kinds of ends."""
+    """Slices that start below 0 or beyond the axis give onnxruntime's results, for every end."""
     for end in (-(1 << 63), -3, -1, 0, 2, (1 << 63) - 1):
         model = model_of(SLICE % (end, step, sign))
         program, session = (

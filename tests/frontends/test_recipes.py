@@ -74,7 +74,7 @@ def test_transformers():
             return 0
 
     class Step(torch.nn.Module):
-        """One token at a position, as a function without side effects."""
+        """A module for one token at a position, without side effects."""
 
         def __init__(self, model: Any):
             super().__init__()

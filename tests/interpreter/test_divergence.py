@@ -302,7 +302,7 @@ module attributes {gpu.container_module} {
 
 
 def structured(n: int) -> int:
-    """Returns one lane's result of the kernel of structured control flow, computed in Python."""
+    """Computes in Python the result of one lane of the kernel with structured control flow."""
     x, y = 1, n
     for _ in range(n):
         x, y = (x // 2 if x > 50 else 2 * x + y), x

@@ -80,7 +80,7 @@ def test_some_kernels_spill_nothing(device: str, tmp_path: Path):
 
 
 def _check_code(compiler: Compiler, program: str, path: Path) -> None:
-    """Checks a program's code by a driver: no spills, matrix instructions, compile time."""
+    """Checks a driver's code of a program: matrix instructions, compile time, and no spills."""
     target = load(compiler.driver.target)
     compiled = compile(path, target.name)
     codes = compiler.compile(work_of(compiled))

@@ -1,4 +1,4 @@
-"""Buffers with overlapping lifetimes do not overlap in memory, others share memory."""
+"""Buffers with overlapping lifetimes do not overlap in memory. Other buffers share memory."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def spirv_as() -> Assemble:
 
 @pytest.fixture(scope="session")
 def spirv_dis() -> Disassemble:
-    """Returns `spirv-dis` as a function of a binary and options, which raises `ValueError`."""
+    """Returns a function that runs `spirv-dis` on a binary with options."""
     path = _found("spirv-dis")
 
     def run(data: bytes, *options: str) -> str:

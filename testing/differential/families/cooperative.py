@@ -59,7 +59,7 @@ class Kind:
 
 
 def kind_of(k: Kernel, use: str, scalar: str | None = None) -> Kind:
-    """Returns a matrix type with the given use that the device lists."""
+    """Returns one of the device's matrix types for a given use."""
     shapes = k.machine.shapes(use)
     scalar = str(k.rng.choice(tuple(shapes))) if scalar is None else scalar
     choices = shapes[scalar]

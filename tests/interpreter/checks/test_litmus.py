@@ -128,7 +128,7 @@ BLOCK = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, StorageBuffer>"
 
 
 def module_of(litmus: Litmus) -> str:
-    """Returns the program as a module with each event in a selection of its invocations."""
+    """Returns the program as a module. A branch limits each event to its invocations."""
     lines = ["spirv.module Logical Vulkan {"]
     body: list[str] = []
     types: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Slices of K exchange partial sums, and each fragment is finished once with all sums."""
+"""Subgroups exchange the partial sums of K's slices, and each fragment gets all sums once."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Window:
 
     channels: int
     filters: int | None
-    """Number of filters. None means a depthwise convolution, where f is c."""
+    """Number of filters. None means a depthwise convolution."""
     height: int
     width: int
     window: tuple[int, int]

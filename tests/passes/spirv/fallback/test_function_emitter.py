@@ -1,4 +1,4 @@
-"""Code is inserted before an operation. Arithmetic on built-ins starts the function."""
+"""Code is inserted before an operation; arithmetic on built-ins goes to the function's start."""
 
 from __future__ import annotations
 
