@@ -5,8 +5,8 @@ Runs `xdsl-spirv prove` on ggml's Vulkan shaders and counts the verdicts.
     python benchmarks/ggml_proofs.py CHECKOUT [--scratch FOLDER] [--only REGEX] [--part I/N]
 
 CHECKOUT is the same as for ggml_shaders.py. For each shader with a launch, the first module is
-proved, with the specialization constants of its first launch. Two sets of questions are proved:
-races in Workgroup memory and barriers only, and all questions. The contract is the launch: grid,
+proved, with the specialization constants of its first launch. Two proofs are made: one of races in
+Workgroup memory and barriers only, and one of all questions. The contract is the launch: grid,
 push constants, buffer lengths. The script prints the part of the contract that each proof needs.
 """
 

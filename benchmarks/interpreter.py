@@ -5,8 +5,7 @@ Times kernels on the interpreter, numpy and lavapipe.
     python benchmarks/interpreter.py [--size 512] [--repeat 5]
 
 - `cooperative, TARGET`: `linalg.matmul` f16 x f16 -> f32 lowered by `linalg-to-spirv`, with
-  staging
-  through Workgroup memory, barriers and cooperative matrices.
+  staging through Workgroup memory, barriers and cooperative matrices.
 - `packed dot`: int8 x int8 -> i32 by `SDot` on packed bytes.
 - `scalar f16, f32 sums`: f16 operands, scalars multiplied and added in f32.
 - `scalar f16`: the same in f16, rounded after each instruction.

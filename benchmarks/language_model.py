@@ -13,11 +13,9 @@ weight once.
 - `host_ms`: wall-clock time of `session.run`.
 - `following_ms`: wall-clock time of runs that each decode the next token.
 - `floor_ms`: time to read the packed weights and the f16 keys and values at the bandwidth of a
-  copy
-  (bytes read and written) in the same process.
+  copy (bytes read and written) in the same process.
 - `check`: compares the logits after a prompt, and after a decoded token, with logits that numpy
-  and
-  PyTorch compute in f32 from the same blocks.
+  and PyTorch compute in f32 from the same blocks.
 """
 
 from __future__ import annotations

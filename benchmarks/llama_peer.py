@@ -1,9 +1,9 @@
 """
 Times a llama with random f16 weights in PyTorch under CUDA graphs, for language_model.py.
 
-A decode step after some past and a prefill from an empty cache run as CUDA graphs, both with
-PyTorch's own kernels and with blocks compiled by `torch.compile`. The faster time counts. Query,
-key and value are computed by one product, gate and up by a second one. Attention is
+A decode step with a filled cache and a prefill with an empty cache run as CUDA graphs. Each is
+timed with PyTorch's own kernels, and with blocks compiled by `torch.compile`; the faster time
+counts. Query, key and value are computed by one product, gate and up by a second one. Attention is
 `scaled_dot_product_attention` with grouped queries over exactly the keys present.
 """
 

@@ -14,8 +14,7 @@ Times steps of language models with random weights: tokens, batches of tokens, p
 - `bytes`: weights that the step reads (the expected share of experts) and keys and values of the
   past.
 - `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
-  PyTorch's),
-  relative to `run_ms`.
+  PyTorch's), relative to `run_ms`.
 - `TFLOPS`: two operations for each weight and token.
 
 Times are medians.

@@ -10,14 +10,12 @@ kernel. Rows are f16, sums f32. All programs are compiled before the first is ti
 every result are compared with numpy in binary64.
 
 - `--schedules` adds schedules to the default: `["#schedule.contraction<...>", ...]`, or `few` for
-  some
-  good ones. `2 parts` before a schedule splits the product along K.
+  some good ones. `2 parts` before a schedule splits the product along K.
 - `--variants` runs only the cases and schedules of a file `{"case": [...]}`
   (`variants-packed-h200.json`: 18 schedules for few and many rows).
 - `--order` is an order of loop_orders.py.
 - XDSL_SPIRV_CACHE=FOLDER stores the driver's pipeline cache. Its zstd frames contain machine code
-  that
-  `nvdisasm -b SM90` reads.
+  that `nvdisasm -b SM90` reads.
 
 `us` is the time of a product, `pack_us` the time to pack f16 weights into fragments,
 `following_us` the time of a product that waits for its predecessor, as in PyTorch's graph.

@@ -11,8 +11,7 @@ launch waits for its predecessor. Chains run in turns:
 - the default chain, and the default without the launches of one kind (with meaningless results);
 - `apart`: compiled without `fold-readers`;
 - chains that prefetch: during attention and merge, which leave memory idle, other workgroups read
-  a
-  part of the weights of later products. Only the next launch waits for them.
+  a part of the weights of later products. Only the next launch waits for them.
 - with `--schedules FILE`, `{"NxK": ["#schedule.rows<...>", ...]}`: one chain for each schedule.
 
 Results are not compared here: `language_model.py` and `few_rows.py` do so.

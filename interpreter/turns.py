@@ -11,8 +11,8 @@ make progress independently, as on devices. Invocations of one subgroup do not: 
 them no independent progress, and many devices run them in lockstep. It is an error if a loop waits
 for an action of another invocation of the same subgroup after the loop (WAIT-02).
 
-If no batch makes progress in a whole round, all chunks have begun and no byte of memory has
-changed, the launch waits forever (WAIT-01).
+The launch waits forever (WAIT-01) if all chunks have begun, and in a whole round no batch makes
+progress and no byte of memory changes.
 """
 
 from __future__ import annotations

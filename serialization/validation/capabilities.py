@@ -3,8 +3,8 @@ Rules for declarations: capabilities (CAP), extensions and versions (EXT).
 
 The grammar gives the capabilities that enable an instruction or enumerant, and the extensions that
 provide it before some version. Tables in this module give the capabilities that depend on types
-(widths, storage of narrow data, operands of dot products). A missing capability of the four
-extensions of docs/rules.md is reported under the rule of this extension.
+(widths, storage of narrow data, operands of dot products). For the four extensions of
+docs/rules.md, a missing capability is reported under the extension's rule.
 """
 
 from __future__ import annotations
