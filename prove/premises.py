@@ -172,7 +172,7 @@ def premise(text: str, kernel: Kernel) -> Term:
 
 
 def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
-    """Applies a condition to the two invocations of a question."""
+    """Returns the condition that the terms hold for an invocation and for its renamed copies."""
     others = [rename_for(kernel, level) for level in (WORKGROUP, ITERATION, ONE)]
     return z3.And(*terms, *[other(term) for other in others for term in terms])
 

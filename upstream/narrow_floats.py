@@ -161,7 +161,7 @@ def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
 
 
 def nan_code(type: ReducedPrecisionFloatType) -> int:
-    """Returns the code of a NaN; the code of -0 if the format has none, as in ml_dtypes."""
+    """Returns the code of a NaN. A format without NaN gives the code of -0, as in ml_dtypes."""
     semantics = type.SEMANTICS
     sign = 1 << semantics.sign_shift
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:

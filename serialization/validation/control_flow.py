@@ -72,7 +72,7 @@ def conditions(m: Module, i: Instruction) -> Problems:
                 "give two branch weights, or remove them",
             )
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
-            yield Problem("both branch weights cannot be 0", "make one of them larger than 0")
+            yield Problem("the branch weights cannot both be 0", "make one of them larger than 0")
         elif m.version >= (1, 6) and len(i.words) > 3 and i.words[2] == i.words[3]:
             yield Problem(
                 "both targets are the same block, which SPIR-V 1.6 forbids", "use OpBranch instead"

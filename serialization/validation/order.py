@@ -197,7 +197,7 @@ class _FunctionOrder:
             self.defined = True
         elif self.defined:
             yield Problem(
-                "a function without a body follows a function with a body",
+                "a function without a body cannot follow a function with a body",
                 "move functions without a body before functions with a body",
                 self.function,
                 "LAY-05",
