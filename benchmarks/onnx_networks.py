@@ -180,7 +180,7 @@ class Split(nn.Module):
 
 
 class Detector(nn.Module):
-    """A detector like YOLOv8n: 80 classes and distances as distributions, at three scales."""
+    """A detector like YOLOv8n: 80 class scores and distance distributions at three scales."""
 
     def __init__(self) -> None:
         super().__init__()

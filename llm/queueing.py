@@ -79,7 +79,7 @@ class Stops:
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """Returns the number of last characters of a text that may begin a stop."""
+        """Returns how many of a text's last characters may begin a stop sequence."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 

@@ -53,7 +53,7 @@ Life: TypeAlias = tuple[int, int]
 Piece: TypeAlias = tuple[int, int]
 """(begin, end) of a range of the memory, in bytes."""
 LONG = 64
-"""Maximum number of dispatches of a lifetime that is indexed by dispatch."""
+"""Longest lifetime, in dispatches, that is indexed by dispatch."""
 
 
 class _Pieces:

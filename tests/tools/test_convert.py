@@ -1,4 +1,4 @@
-"""`xdsl-spirv convert` writes models in other types that run with reported errors."""
+"""`xdsl-spirv convert` writes valid models in other types, and reports the numeric errors."""
 
 from __future__ import annotations
 

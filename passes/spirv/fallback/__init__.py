@@ -1,1 +1,1 @@
-"""Rewrites instructions of extensions with features that every Vulkan 1.2 device has."""
+"""Replaces instructions of extensions by code that every Vulkan 1.2 device can run."""

@@ -1,5 +1,5 @@
 """
-`spirv-to-vulkan12`: rewrites instructions that a device lacks with features of Vulkan 1.2.
+`spirv-to-vulkan12`: replaces instructions that a device lacks by code for Vulkan 1.2.
 
 Each fallback runs if the module uses a feature that the target file does not list; without a
 target all fallbacks run. The order matters: cooperative matrices of bfloat16 become arrays of

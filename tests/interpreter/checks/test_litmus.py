@@ -25,7 +25,7 @@ SCOPES["device"] = "Device"
 STORAGES = {"b": "UniformMemory", "w": "WorkgroupMemory"}
 
 APPROXIMATED: dict[str, str] = {}
-"""Tests with a wrong verdict of the race check, and that verdict."""
+"""Maps each test that the race check judges wrongly to the wrong verdict."""
 
 
 @dataclass
