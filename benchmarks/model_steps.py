@@ -164,7 +164,7 @@ def time_tokens(session: VulkanSession, context: int, slots: int, past: int, ahe
 
 
 def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
-    """Returns name, function, new tokens and past of each step, by the number of texts."""
+    """Maps a number of texts to its steps: (name, function, new tokens, past tokens)."""
     steps: dict[int, list[tuple[str, str, int, int]]] = {}
     for text in texts:
         kind, _, number = text.partition(":")

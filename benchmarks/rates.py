@@ -6,11 +6,11 @@ Measures the rates of a target file's schedules with one workgroup on each compu
 
 A schedule's `rates` are the TFLOPS of large contractions, in which compute units run several
 workgroups concurrently. `alone` are the TFLOPS of results with just enough tiles for one workgroup
-on each unit. `rates` exclude the launch and the stores of results (by the file's `store_rates`),
-which estimates add. `assign-schedule` uses both. Only rates that are 1 or missing in the target
-file are measured; `--all` measures all. Each schedule is compiled with a target file that lists
-only that schedule, checked, and timed as in `contractions.py`. `--write` stores measured rates in
-the target file.
+on each unit. `rates` exclude the launch and the stores of results, because estimates add both
+(stores by the file's `store_rates`). `assign-schedule` uses `rates` and `alone`. Only rates that
+are 1 or missing in the target file are measured; `--all` measures all. Each schedule is compiled
+with a target file that lists only that schedule, checked, and timed as in `contractions.py`.
+`--write` stores measured rates in the target file.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Context:
         return int(self.specialize(number).item())
 
     def size(self, size: Attribute) -> int:
-        """Returns a size, given directly or by a constant. Raises `InterpreterError` below 1."""
+        """Returns a size that is a number or a constant. Raises `InterpreterError` below 1."""
         number = self.number(size)
         if number < 1 and not isinstance(size, IntAttr):
             raise InterpreterError(

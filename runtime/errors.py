@@ -45,6 +45,6 @@ class UndefinedResultWarning(RuntimeWarning):
 
 
 class LateError(ProgramError):
-    """Raised if a run on this machine, on the interpreter or a device, exceeds its time limit."""
+    """Raised if a run on the interpreter or a device of this machine exceeds its time limit."""
 
     status = 4

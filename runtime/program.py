@@ -346,7 +346,7 @@ def _join_lines(text: str) -> str:
 
 
 def check_place(folder: str | os.PathLike[str]) -> None:
-    """Raises `ProgramError` if no program can be saved in the folder, before it is compiled."""
+    """Raises `ProgramError` if the folder cannot hold a program. Called before compiling."""
     target = Path(os.path.abspath(folder))
     _refuse_strangers(target)
     parent = next(parent for parent in target.parents if os.path.lexists(parent))

@@ -110,7 +110,7 @@ FEATURES = (
         )
     ),
 )
-"""Test kernels that use further Python functions, which the page then contains, too."""
+"""Test kernels that make the page contain further Python functions."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\

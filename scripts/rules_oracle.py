@@ -147,7 +147,7 @@ def cause(module: ModuleOp) -> str:
 
 
 def deduction_cases(rule: str) -> Iterator[Case]:
-    """Yields programs of a rule on capabilities: complete, and without each required one."""
+    """Yields a capability rule's complete program, and one without each required capability."""
     sentence = next(
         line
         for line in (ROOT / "docs" / "rules.md").read_text().splitlines()
@@ -239,7 +239,7 @@ def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: 
 
 
 def columns(text: str) -> dict[str, list[tuple[str, str, str]]]:
-    """Returns the rows (rule, error, verdict) of a page's table by version of spirv-val."""
+    """Maps each version of spirv-val to the rows (rule, error, verdict) of a page's table."""
     rows = [
         [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
         for line in text.splitlines()

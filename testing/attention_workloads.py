@@ -17,7 +17,7 @@ else:
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 MASKS = ("none", "keys", "scores", "causal")
-"""Kinds of masks: none, one value per key, one value per score, computed from indices."""
+"""Kinds of masks: none, one value per key, one value per score, or computed from indices."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Workload:
     high: tuple[int, ...] = ()
     accumulate: bool = False
     extra: tuple[int, ...] = field(default=())
-    """Number of elements of each dimension of A that no window reaches."""
+    """For each dimension of A, the number of elements that no window reaches."""
 
     def shape(self, operand: tuple[Index, ...]) -> tuple[int, ...]:
         """Returns the extent of each dimension."""

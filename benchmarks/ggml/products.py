@@ -27,7 +27,7 @@ def bound(a: Array, b: Array, precision: float) -> float:
 
 
 def vectors() -> Iterator[Case]:
-    """Yields products of rows in every format by one or three vectors of f32 or f16."""
+    """Yields products of a matrix in each format by one or three vectors of f32 or f16."""
     for (name, format), kind, way in itertools.product(
         FORMATS.items(), ("f32", "f16"), ("", "_subgroup", "_subgroup_no_shmem")
     ):

@@ -83,7 +83,7 @@ class Report:
     undefined: list[str] = field(default_factory=list[str])
     """Undefined values of `arith` on which results before any pass depend."""
     shares: dict[str, float | None] = field(default_factory=dict[str, float | None])
-    """Largest ratio of error to bound by pass, None for a pass that changed nothing."""
+    """For each pass, the largest ratio of error to bound; None if the pass changed nothing."""
     finding: Finding | None = None
 
     def __str__(self) -> str:

@@ -307,7 +307,7 @@ class MemoryCopying(MemoryAccessing, ABC):
 
     @property
     def source_memory(self) -> MemoryOperand:
-        """The source's memory operand; empty if there is only one."""
+        """The second memory operand, for the source; empty if there is only one memory operand."""
         return MemoryOperand(
             self.source_memory_access, self.source_alignment, self.source_memory_scope
         )

@@ -64,7 +64,7 @@ def is_signed(type_: Attribute) -> bool:
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """Returns the number of a value from any constant operation; None if it is unknown."""
+    """Returns the integer that a constant operation of any kind gives; None for other values."""
     attribute = getattr(value.owner, "value", None)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 

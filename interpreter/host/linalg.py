@@ -272,7 +272,7 @@ def reduce_points(
 def place(
     value: Array, like: Array, map: AffineMap, space: Space, point: Mapping[int, int] | None = None
 ) -> Array:
-    """Stores a value over the parallel loops through an output's index map."""
+    """Stores a value of all parallel loops through an output's index map."""
     result = like.copy()
     value = np.broadcast_to(value, space.full_shape)
     target = space.operand(np.arange(like.size).reshape(like.shape), map, point or {})

@@ -29,7 +29,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, control, terminat
 
 @control(ops.LoopOp, ops.SelectionOp)
 def construct(op: ops.LoopOp | ops.SelectionOp, compiler: Compiler) -> Step | None:
-    """Runs the region of a loop or selection. Its merge sets the results."""
+    """Runs the region of a loop or selection. The merge operation sets the results."""
     if not op.body.blocks:
         return None
     flow = Flow(compiler, op.body, op.results)

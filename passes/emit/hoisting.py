@@ -72,7 +72,7 @@ class HoistingEmitter(KernelEmitter):
 
     @contextmanager
     def at(self, depth: int) -> Generator[None]:
-        """Emits into an outer scope within the context."""
+        """Emits into the outer scope with index `depth` inside of the `with`."""
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
         yield

@@ -1,9 +1,9 @@
 """
-Reduces rows of attention fragments and converts powers to left operands of the second product.
+Reduces rows of attention fragments, and passes exponentials to the second product as operands.
 
 Attention code computes on cells. If the target defines which invocation holds which component
-(CM-18), a cell is a component, and powers stay in place as operands (`LaneRows`). On any other
-device, rows are reduced in Workgroup memory (`MemoryRows`) or by instructions of
+(CM-18), a cell is a component, and exponentials stay in place as operands (`LaneRows`). On any
+other device, rows are reduced in Workgroup memory (`MemoryRows`) or by instructions of
 SPV_NV_cooperative_matrix2 (`ConvertedRows`). With these instructions a cell is a whole fragment.
 """
 

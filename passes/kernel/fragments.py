@@ -230,7 +230,7 @@ class FragmentTile(ResultTile):
         store_matrix(self.builder, value, self._scratch(), place, self.n, shared=True)
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
-        """Copies a fragment's elements inside of the result from Workgroup memory."""
+        """Copies the part of a fragment that lies inside of the result from Workgroup memory."""
         b, lanes = self.builder, self.plan.target.subgroup_size
         step = lanes // self.n
         few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS

@@ -99,7 +99,7 @@ LARGEST = 2**31 - 1
 
 
 def feature_names(info: DeviceInfo) -> list[str]:
-    """Returns the device's features by a target file's names, sorted."""
+    """Returns the device's features under the names that target files use, sorted."""
     names = [name for name, grants in NAMES.items() if set(grants) & info.offer.features]
     names += [name for name, op in OPERATIONS.items() if op in info.subgroup_operations]
     return sorted(names)

@@ -36,7 +36,7 @@ class Shape:
     places: Mapping[str, int]
     """Operand name -> index of its word, for operands at a fixed position."""
     least: int
-    """Smallest number of words of such an instruction, including the first word."""
+    """Smallest number of words of the instruction, including the first word."""
     plain: int
     """Largest number of words at which all operands are ids."""
     kinds: tuple[str, ...]

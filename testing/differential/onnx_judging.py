@@ -143,7 +143,7 @@ def judge(
 
 
 def executor(graphs: Sequence[RandomGraph], target: str) -> Execute:
-    """Returns a function that runs graphs as one model on the reference or a target."""
+    """Returns a function that runs graphs as one model on the reference interpreter or a target."""
     shapes = [a.shape for graph in graphs if graph.open_sizes for a in graph.inputs.values()]
     dims = {f"size{size}": None for shape in shapes for size in shape if size in OPEN}
     dims |= {ONE: None for graph in graphs if graph.ones}

@@ -1,4 +1,4 @@
-"""scripts/run_modules.py judges a right shader, a race and a shader with images."""
+"""scripts/run_modules.py gives the right verdicts for a shader, a race and a shader with images."""
 
 from __future__ import annotations
 

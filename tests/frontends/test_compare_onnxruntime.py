@@ -1,4 +1,4 @@
-"""`run --compare-layers` compares an ONNX file's reference with onnxruntime's values."""
+"""`run --compare-layers` compares the reference results of an ONNX file with onnxruntime's."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def requantized(build: Builder, name: str, scale: float, zero: int) -> str:
 
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
 def test_qdq_computes_with_integers(per_channel: bool, build: Builder):
-    """A padded convolution with bias is one kernel, and a product another kernel."""
+    """A padded convolution with bias and a product become one kernel each."""
     weights = GENERATOR.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8)
     matrix = GENERATOR.integers(0, 256, (16 * 36, 12)).astype(np.uint8)
     by = GENERATOR.uniform(0.004, 0.01, 16) if per_channel else 0.006

@@ -1,4 +1,4 @@
-"""The store finds results again, only appends, merges, and refuses other files."""
+"""The store finds stored results, never changes them, merges, and refuses other files."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    """Returns a job's data without the default's work."""
+    """Returns the data of a job that measures a candidate against itself."""
     (source,) = sources_of(TEXT, "lavapipe", ("B",), print)
     schedule = str(candidates(kinds.pricing_of(source).contraction, load("lavapipe"), 1)[0])
     compiled = kinds.compile_candidate(source_data(source) | {"schedule": schedule})

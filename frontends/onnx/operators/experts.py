@@ -165,7 +165,7 @@ def _select_codes(
     block_size: int,
     rows: slice,
 ) -> Matrices:
-    """Returns the matrices of some rows of packed weights."""
+    """Returns the given rows of packed expert weights as `Matrices`."""
     if bits not in (2, 4, 8):
         b.refuse(f"weights of {bits} bits are not supported", "use 2, 4 or 8 bits")
     codes = codes_of(weights, bits)

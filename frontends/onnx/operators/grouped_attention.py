@@ -169,7 +169,7 @@ def _heads_of(
 
 
 def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | Tensor:
-    """Returns the number of past keys: a size for all sequences, or a tensor by sequence."""
+    """Returns the number of past keys: one size, or a tensor with a number for each sequence."""
     if new == total:
         return 0
     known = set() if lengths.known is None else set(lengths.known.ravel().tolist())

@@ -1,4 +1,4 @@
-"""Operands of few rows are computed as bfloat16, from f32 and bfloat16 in memory."""
+"""Operands of products with few rows are computed as bfloat16, from f32 and bfloat16 in memory."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def unary(op: str, function: Callable[..., Any], x: Array, here: float, there: f
 
 
 def waves() -> list[Case]:
-    """Returns sine and cosine up to 1000 with an absolute error bound."""
+    """Returns cases of sine and cosine for arguments up to 1000, with an absolute error bound."""
     x = floats(-8, 8) * np.float32(125)
     return [
         Case("math.sin", np.sin, (x,), "f32", (ABSOLUTE, ABSOLUTE), NONE),
