@@ -142,7 +142,7 @@ def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
 
     shape = _known_sizes(nest.shape)
     if not shape or prod(shape) > MOST:
-        raise NotFused(f"a reader of columns computes a scalar or more than {MOST} elements")
+        raise NotFused(f"an operation on columns must compute a tensor of at most {MOST} elements")
     ((array, _),) = nest.results
     return list(_read(array, list(np.indices(shape).reshape(len(shape), -1)), source))
 

@@ -80,7 +80,7 @@ def placed_programs(
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("the program has no product of tiles")
     if any(isinstance(op, tile.GatherOp | tile.ScatterOp) for op in program.walk()):
-        raise NotRaised("whole tensors have no gather or scatter")
+        raise NotRaised("a gather or scatter has no form on whole tensors")
     numbers = Numbers(program, grid, given)
     ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
     accesses = [_access(numbers, op) for op in ops]

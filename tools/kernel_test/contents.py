@@ -90,7 +90,7 @@ def read_npy(path: Path, where: str) -> Array:
     from xdsl_spirv.tools.arrays import read_array
 
     if path.exists() and not path.is_file():
-        raise Misuse(f"{where}: {path} is not a file", "", "name an array")
+        raise Misuse(f"{where}: {path} is not a file", "", "name a .npy file")
     try:
         return read_array(str(path))
     except ProgramError as error:

@@ -212,7 +212,7 @@ class Evaluator:
     def _name(self, name: str) -> Any:
         if name in self.names:
             if self.names[name] is None:
-                raise self.error(f"{name!r} is ambiguous", "use another of the names")
+                raise self.error(f"{name!r} is the name of several values", "use another name")
             return self.names[name]
         if name in CONSTANTS:
             return CONSTANTS[name]

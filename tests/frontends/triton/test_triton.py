@@ -120,7 +120,7 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     ("name", "given", "way"),
     [
         ("matmul", (64, 32, 40), "as a function on tensors"),
-        ("matmul", (40, 23, 20), "tile by tile: whole tensors have no gather or scatter"),
+        ("matmul", (40, 23, 20), "tile by tile: a gather or scatter has no form on whole tensors"),
         ("product", (), "as a function on tensors"),
         ("attention", (), "as a function on tensors"),
         ("add", (), "tile by tile: the program has no product of tiles"),
