@@ -43,7 +43,7 @@ BEYOND = 16 << 20
 """Bytes of padding after packed operands: the kernels prefetch beyond the last K step."""
 
 ADDRESSES = ((0, 0), (8, 1))
-"""Offset in the push constants of each operand's address, and the operand."""
+"""(offset of an address in the push constants, index of the addressed operand) for each address."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """
-Measures the bandwidth of kernels that are not contractions on a Vulkan device, and PyTorch's.
+Measures the bandwidth of kernels that are not contractions: our kernels and PyTorch's kernels.
 
     python benchmarks/families.py --target nvidia-h200 -o benchmarks/results/h200-families.json
 

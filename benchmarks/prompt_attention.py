@@ -1,5 +1,5 @@
 """
-Times attention of a prompt with cached keys on a Vulkan device, by schedule, and PyTorch's.
+Times schedules of attention for a prompt with cached keys, and PyTorch's attention.
 
     python benchmarks/prompt_attention.py --target nvidia-h200 -o h200-prompt-attention.json
     .lavapipe/run python benchmarks/prompt_attention.py --target lavapipe --small

@@ -3,9 +3,9 @@ Bounds the results of a host function by interval arithmetic, with an interval f
 
 A contraction followed by other operations has no single error formula. Here every operation maps
 intervals to an interval that contains all results that a device may legally compute from any of
-their points. The interval of a contraction follows from the bound of docs/numerics.md, that of a
-scalar operation from its monotonicity and its precision in Vulkan. Moves of data are exact. A
-comparison that may have either result gives both. Exact values remain exact.
+their points. The interval of a contraction follows from the bound of docs/numerics.md. The interval
+of a scalar operation follows from its monotonicity and its precision in Vulkan. Moves of data are
+exact. A comparison that may have either result gives both. Exact values remain exact.
 """
 
 from __future__ import annotations

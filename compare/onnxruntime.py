@@ -94,7 +94,7 @@ def tolerance_of(module: Operation) -> Tolerance:
 
 
 def steps(quantized: int) -> float:
-    """Returns the error of `quantized` roundings to steps, relative to the largest element."""
+    """Returns the error that `quantized` quantizations cause, relative to the largest element."""
     return float(STEP * np.sqrt(quantized))
 
 

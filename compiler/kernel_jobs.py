@@ -34,7 +34,7 @@ from xdsl_spirv.upstream.passes_on_demand import run
 Observer = Callable[[str, ModuleOp], None]
 
 FEW = 8
-"""Number of kernels that one process lowers before other processes have started."""
+"""Number of kernels below which one process lowers all kernels."""
 
 MOST_JOBS = 8
 

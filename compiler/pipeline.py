@@ -91,7 +91,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
 
 PREPARED = "note-ranges"
 """
-Name of the last pass before passes for kernels (fusion, layouts, schedules). Weights are known.
+Name of the last pass before fusion, layouts and schedules. After the pass, weights have values.
 """
 
 SCHEDULED = "pack-operands"

@@ -101,7 +101,7 @@ class Layer:
     """
     A contraction of the model: its source, its operands, and its expected result.
 
-    `depth` is the number of products in a sum, `magnitude` the sum of their absolute values.
+    `depth` is the number of products in a sum. `magnitude` sums the products' absolute values.
     """
 
     name: str

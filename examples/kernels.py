@@ -140,7 +140,7 @@ def cases() -> list[Case]:
 
 
 def run(device: str, say: Callable[[str], object] = print) -> None:
-    """Runs every case, with all checks on the interpreter. Asserts the results."""
+    """Runs every case, on the interpreter with all checks enabled. Asserts the results."""
     for case in cases():
         checks = "all" if device == "interpreter" else None
         options = {"device": device, "checks": checks}

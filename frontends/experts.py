@@ -101,10 +101,10 @@ class Mixture:
     """
     The experts chosen for each token, and the network of the experts.
 
-    `chosen` (tokens x used) holds distinct indices of experts, and `weights` the factors of their
-    results. `network` takes blocks of rows, and the expert of each block. There are `count`
-    experts and at most `most` tokens. `constant` makes a named constant. Rows have type `element`
-    in memory.
+    `chosen` (tokens x used) holds distinct indices of experts. `weights` holds the factors of the
+    experts' results. `network` takes blocks of rows, and the expert of each block. There are
+    `count` experts and at most `most` tokens. `constant` makes a named constant. Rows have type
+    `element` in memory.
     """
 
     b: TensorBuilder

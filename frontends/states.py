@@ -33,7 +33,7 @@ from xdsl_spirv.speech import did_you_mean
 
 def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
     """
-    Makes arguments states: `pairs` maps an argument to the result that is its next value.
+    Turns arguments into states: `pairs` maps an argument to the result that gives its next value.
 
     Raises `FrontendError` for an unknown name, different types, and dynamic sizes.
     """

@@ -254,7 +254,7 @@ def _covers(mask: Mask, whole: Mask) -> bool:
 
 
 def _priority(number: int) -> int:
-    """Returns the sort key of a block number. The numbers for leaving come last."""
+    """Returns the sort key of a block number; negative numbers (exits) come last."""
     return number if number >= 0 else 1 << 60
 
 

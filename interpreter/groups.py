@@ -1,5 +1,5 @@
 """
-Arranges the values of a subgroup or a workgroup along one axis, and back.
+Converts values between the axes (subgroup, lane) and a single axis over the members of a group.
 
 Group instructions see arrays (workgroup, group, member, ...). The members are the subgroup's
 lanes, or all invocations of the workgroup by local index.

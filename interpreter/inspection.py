@@ -247,8 +247,8 @@ class Scene:
 
     def variables(self, built_in: bool) -> Iterator[View]:
         """
-        Yields the module's built-in variables, or all its other variables. Members of a block
-        without a name are listed as variables, as in the source.
+        Yields the module's built-in variables, or all its other variables. An unnamed block yields
+        its members, as in the source.
         """
         source = map_of(self.context.module)
         for symbol, slot in self.context.global_slots.items():

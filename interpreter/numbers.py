@@ -123,7 +123,7 @@ def to_bfloat16(value: Array, rounding: Rounding = "nearest-even") -> Array:
 def float_to_float(
     source: DType, target: DType, rounding: Rounding = "nearest-even"
 ) -> Callable[[Array], Array]:
-    """Returns the conversion between two float types: to nearest even, bfloat16 by `rounding`."""
+    """Returns the conversion between two float types. Only bfloat16 uses `rounding`."""
     if source == target:
         return lambda value: value
     if target == BFLOAT16:
@@ -161,7 +161,7 @@ HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
 """Exponents of the smallest normal and the largest binary16, as binary32 exponent bits."""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Difference of the bits of m (see `round_to_half`) from a number's exponent bits."""
+"""Number whose sum with the exponent bits of x gives the bits of m (see `round_to_half`)."""
 
 
 @cache

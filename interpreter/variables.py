@@ -199,7 +199,7 @@ def holds_matrix(form: Form) -> bool:
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """Returns the representation of the part at a path. All elements of an array share one."""
+    """Returns the representation of the part at a path; equal for all elements of an array."""
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]

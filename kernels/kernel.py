@@ -145,7 +145,7 @@ def kernel(
     workgroup: int | tuple[int, ...], *, subgroup_size: int | None = None
 ) -> Callable[[Callable[..., None]], Kernel]:
     """
-    Makes a kernel of a function: `@kernel(workgroup=64)`, `@kernel(workgroup=(8, 8))`.
+    Turns a function into a kernel: `@kernel(workgroup=64)`, `@kernel(workgroup=(8, 8))`.
 
     The default of each parameter gives its kind: `buffer`, `push`, `specialization`.
     `subgroup_size` is required if the code depends on the size of subgroups.

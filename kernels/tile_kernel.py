@@ -322,7 +322,7 @@ def _array(name: str, value: Any, type: ViewType) -> Array:
 
 def kernel(function: Callable[..., None]) -> TileKernel:
     """
-    Makes a kernel of a function: `@tiles.kernel`. The default of each parameter gives its kind:
+    Turns a function into a kernel: `@tiles.kernel`. The default of each parameter gives its kind:
     `view`, `push`. Keyword parameters with integers are constants.
 
     Raises `KernelError` if the function cannot be traced.

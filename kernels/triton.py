@@ -204,7 +204,7 @@ def from_ttir(source: str | Path, name: str | None = None) -> TritonKernel:
 
 def from_triton(kernel: Any, **types: Any) -> TritonKernel:
     """
-    Makes a kernel of a `triton.jit` function for given types of its parameters.
+    Turns a `triton.jit` function into a kernel for given types of its parameters.
 
     A parameter's type is Triton's text for it (`"*fp32"`, `"i32"`, `"tensordesc<fp16[64,32]>"`); a
     `tl.constexpr` is given by its value. Triton generates TTIR, which needs no GPU.

@@ -87,7 +87,7 @@ def step_of(type: Attribute) -> tuple[int, Attribute]:
 
 
 def find_aliases(symbols: Mapping[str, Operation]) -> dict[Hashable, Hashable]:
-    """Returns the binding of each variable that shares its binding with another, by symbol."""
+    """Maps the symbol of each variable with a shared binding to the binding."""
     bound = {
         symbol: (op.descriptor_set, op.binding)
         for symbol, op in symbols.items()

@@ -21,9 +21,9 @@ from xdsl_spirv.prove.values import Term, both, known_number, z3
 
 def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:
     """
-    Returns sets of suggested premises. The first set has usual ones: a flat grid, and buffers of
-    the lengths that counts give. Later sets have products of numbers, and the contents and sizes
-    of `launch`, which is assumed to be correct.
+    Returns sets of suggested premises. The first set has the usual premises without products of
+    unknown numbers. If there is a `launch`, which is assumed to be correct, the second set has all
+    usual premises. The last set has the contents and sizes of `launch`.
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}

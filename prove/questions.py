@@ -269,8 +269,8 @@ def _find_needed(
     held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
     """
-    Returns a minimal set of suggested premises that still proves all questions. Each is as weak as
-    possible: a buffer of `grid.x` elements instead of `grid.x * 16`.
+    Returns a minimal set of suggested premises that still proves all questions. Each premise is as
+    weak as possible, for example `grid.x` elements of a buffer, not `grid.x * 16`.
     """
     needed = {text: None for q in proved for text in known if text in q.needed}
     # Drops grid premises before the last one about lengths, because they restrict users more.

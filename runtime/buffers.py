@@ -22,7 +22,7 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Assignment:
-    """Buffers with offsets in a memory of `needed` bytes. Without sharing, it has `total` bytes."""
+    """Buffers at offsets in `needed` bytes of memory; without sharing, in `total` bytes."""
 
     buffers: tuple[Buffer, ...]
     needed: int

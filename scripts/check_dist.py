@@ -68,7 +68,7 @@ def build(source: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def check_names(sdist: Path, wheel: Path) -> None:
-    """Checks that sdist and wheel have every module and data file, and the wheel no others."""
+    """Checks that sdist and wheel have every file, and that the wheel has no other file."""
     wanted = {
         f"xdsl_spirv/{room}/{path.relative_to(ROOT / room).as_posix()}"
         for room in ROOMS

@@ -163,7 +163,7 @@ def closure(roots: list[str], libraries: dict[str, Path], *loader: Path) -> set[
     Returns the names of `roots` and of every library they load, as the dynamic loader resolves
     them.
 
-    For another architecture, `loader` starts with its emulator.
+    For another architecture, `loader` starts with an emulator of that architecture.
     """
     path = ":".join(sorted({str(p.parent) for p in libraries.values()}))
     names = set(roots)

@@ -167,7 +167,7 @@ CHIPS = {
         "family": "AMDGPU_FAMILY_GC_12_0_0",
     },
 }
-"""Chip of AMD that the shim has -> the changed fields of a chip that it lacks."""
+"""AMD chip that the shim defines -> the fields of a chip that is added to the shim."""
 EDITS = {
     # RADV requires this version of the kernel's interface. Compiling needs none of its additions.
     "amd/drm-shim/amdgpu_noop_drm_shim.c": {r"version_minor = \d+": "version_minor = 54"},

@@ -241,8 +241,8 @@ class Target:
     """Constants of the time estimates."""
     held_registers: int | None
     """
-    Maximum 32-bit registers of an invocation for queries and results of an attention without
-    matrix instructions, or for prefetched steps of a product of few rows. None if not measured.
+    Maximum number of 32-bit registers in which an invocation may hold values, such as the queries
+    and results of an attention without matrix instructions. None if not measured.
     """
     registers: Registers | None
     """The registers of a subgroup; None if not measured."""

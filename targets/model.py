@@ -70,7 +70,7 @@ class LanesModel:
     most_parts: int
     """Maximum parts of the keys whose results a merging dispatch reads for each row."""
     merging_subgroups: int
-    """Maximum subgroups of a workgroup that merges parts."""
+    """Maximum subgroups of a workgroup that merges partial results."""
     long_past: int
     """Assumed number of keys if the number is dynamic."""
 
@@ -180,9 +180,9 @@ class ContractionModel:
     exchanged_bytes: int
     """Maximum bytes of Workgroup memory through which slices of K exchange sums at a time."""
     full_channels: int
-    """Number of channels of a convolution's group that fills a matrix."""
+    """Number of channels in a convolution's group at which the channels fill a matrix."""
     narrow: Mapping[str, float]
-    """Factor of a rate if an operand's loads have this many bytes instead of 16."""
+    """Maps the bytes of an operand's loads to the factor of the rate, if below 16 bytes."""
     scalar: ScalarModel
 
 
@@ -214,7 +214,7 @@ class RowsModel:
     few_for_matrices: int
     """Like `few`, for types whose matrix instructions have an unknown rate."""
     much: int
-    """Minimum ratio of columns to rows of a contraction with few rows."""
+    """Minimum ratio of columns to rows for which a contraction counts as having few rows."""
     conversion: float
     """Time to convert a streamed element to a float, in multiply-adds."""
     conversion_of_packed: float
@@ -252,7 +252,7 @@ class RowsModel:
     few_groups: int
     """Maximum groups of columns for which registers have room for two prefetched groups."""
     least_in_groups: int
-    """Minimum columns of an invocation for which 8-bit digits of row elements are faster."""
+    """Minimum columns of an invocation for which row elements are split into 8-bit integers."""
     least_in_narrow_groups: int
     """`least_in_groups` for a single row, if groups have half as many columns."""
     most_folded: int
@@ -286,7 +286,7 @@ class ReductionsModel:
     worthwhile_of_blocks: float
     """Used instead of `worthwhile` if an operand is in packed planes."""
     cached: float
-    """Rate at which parts are stored and summed (often in caches), relative to a copy."""
+    """Rate of storing and adding partial sums (often in caches), relative to a copy."""
 
 
 @dataclass(frozen=True)

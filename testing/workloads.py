@@ -295,7 +295,7 @@ def convolution(generator: Generator, largest: int) -> Workload:
 
 
 def _pad_workload(generator: Generator, plain: Workload) -> Workload:
-    """Returns a workload with zero padding and unreached elements in A's windowed dimensions."""
+    """Adds zero padding, and elements that no window reaches, to A's windowed dimensions."""
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):

@@ -80,7 +80,7 @@ def spirv_val() -> str:
 
 @pytest.fixture
 def own_glslang(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Selects the glslang fetched by the project: a machine's own may lack the extensions."""
+    """Selects the project's glslang, because another one may lack the extensions."""
     fetched = ROOT / ".glslang" / "bin" / "glslang"
     if not fetched.exists():
         pytest.skip("glslang is not fetched: make glslang")

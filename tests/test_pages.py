@@ -40,7 +40,7 @@ PAGES = [
         for path in sorted(ROOT.glob(pages))
     ),
 ]
-"""Pages with code: not CONTRIBUTING.md (tests/test_walks.py runs it) and CHANGELOG.md."""
+"""Pages whose code is tested here. tests/test_walks.py runs CONTRIBUTING.md."""
 
 LANGUAGES = {"c", "glsl", "json", "mermaid", "mlir", "python", "sh", "text", "toml", "yaml"}
 

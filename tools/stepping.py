@@ -221,7 +221,7 @@ class Session:
         number = self.position if number is None else number
         if not 0 < number < len(self.states):
             raise ProgramError(
-                f"pass {number} was not applied", f"{len(self.states) - 1} were", "see list"
+                f"pass {number} was not applied", f"last: {len(self.states) - 1}", "see list"
             )
         before, after = (units_of(self.states[n].module) for n in (number - 1, number))
         return list(unit_diffs(before, after))

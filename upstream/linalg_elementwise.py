@@ -95,7 +95,7 @@ def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
 
 
 def body_of(kind: str, types: Sequence[Attribute]) -> Region:
-    """Returns the body of a kind. Raises `VerifyException` if these element types have none."""
+    """Returns the body of the function `kind`. Raises `VerifyException` for wrong types."""
     block = Block(arg_types=types)
     *given, _ = block.args
     result = types[-1]

@@ -130,7 +130,7 @@ def unary() -> Iterator[Case]:
 
 
 def binary() -> Iterator[Case]:
-    """Yields binary cases: broadcast second source, or a constant for equal shapes."""
+    """Yields cases of binary operations: with a repeated second source, or with equal shapes."""
     types = ("f32", "f16")
     for (name, function), *kinds in itertools.product(BINARY.items(), types, types, types):
         random = generator(name + "".join(kinds))

@@ -59,7 +59,7 @@ KEEP_LOOP = "schedule.keep_loop"
 """Attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
-"""Ways to load an operand by vectors. Their width determines the element order of fragments."""
+"""Ways to load an operand by vectors, whose width determines the element order of fragments."""
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
@@ -74,7 +74,7 @@ PROBABILITIES = ("memory", "registers", "converted")
 """Ways to convert probabilities to the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys")
-"""Values of the key `ahead`: the operand that is loaded before it is needed."""
+"""Values of the key `ahead`: names of the operand that is loaded early."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
 """Keys that may differ from their default values only if probabilities stay in registers."""

@@ -127,13 +127,13 @@ class DirectAttr(KeyedAttr):
     The path of an operand whose fragments subgroups load from global memory.
 
     The operand is packed so that an invocation's components of a fragment are contiguous (see
-    `PackingAttr`). `ahead` is the number of instructions along K by which loads precede the
-    multiplication, at most the number in a K tile.
+    `PackingAttr`). Loads precede the multiplication by `ahead` instructions along K, which must
+    not exceed the instructions in a K tile.
 
     With `layout = rows` the operand is not packed: invocations load contiguous elements of rows,
-    ordered along K as the other operand, which the kernel unpacks from bit planes. With
-    `layout = panels`, these bit planes are packed into panels, so that a subgroup reads the numbers
-    of a fragment from contiguous memory.
+    in the K order of the other operand, whose bit planes the kernel unpacks. With `layout =
+    panels`, bit planes are packed into panels, so that a subgroup reads the numbers of a fragment
+    from contiguous memory.
     """
 
     name = "schedule.direct"

@@ -30,7 +30,7 @@ NUMBERS = "schedule.numbers"
 """Attribute of a push-constant block whose numbers launches pass, and of these launches."""
 
 NUMBER_BYTES = 4
-"""Size in bytes of a number in the block."""
+"""Size in bytes of a number in a push-constant block."""
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:

@@ -367,7 +367,8 @@ class CopyLogicalOp(Cast):
     def verify_(self) -> None:
         if not _matches_logically(self.operand.type, self.result.type):
             raise VerifyException(
-                f"{self.name}: {self.operand.type} and {self.result.type} do not match logically"
+                f"{self.name}: {self.operand.type} and {self.result.type} are not logically "
+                "matching types"
             )
         if self.operand.type == self.result.type:
             raise VerifyException(

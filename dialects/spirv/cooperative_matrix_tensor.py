@@ -143,7 +143,7 @@ class MatrixTensorOperation(SPIRVOp, ABC):
                 f"but {self.tensor_addressing_operands.spell(given)} are given"
             )
         if self.STORES and given & ~VIEW:
-            raise VerifyException(f"{self.name}: only loads decode")
+            raise VerifyException(f"{self.name}: only a load can decode")
 
 
 def _operands(

@@ -27,7 +27,7 @@ TAKEN_BACK = 16
 
 @dataclass(frozen=True)
 class Sliding:
-    """Tokens in the states of windowed blocks: at most `room`, of which a slide retains `keep`."""
+    """Tokens that the states of windowed blocks hold (`room`) and keep after a slide (`keep`)."""
 
     room: int
     keep: int

@@ -85,7 +85,7 @@ def import_gguf(
     - `of_all`: let `prefill` return the logits after each token
     - `slots`: number of texts in the states
     - `ahead`: number of proposed tokens that `verify` reads after one token; 0 for no `verify`
-    - `chunk`: maximum number of tokens of a run, if states slide
+    - `chunk`: maximum number of tokens of a run, if states hold only the last tokens
 
     Raises `FrontendError` for a malformed or unsupported file, and for a context longer than in
     training.

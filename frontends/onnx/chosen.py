@@ -132,7 +132,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns a list's axis in an elementwise result, if no other operand varies along the axis."""
+    """Returns the candidates' axis in an elementwise result; None if another operand varies."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -178,7 +178,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns a list's axis in the result of Slice, Concat or Split along other axes, else None."""
+    """Returns the candidates' axis in a result of Slice, Concat or Split along other axes."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -226,7 +226,7 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """Returns a list's axis in an operator's results, or None if the operator is not supported."""
+    """Returns the candidates' axis in the results; None if the operator is not supported."""
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

@@ -140,7 +140,7 @@ class Loop:
         return self._tile(first).type
 
     def _tile(self, form: Form) -> SSAValue:
-        """Returns a carried value that is not a sum as a tile or scalar."""
+        """Returns the tile or scalar that represents a carried value."""
         if isinstance(form, Pointer):
             return flat_numbers(self.w, form)
         if isinstance(form, Affine):

@@ -35,7 +35,7 @@ class Snapshot:
     groups: Array
     near: Array
     moved: bool
-    """True if a barrier was executed since these workgroups began."""
+    """True if any of the workgroups has executed a barrier."""
 
 
 class Horizons:
@@ -59,7 +59,7 @@ class Horizons:
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """Moves the horizons at a control barrier that lanes of `mask` reached at time `now`."""
+        """Records a control barrier, which the lanes of `mask` reached at time `now`."""
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()

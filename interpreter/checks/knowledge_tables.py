@@ -103,7 +103,7 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire by an invocation. It orders accesses recorded by the releases that it reads."""
+    """An acquire by an invocation. `heads` are the last releases that it reads, by scope level."""
 
     lane: int
     semantics: Semantics

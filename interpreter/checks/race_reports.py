@@ -265,7 +265,7 @@ class RaceReports:
         return word if not other or stale else other
 
     def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
-        """Returns the atomics between the two accesses that fail to synchronize, or None."""
+        """Returns the atomics whose missing synchronization causes the race, or None."""
         codes = np.array([int(conflicts.earlier[first]) & WHO, int(conflicts.who[first])])
         earlier, later = self.races.accessors.group_of(codes).tolist()
         return self.races.knowledge.failure_between(earlier, later)

@@ -31,7 +31,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
 
 
 def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
-    """Adapts a conversion of component dtypes to matrices stored as binary32."""
+    """Wraps a conversion of components to convert matrices that are stored as binary32."""
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
         return function

@@ -32,7 +32,7 @@ def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
     Returns the pointer type for accessing `data`. An untyped pointer gets `data` as pointee.
 
-    An untyped variable of an invocation is memory with bytes, like Workgroup memory.
+    An untyped variable of an invocation is stored as bytes, like Workgroup memory.
     """
     if not isinstance(pointer.type, spv.UntypedPointerType):
         return pointer_type(pointer)

@@ -82,7 +82,7 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """Number of parts of the contraction's result; elements may read a column of each part."""
+        """Size of the root's second to last dimension if the results lack it, otherwise 1."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]

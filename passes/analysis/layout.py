@@ -154,7 +154,7 @@ class RowMajor:
     def read(
         map: AffineMap, loops: int, shape: Sequence[Size], low: Sequence[int] | None = None
     ) -> RowMajor:
-        """Returns a tensor of `shape` that `map` minus `low` indexes; raises `NotLinear`."""
+        """Describes how `map` minus `low` indexes a tensor of `shape`; raises `NotLinear`."""
         indices = [linear(expression, loops) for expression in map.results]
         pairs = zip(indices, low or [0] * len(indices), strict=True)
         moved = tuple(Linear(index.start - before, index.factors) for index, before in pairs)

@@ -371,7 +371,7 @@ class HoistingEmitter(KernelEmitter):
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
-        """Returns the linear index of the longest prefix for which it is known, and its length."""
+        """Returns the linear index of the longest prefix that has one, and the prefix's length."""
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
             if run is None:

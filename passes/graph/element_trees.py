@@ -167,7 +167,7 @@ def after_reshape(op: Reshape, place: Place) -> Place:
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """
-    Maps a position through a reshape: splits indices into `shape`, or joins indices without one.
+    Maps a position through a reshape: splits indices by `shape`, or joins indices if it is None.
     """
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
@@ -387,7 +387,7 @@ class Trees:
         steps = loop_extents(op)[kinds.index("reduction")]
         appended = steps is not None and self.normal(steps) == _size(self.reduced) + 1
         if not appended and (steps is None or self.normal(steps) != _size(self.reduced)):
-            raise NotTraced("an operation reduces along a loop other than the keys")
+            raise NotTraced("an operation reduces along a loop other than the loop over keys")
         out = block.args[-1]
         others = [value for value in combined.operands if value is not out]
         start = number_of(op.outputs[0])

@@ -139,7 +139,7 @@ class Elements(Nodes):
             raise NotRaised("a load or store does not begin at the first index of a tile")
         known = self.dimensions[name[1]]
         if known.tile != size or known.extent != extent:
-            raise NotRaised("a load or store differs in size from the tile at its index")
+            raise NotRaised("a load or store differs in size from the tile that it indexes")
         return name[1]
 
     def _box(self, view: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]) -> list[Any]:

@@ -88,7 +88,7 @@ def _walk_operand(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """Returns the loops that index a moved operand, else None; adds split loops to `parts`."""
+    """Returns the loops that index the operand of a reshape or transposition, or None."""
     if isinstance(op, tensor.CollapseShapeOp):
         shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []

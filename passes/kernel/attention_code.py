@@ -76,7 +76,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """
-        First row of queries that limits which key tiles are read, and the number of rows after it.
+        First row of the queries that determine the range of key tiles, and offset of the last row.
         """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
@@ -86,7 +86,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.whole = plan.sizes.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
         self.is_filled = False
-        """True after the first store to a Workgroup buffer that subgroups may still read."""
+        """True after the first loop, whose Workgroup buffers other subgroups may still read."""
 
     def _workgroup(self) -> tuple[Index, Index]:
         """Returns the workgroup's index of the query tile and its batch index."""

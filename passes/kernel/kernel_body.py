@@ -2,9 +2,9 @@
 Converts the body of a dispatch to a kernel body on buffers and chooses the memory of each tensor.
 
 A result of the dispatch is computed in its kernel argument. A tensor that an operation updates
-keeps its memory. Every other tensor becomes a `memref.alloc` in the collective. Each operand of a
-contraction has its own argument, even if both are the same tensor, because the kernel reads A and
-B in pieces of different sizes.
+keeps its memory. Every other tensor becomes a `memref.alloc` in `schedule.collective`. Each
+operand of a contraction has its own argument, even if both are the same tensor, because the kernel
+reads A and B in tiles of different sizes.
 """
 
 from __future__ import annotations

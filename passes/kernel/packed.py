@@ -72,7 +72,7 @@ class Share(Words):
     """
     Loads and stores an invocation's words of packed fragments.
 
-    An address `place` counts in units of one invocation's words of one fragment.
+    The unit of an address `place` is the size of an invocation's words of one fragment.
     """
 
     def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):

@@ -449,7 +449,7 @@ class RowsKernel:
         self._store_rows(column, [(row, totals)])
 
     def _store_rows(self, column: Index, rows: Iterable[tuple[Index, Sequence[SSAValue]]]) -> None:
-        """Stores each row's sums of neighbouring columns that lie inside of the result."""
+        """Stores the sums of neighbouring columns in each row, if row and column exist."""
         b, operands, tile = self.b, self.plan.operands, self.plan.tile
         number = b.plus(self.column, column)
 

@@ -100,7 +100,7 @@ class SharedDigits:
                 )
 
     def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
-        """Returns the maximum over the invocations that compute the digits of one load."""
+        """Returns the maximum over the invocations that convert the elements of one load."""
         b = self.b
         return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
 

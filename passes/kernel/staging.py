@@ -90,7 +90,7 @@ class TileInMemory(ABC):
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
-        """True if some invocations have no copy `number`."""
+        """True if some invocations have no copy of index `number` to do."""
         invocations = self.part.invocations
         if isinstance(number, int):
             return (number + 1) * invocations > self.tile.pieces
@@ -156,8 +156,8 @@ class TileInMemory(ABC):
         self, first: Index, places: Sequence[int], step: Index, depth: int
     ) -> list[list[SSAValue]]:
         """
-        Loads the tile's vectors at `first` + each of `places` along M or N, and step `step` along
-        K.
+        Loads vectors of the tile at step `step` along K. Their indices along M or N are `first`
+        plus each of `places`.
 
         A step has `depth` elements. The result is ordered by place, then K, if tile rows run along
         K; else by K, then place.

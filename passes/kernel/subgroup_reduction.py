@@ -100,12 +100,11 @@ def reduce_by_halves(
     b: KernelEmitter, values: Sequence[SSAValue | None], lane: Index, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Reduces `count` values over `size` invocations; each invocation gets total `lane * count //
-    size`.
+    Reduces `count` values over `size` invocations. An invocation gets the total of index `lane *
+    count // size`.
 
-    In each step, two invocations exchange halves of their values: four values take 6 exchanges,
-    not 20. `count` and `size` are powers of two, with `count` <= `size`. A suffix of the values
-    may be None.
+    In each step, two invocations exchange halves of their values. `count` and `size` are powers of
+    two, with `count` <= `size`. The last values may be None.
     """
     distance = size // 2
     while len(values) > 1:

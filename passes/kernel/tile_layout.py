@@ -103,9 +103,10 @@ def spread(shape: Sequence[int], target: Target, subgroups: int) -> Layout:
 @dataclass(frozen=True)
 class Matrices:
     """
-    A tile as cooperative matrices of one use: `counts` of `shape` in each subgroup of a `grid`.
+    A tile as cooperative matrices of one use: each subgroup of a `grid` holds `counts` matrices of
+    size `shape`.
 
-    All subgroups of a grid row hold equal A matrices, all of a grid column equal B matrices.
+    Subgroups in a grid row hold equal A matrices. Subgroups in a grid column hold equal B matrices.
     """
 
     use: str

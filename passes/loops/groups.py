@@ -125,7 +125,7 @@ class Lanes:
         body: Callable[[Sequence[Index], Any, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """
-        Calls body(numbers, inside, carried) for the invocation's numbers below `total`.
+        Calls body(indices, inside, carried) for the invocation's indices below `total`.
 
         Returns the last `carried`. Few steps are unrolled, so that later passes over the row reuse
         the computed elements.

@@ -65,7 +65,7 @@ class Scores:
 
     @property
     def own_rows(self) -> int:
-        """Largest number of rows for which a lane holds scores; only rows that exist count."""
+        """Largest number of existing rows for which one lane holds scores."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:

@@ -73,7 +73,7 @@ class PackedOperand:
 
     @cached_property
     def loops(self) -> list[int]:
-        """The operand's batch loops (without heads that share keys), then its two loops."""
+        """Batch loops of the operand (without heads that share keys), then the other loops."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         used = self.plan.map_of(self.name).used_dims()
         return [

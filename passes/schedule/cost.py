@@ -79,9 +79,8 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Returns the duration of `rounds` workgroups, `residents` at a time, relative to a rate of 1.
-
-    The duration of an incomplete last wave is the mean of a lower and an upper bound.
+    Returns the duration of `rounds` workgroups if `residents` run at once. A rate of 1 is one
+    workgroup per unit. An incomplete last wave takes the mean of a lower and an upper bound.
     """
     rest = rounds % residents
     if rounds == 1:

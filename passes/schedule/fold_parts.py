@@ -164,7 +164,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if the column indexes a computed value's last dimension only, and no other value."""
+    """True if the column occurs only in the last dimension of a computed tensor."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -369,7 +369,7 @@ def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """Returns the map after splitting loop `at`, and the dimension that it indexes, into three."""
+    """Returns the map with loop `at`, and the dimension that it indexes, each split into three."""
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

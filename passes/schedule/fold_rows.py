@@ -98,7 +98,7 @@ class FoldPass(ModulePass, ABC):
     """Base class of passes that fuse a dispatch and its reader, one of which has few rows."""
 
     def most(self, target: Target) -> int:
-        """Returns the largest number of readers of a dispatch."""
+        """Returns the maximum number of readers for which a dispatch is fused."""
         return 1
 
     on_processors: ClassVar[bool] = False

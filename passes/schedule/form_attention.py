@@ -162,7 +162,7 @@ class _Match:
         p, v = self.last.a, self.last.b
         type = element_type(v)
         if element_type(p) != type or not isinstance(type, FLOATS):
-            raise NotTraced("probabilities and values are not both f16, both bf16 or both f32")
+            raise NotTraced("probabilities and values must both be f16, both bf16 or both f32")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band = 1.0, None, Band()
         self.more = dict[str, Operand]()
@@ -308,7 +308,7 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Returns the operand before a multiplication by a constant, which `scale` takes over."""
+        """Returns the operand before a multiplication, whose factor `scale` absorbs."""
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:

@@ -45,7 +45,7 @@ class Pipeline:
         return tuple(stage for stage, _ in self.steps)
 
     def tiles_ahead(self, stage: Stage) -> int:
-        """Returns the number of tiles by which a stage is ahead; 0 if it is absent."""
+        """Returns by how many tiles a stage precedes the multiplication."""
         return dict(self.steps).get(stage, 0)
 
     @cached_property
@@ -62,7 +62,7 @@ class Pipeline:
 
     @property
     def reach(self) -> int:
-        """Largest number of tiles by which a stage is ahead."""
+        """Largest number of tiles by which a stage precedes the multiplication."""
         return max(ahead for _, ahead in self.steps)
 
     @property

@@ -263,7 +263,7 @@ def _stored_tile(
     operand: int,
     other: UnitTile | None,
 ) -> StagedTile | PackedTile:
-    """Returns a staged or packed operand's tile; `other` is the other tile, if in registers."""
+    """Returns the tile of a staged or packed operand; `other` is the other operand's tile."""
     element, path = contraction.element_types[operand], schedule.paths[operand]
     value, packing = (contraction.a, contraction.b)[operand], None
     if isinstance(path, DirectAttr) and not path.packs:

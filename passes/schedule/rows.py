@@ -303,7 +303,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @cached_property
     def digits(self) -> RowsDigits:
-        """Layout of the rows' digits that subgroups share in Workgroup memory."""
+        """Layout of the row elements in Workgroup memory, split into 8-bit digits."""
         return RowsDigits(self)
 
     # Distribution of the work
@@ -315,7 +315,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def beside(self) -> int:
-        """Number of a subgroup's lanes that have different columns."""
+        """Number of groups of a subgroup's lanes; each group computes other columns."""
         return self.target.subgroup_size // (self.lanes * self.schedule.within.data)
 
     @cached_property
@@ -371,7 +371,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def tile_columns(self) -> int:
-        """Number of columns of a workgroup."""
+        """Number of columns that a workgroup computes."""
         return self.group_columns * self.schedule.groups.data
 
     @property

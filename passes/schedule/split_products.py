@@ -88,9 +88,7 @@ def _split(op: LinalgStructuredOperation) -> None:
 
 
 def _parts(code: Code, value: SSAValue, low: int) -> SSAValue:
-    """
-    Emits the three bf16 parts of every element: the low part at index `low`, else the high part.
-    """
+    """Emits the rounded element at two of three indices, and its rounding error at index `low`."""
     sizes, body = extents(value), BodyCode()
     whole = AffineMap.identity(len(sizes) + 1)
     x = body.read(value, AffineMap(len(sizes) + 1, 0, whole.results[1:]))

@@ -123,7 +123,7 @@ class _Cut:
     size: int
     unpacked: int | None = None
     """
-    Index of the operand with packed planes, A (0) or B (1), if any. The loop then counts blocks.
+    Index of the operand in packed planes, whose blocks the loop counts: 0 (A), 1 (B), or None.
     """
 
     @property

@@ -65,7 +65,7 @@ class StagedTile(OperandTile):
     """
     An operand's tile in Workgroup memory: rows of contiguous elements.
 
-    `shape` is the number of rows and columns of the tile, and `extent` of the operand. `k_axis` is
+    The tile has `shape` rows and columns. The operand has `extent` rows and columns. `k_axis` is
     the axis along K: 1 (columns, usual for A) or 0 (rows, usual for B). `layout` is the operand's
     layout in global memory, with walks (groups of loops) `BATCH`, `OUTER`, `INNER`.
     """

@@ -53,7 +53,7 @@ class Need:
 
     @staticmethod
     def any_of(*capabilities: spv.Capability) -> Need:
-        """Returns the requirement of any one of these capabilities, without an extension."""
+        """Returns the requirement that any one of these capabilities satisfies."""
         return Need(tuple(c.name for c in capabilities))
 
 

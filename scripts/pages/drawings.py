@@ -1,8 +1,8 @@
 """
 Draws mermaid blocks of a page as SVG pictures, so that no page needs a script.
 
-Supported are `graph TD` with the edges `a --> b` and `a -- label --> b`. A node is a name, or once
-`a["text"]` with `<br>` between lines.
+Supported are `graph TD` with the edges `a --> b` and `a -- label --> b`. A node is a name. One of
+its uses may give a text, `a["text"]`, with `<br>` between lines.
 """
 
 from __future__ import annotations

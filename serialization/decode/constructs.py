@@ -38,7 +38,7 @@ class BasicBlock:
 
 @dataclass(eq=False, slots=True)
 class Construct:
-    """A selection or loop. All blocks are labels."""
+    """A selection or loop. Blocks are given by their labels."""
 
     header: int
     merge: int
@@ -51,7 +51,7 @@ class Construct:
 
 @dataclass(eq=False, slots=True)
 class Constructs:
-    """The constructs of a function. All blocks are labels."""
+    """The constructs of a function. Blocks are given by their labels."""
 
     top: list[int]
     """The blocks of the function's outermost region."""
@@ -228,7 +228,7 @@ class _Finder:
         return self._end(target, loop) == back[0]
 
     def _end(self, label: int, loop: Construct) -> int:
-        """Returns the last SPIR-V block of those that become the same block of the dialect."""
+        """Returns the last SPIR-V block in the same block of the dialect as `label`."""
         while True:
             block = self.blocks[label]
             if block.merge is not None:

@@ -2,8 +2,8 @@
 Decodes the constants, variables and symbols of a binary.
 
 A constant that an attribute can hold is repeated at each use. Every other instruction outside of
-functions gets a symbol. It becomes a declaration of the dialect (variable, specialization
-constant, function) or is carried. A symbol is the id's OpName if this name exists and is unique.
+functions gets a symbol (the id's OpName if it exists and is unique), and becomes a declaration of
+the dialect (variable, specialization constant, function) or is carried word for word.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def instruction_for(cls: type[Operation]) -> Instruction:
     except KeyError:
         where = "the core grammar" if in_set is None else in_set
         raise SPIRVEncodeError(
-            f"{cls.name} has no instruction: {where} has no {name}; lower the operation first"
+            f"{cls.name} cannot be encoded: {where} has no {name}; lower the operation first"
         ) from None
 
 

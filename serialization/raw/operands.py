@@ -344,7 +344,7 @@ class _Reader:
             number = self.symbols.number_type(type_id, self.instruction.index)
         except KeyError:
             raise self._error(
-                f"{spec.name} has type %{type_id}, which is not a scalar type declared before"
+                f"{spec.name} has type %{type_id}, but no earlier scalar type has this id"
             ) from None
         if number is None:
             raise self._unknown(f"{spec.name} has type %{type_id}, which has no literals")
@@ -355,7 +355,7 @@ class _Reader:
         try:
             known = self.symbols.instruction_set(set_id, self.instruction.index)
         except KeyError:
-            raise self._error(f"no OpExtInstImport before it imports %{set_id}") from None
+            raise self._error(f"no earlier OpExtInstImport defines %{set_id}") from None
         number = self.words[self.at]
         specs = None if known is None else extended_operand_specs(known, number)
         if known is not None and specs is None:

@@ -419,7 +419,7 @@ class _Writer:
         type_id = self.words[1]
         number = self.encoder.numbers.get(type_id)
         if number is None:
-            raise self._fail(f"{spec.name}'s type is not a scalar type declared before")
+            raise self._fail(f"{spec.name}'s type is not a scalar type of an earlier line")
         self._number_of(number, token)
 
     def _extended(self, spec: Spec, token: str) -> None:
@@ -486,5 +486,5 @@ class _Writer:
         type_id = self.encoder.values.get(self.words[1], 0)
         number = self.encoder.numbers.get(type_id)
         if number is None or number.is_float:
-            raise self._fail("the selector is not an integer defined before")
+            raise self._fail("the selector is not an integer of an earlier line")
         self._number_of(number, token)

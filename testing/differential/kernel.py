@@ -25,7 +25,7 @@ NAME = re.compile(r"%[A-Za-z_][\w]*")
 
 @dataclass(frozen=True)
 class Statement:
-    """Text, the name of the value that it defines, and True if it has a side effect."""
+    """A statement: its text, the name of the defined value, and True if there is a side effect."""
 
     text: str
     result: str | None = None

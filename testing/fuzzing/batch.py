@@ -148,7 +148,7 @@ class Batch:
     grown: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def stretch(self) -> None:
-        """Reads inputs until one ends its process, or the batch's time is over."""
+        """Reads inputs in a child process until the process ends or the batch's time is over."""
         results, sending = Pipe(duplex=False)
         process = os.fork()
         if not process:

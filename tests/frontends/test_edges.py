@@ -1,4 +1,4 @@
-"""Operators at the ends of their types give onnxruntime's results, or as docs/numerics.md says."""
+"""Operators at the ends of their types give the results of onnxruntime or of docs/numerics.md."""
 
 from __future__ import annotations
 

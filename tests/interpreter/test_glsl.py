@@ -91,7 +91,7 @@ def turn(request: pytest.FixtureRequest) -> int:
 def launches(
     turn: int, glslang: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Launch]:
-    """Returns every shader, compiled with a setting for the Vulkan version that its head needs."""
+    """Returns every shader, compiled for at least the Vulkan version in its first comments."""
     folder = tmp_path_factory.mktemp("glsl")
     optimizer = khronos.find("spirv-opt")
     found: dict[str, Launch] = {}

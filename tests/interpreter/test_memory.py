@@ -100,7 +100,7 @@ def test_offsets_and_strides_of_a_struct(kernel: Kernel) -> None:
 
 
 def test_vectors_at_aligned_and_unaligned_places(kernel: Kernel) -> None:
-    """vector<4xi32> with stride 16 moves as one element, with stride 4 by component."""
+    """vector<4xi32> moves as one element at stride 16, and by component at stride 4."""
     data = np.arange(256, dtype=np.int32)
     a = kernel.buffer("vector<4xi32>", data.copy(), 4)
     out = kernel.buffer("vector<4xi32>", np.zeros(128, np.int32), 4)
@@ -234,7 +234,7 @@ def test_wrong_launches_are_refused(kernel: Kernel, change: dict[str, Any], caus
 
 
 def test_a_launch_keeps_to_its_memory_budget(parse: Parse) -> None:
-    """Beyond buffers and program, the peak exceeds the budget by at most 25 %."""
+    """The peak memory without buffers and program exceeds the budget by at most 25 %."""
     module = find_module(parse(cooperative_tiles()))
 
     def peak(bytes: int) -> int:

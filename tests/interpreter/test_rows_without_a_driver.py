@@ -1,5 +1,5 @@
 """
-Cases of Vulkan's conformance tests that no software driver runs agree with exact arithmetic.
+The interpreter agrees with exact arithmetic on Vulkan's tests that no software driver runs.
 
 They cover cooperative matrices of bfloat16 and 8-bit floats, saturation, mixed signs, conversions
 between all component types, and the dot product of bfloat16, with the data of the conformance

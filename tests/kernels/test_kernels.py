@@ -71,9 +71,7 @@ def _all() -> Iterator[tuple[KernelTest, Setting]]:
 
 def _in_turn() -> Iterator[tuple[KernelTest, Setting]]:
     """
-    Yields one setting for each kernel.
-
-    The step 5 has no common factor with 12, so that all settings occur and neighbours differ.
+    Yields a setting for each kernel. With steps of 5, all 12 settings occur and neighbours differ.
     """
     for number, test in enumerate(TESTS):
         settings = settings_of(test)

@@ -29,7 +29,7 @@ Runner = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def runner(lavapipe: Path) -> Runner:
-    """`runner(*words)` runs the runner on lavapipe, Dawn's only device there."""
+    """Returns a function that starts the runner on lavapipe with the given arguments."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed (Debian: nodejs)")

@@ -100,9 +100,9 @@ BAD_OPERANDS = {
     "mask": (of("OpLoad", 1, 2, 3, 1 << 30), "bit 0x40000000 is not a MemoryAccess"),
     "parameter": (of("OpLoad", 1, 2, 3, 2), "before its MemoryAccess|before its LiteralInteger"),
     "pair": (of("OpPhi", 1, 2, 3), "ends after 4 words"),
-    "type": (of("OpConstant", 1, 2, 3), "has type %1, which is not a scalar type declared before"),
+    "type": (of("OpConstant", 1, 2, 3), "has type %1, but no earlier scalar type has this id"),
     "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 is not a number defined before"),
-    "set": (of("OpExtInst", 1, 2, 3, 4), "no OpExtInstImport before it imports %3"),
+    "set": (of("OpExtInst", 1, 2, 3, 4), "no earlier OpExtInstImport defines %3"),
     "nested": (of("OpSpecConstantOp", 1, 2, 52), "52 is not an operation on constants"),
 }
 
@@ -139,7 +139,7 @@ def test_numbers_have_their_types_width():
 
 def test_a_declaration_counts_only_behind_it():
     made = module(of("OpConstant", 1, 2, 3), of("OpTypeInt", 1, 32, 0), of("OpTypeInt", 1, 64, 0))
-    with pytest.raises(SPIRVDecodeError, match="is not a scalar type declared before"):
+    with pytest.raises(SPIRVDecodeError, match="no earlier scalar type has this id"):
         _ = made[0].operands
     assert made.symbols.number_type(1, 3) == NumberType(32, False)
 

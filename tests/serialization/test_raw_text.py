@@ -251,7 +251,7 @@ MISTAKES = {
     'OpName %1 "name': (1, 11, "a string in quotes is expected"),
     'OpName 1 "a"': (1, 8, "'1' is not an id"),
     "%a-b = OpTypeVoid": (1, 1, "'%a-b' is not an id"),
-    "%2 = OpConstant %1 3": (1, 20, "not a scalar type declared before"),
+    "%2 = OpConstant %1 3": (1, 20, "not a scalar type of an earlier line"),
     "%1 = OpTypeInt 8 0 %2 = OpConstant %1 256": (1, 39, "does not fit unsigned 8 bits"),
     "%1 = OpTypeFloat 16 %2 = OpConstant %1 70000": (1, 40, "beyond the type's 16 bits"),
     "%1 = OpTypeFloat 32 %2 = OpConstant %1 1e40": (1, 40, "beyond 32-bit floats"),

@@ -280,5 +280,5 @@ def test_a_contraction_beyond_the_target_is_refused_by_its_sizes():
     data = {"text": SOURCE.format(m=1 << 16, n=1 << 16, k=1 << 16, a="f16", b="f16", c="f32",
             zero="0.0"), "target": "lavapipe", "weights": []}  # fmt: skip
     (data["contraction"],) = list_contractions(data)
-    with pytest.raises(ProgramError, match=r"A has 8589934592 bytes.*; tune a smaller one"):
+    with pytest.raises(ProgramError, match=r"A has 8589934592 bytes.*; tune a smaller contraction"):
         propose_candidates(data | {"tried": [], "learned": [], "count": 1, "most": 1})

@@ -346,7 +346,7 @@ def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
 
 
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
-    """Returns the shape of a buffer or member, as described or implied by its content or block."""
+    """Returns the shape of a buffer or member. A missing size follows from the contents."""
     known = tuple(n for n in leaf.shape if n is not None)
     has_known_size = len(known) == len(leaf.shape)
     size = contents.size

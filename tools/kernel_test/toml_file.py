@@ -369,7 +369,7 @@ def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
 
 def _parse(path: Path) -> dict[str, Any]:
     if path.exists() and not path.is_file():
-        raise Misuse(f"{path} is not a file", "", "name a description")
+        raise Misuse(f"{path} is not a file", "", "give the path of a .kernel.toml file")
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)

@@ -87,7 +87,7 @@ def propose_candidates(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         proposals = propose(pricing, tried, learned, data["count"], data["most"])
     except ScheduleDoesNotFit as error:
-        raise ProgramError(str(error), data["contraction"], "tune a smaller one") from error
+        raise ProgramError(str(error), data["contraction"], "tune a smaller contraction") from error
     # A list, because the data's keys have no order.
     subjects = [[name, subject_data(s)] for name, s in proposals.subjects.items()]
     return {"subjects": subjects, "expected_gain": proposals.expected_gain}

@@ -216,7 +216,7 @@ def select(
 
 
 def subject_data(subject: Subject) -> dict[str, Any]:
-    """Converts a subject to data for a job."""
+    """Converts a subject (a schedule described for a prediction) to data for a job."""
     return asdict(subject)
 
 

@@ -75,7 +75,7 @@ def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
 def placed(
     b: Nodes, x: Tensor, parameters: Sequence[Tensor], axis: int, block_size: int
 ) -> tuple[Tensor, list[Placed]]:
-    """Splits blocks along `axis` into a new dimension, and maps the scale and zero point."""
+    """Splits blocks along `axis` into a new dimension. Maps parameters to the new dimensions."""
     if not block_size:
         return x, [along(b, t, x, axis) for t in parameters]
     axis = axis_of(b, axis, x.rank)
@@ -263,7 +263,7 @@ def dequantize_linear(
 def _known_blocks(
     x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
 ) -> Blocks | None:
-    """Returns a matrix known while importing as blocks along `axis`, or None for other matrices."""
+    """Converts a matrix of known numbers to blocks along `axis`; None for other matrices."""
     bits, columns = x.element.bits, x.sizes[axis]
     if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
         return None

@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS
 
 @dataclass(frozen=True)
 class Blocks:
-    """A packed matrix, given by the arrays of its block fields; each row has `columns` elements."""
+    """A packed matrix, stored as one array per block field. Rows have `columns` elements."""
 
     format: BlockFormat
     planes: dict[str, Tensor]

@@ -94,7 +94,7 @@ class Exchange:
                 self._open = None
 
     def batch_store(self, op: ExchangingOp, form: Form) -> None:
-        """Creates the batch of a store that packs several components into one scalar in memory."""
+        """Plans the exchange for a store that packs components into one scalar."""
         batch = Batch(IntegerType(32), form.group)
         self._begin(batch, op, [(op, form.total)])
 
@@ -155,7 +155,8 @@ class Exchange:
 
     def _check_other_memory(self) -> None:
         """
-        Refuses Workgroup memory with an explicit layout: no other may be declared (SPIR-V 2.16).
+        Refuses a module whose Workgroup memory has an explicit layout. SPIR-V (2.16) allows no
+        other Workgroup memory in such a module.
         """
         for op in self.module.body.block.ops:
             if (

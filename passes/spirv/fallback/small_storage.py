@@ -60,7 +60,7 @@ class Place:
 
     @property
     def in_words(self) -> bool:
-        """True if the dynamic part is a multiple of a word."""
+        """True if `base` is a multiple of a word."""
         return self.divisor % WORD == 0
 
 

@@ -388,7 +388,7 @@ INITIALIZES = {
     "%old = spirv.AtomicCompareExchange <Workgroup> <Relaxed> <Relaxed> {0}, %one, %local : {1}":
         False,
 }  # fmt: skip
-"""True for an atomic that defines unwritten memory."""
+"""Maps an atomic to True if the atomic defines unwritten memory."""
 
 
 @pytest.mark.parametrize("atomic", INITIALIZES)

@@ -17,7 +17,7 @@ import numpy as np
 from xdsl_spirv.runtime.program import Program
 
 Run = tuple[np.ndarray[Any, Any], dict[int, int]]
-"""Tokens, and the number of past tokens by slot: a part of one text, or one token of each."""
+"""Tokens of a run, and a map from each slot that the run uses to its number of past tokens."""
 
 
 def draw_runs(slots: int, context: int, count: int) -> list[Run]:

@@ -1,5 +1,5 @@
 """
-Products of f32 by bf16 parts have the documented accuracy on bf16 matrices.
+Products of f32 that are computed as sums of bf16 products have the documented accuracy.
 
 Covers: schedule/paths.
 """
