@@ -383,9 +383,8 @@ class Recorder:
         )
         barrier = partial(work._barrier, commands)  # pyright: ignore[reportPrivateUsage]
         recording.inside, recording.outside = self.copies(moved) if moved else ([], [])
-        if recording is not self.recordings[0]:
-            # The previous run may still read the inputs.
-            barrier(CHANGED, COPYING)
+        # If the previous run is still running, the barrier before its last copies keeps its kernels
+        # before these copies.
         self._carry(commands, run)
         copy(recording.inside, False)
         barrier(CHANGED, READING)
