@@ -48,7 +48,7 @@ STEP = 2.0**-7
 @dataclass(frozen=True)
 class Tolerance:
     """
-    The allowed error of a result relative to its largest element, and its causes.
+    The allowed error, relative to a result's largest element, and the operations that cause it.
 
     `quantized` counts the operations that round to steps. Each may turn a difference in the last
     bit into a difference of a step.

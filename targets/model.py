@@ -364,7 +364,7 @@ def read_model(target: Fields, processor: bool) -> Model:
     base = _model_of(section.text("like")) if "like" in section.data else None
     model = read_record(Model, section.drop_field("like"), base)
     if processor and model.rows.on_processor is None:
-        raise TargetError("model.rows.on_processor is missing: the model of lavapipe has it")
+        raise TargetError("model.rows.on_processor is missing: copy it from lavapipe")
     return model
 
 

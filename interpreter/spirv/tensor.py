@@ -182,8 +182,8 @@ class Where:
     """
     The memory locations of a matrix's components, as arrays (workgroup, subgroup, component).
 
-    Holds the indices of elements (or blocks), masks of clipped and of outside components, and
-    coordinates.
+    `element` is an element's or a block's index. `clipped` and `outside` are masks. `block` and
+    `inside` are coordinates of the block, and in the block.
     """
 
     element: Array

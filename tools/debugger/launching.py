@@ -27,7 +27,7 @@ from xdsl_spirv.tools.kernel_test.starting import assume_launch
 def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
     """Returns a kernel's launch, and a note if no file describes it. Raises `Misuse`."""
     if Path(path).is_dir():
-        raise Misuse(f"{path} is a folder", "", "debug one kernel")
+        raise Misuse(f"{path} is a folder", "", "name one kernel")
     collection = collect([path])
     for _, error in collection.refused:
         raise error

@@ -129,7 +129,7 @@ def _buffers(
         if buffers[name].members or buffers[name].alias:
             whole = "by its members" if buffers[name].members else "as an alias"
             raise Misuse(
-                f"--expect {name}: the buffer is described {whole}", "", "use the test's file"
+                f"--expect {name}: the buffer is described {whole}", "", "edit the test's file"
             )
         value = text if _is_text(text) else _constant("--expect", text)
         buffers[name] = replace(buffers[name], expect=value)
