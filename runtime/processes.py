@@ -172,7 +172,7 @@ def python_command() -> list[str]:
 
 
 def same_modules() -> dict[str, str]:
-    """Returns an environment in which the child process finds the same modules."""
+    """Returns an environment in which a child process finds the modules of this process."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     return os.environ | {"PYTHONPATH": path}
 

@@ -125,9 +125,9 @@ class AttentionModel:
     key_parts: tuple[int, ...]
     """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
     merging: float
-    """Time factor if keys are divided and merged although enough workgroups exist without it."""
+    """Time factor if keys are divided and merged although undivided keys give enough workgroups."""
     merging_values_ahead: float
-    """Used instead of `merging` if the values of a strip are prefetched."""
+    """Like `merging`, for kernels that prefetch the values of a strip."""
     rate: float
     """Assumed TFLOPS if the target file states no rate."""
     share: float
@@ -284,7 +284,7 @@ class ReductionsModel:
     worthwhile: float
     """Largest ratio of the estimated times with and without a split at which a sum is split."""
     worthwhile_of_blocks: float
-    """Used instead of `worthwhile` if an operand is in packed planes."""
+    """Like `worthwhile`, for an operand in packed planes."""
     cached: float
     """Rate of storing and adding partial sums (often in caches), relative to a copy."""
 

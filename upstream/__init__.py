@@ -1,3 +1,1 @@
-"""
-Contains workarounds for xDSL: a file for each cause, which names the change that would replace it.
-"""
+"""Contains workarounds for xDSL. Each file names its cause and the change that would replace it."""

@@ -423,7 +423,7 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """Returns the releases before the acquired one; None if it already includes them."""
+    """Returns the releases before the acquired one; None if the acquired one includes them."""
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None

@@ -203,7 +203,9 @@ class Draw:
         return self.values(0, self.shape(least, most), **bounds)
 
     def several(self, count: int, **bounds: float) -> list[Operand | Value]:
-        """Returns operands whose shapes broadcast. The first one is `main` in half of the cases."""
+        """
+        Returns operands whose shapes broadcast. The operand from `main` comes first or last.
+        """
         first = self.main(0, 4, **bounds)
         rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
         if self.pool or self.chance(0.5):
