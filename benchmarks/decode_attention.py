@@ -138,11 +138,10 @@ def measure(
         record["failed"] = f"{type(error).__name__}: {error}"[:300]
         return record
     named = list(zip(record["kernels"], (t.median for t in times), strict=True))
-    own = sum(t for name, t in named if name.startswith("attention"))
-    streamed = sum(t for name, t in named if not name.startswith("attention"))
+    own, streamed = sum(t for _, t in named[:-1]), named[-1][1]
     moved = 2 * 2 * case.heads * keys * case.head
     copy = max(copy, 4 * prod(stream) / streamed * 1e9)
-    record["us"] = [round(t / 1e3, 2) for name, t in named if name.startswith("attention")]
+    record["us"] = [round(t / 1e3, 2) for _, t in named[:-1]]
     record["gigabytes_a_second"] = round(moved / own, 1)
     record["copy_gigabytes_a_second"] = round(copy / 1e9, 1)
     record["share"] = round(moved / own * 1e9 / copy, 3)

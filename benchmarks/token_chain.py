@@ -105,7 +105,7 @@ def apart() -> Generator[None]:
 
 def kind(entry_point: str) -> str:
     """Returns a launch's kind: NxK for products of one row, otherwise the kernel's function."""
-    for name in ("attention_merge", "attention", "elementwise", "reduction"):
+    for name in ("attention", "elementwise", "reduction"):
         if entry_point.startswith(name):
             return name
     return entry_point.removeprefix("matmul_1x")
@@ -257,8 +257,8 @@ class Random(dict[str, Any]):
 READ_AHEAD: tuple[dict[str, tuple[str, float]], ...] = (
     {"attention": ("attn_output", 1.0)},
     {"attention": ("ffn_gate_up", 0.2)},
-    {"attention": ("attn_output", 1.0), "attention_merge": ("ffn_gate_up", 0.1)},
-    {"attention": ("ffn_gate_up", 0.3), "attention_merge": ("attn_output", 1.0)},
+    {"attention": ("attn_output", 1.0), "reduction": ("ffn_gate_up", 0.1)},
+    {"attention": ("ffn_gate_up", 0.3), "reduction": ("attn_output", 1.0)},
 )
 """Prefetch plans: kind of launch -> (weights to read, share of these weights)."""
 

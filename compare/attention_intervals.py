@@ -8,19 +8,17 @@ operation requires it, scores) to the type of queries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
 
-from xdsl_spirv.compare.bounds import contraction_bound
+from xdsl_spirv.compare.bounds import Bound, contraction_bound
 from xdsl_spirv.compare.scalar_intervals import Interval, spread
-from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.interpreter.host.attention import (
-    merged,
     operands_of,
+    partial,
     scattered,
     scores_of,
     sizes_of,
@@ -29,7 +27,6 @@ from xdsl_spirv.interpreter.host.attention import (
 )
 from xdsl_spirv.interpreter.numbers import DType
 from xdsl_spirv.runtime.elements import Array
-from xdsl_spirv.runtime.errors import ProgramError
 
 U = 2.0**-23
 """Largest relative error of an f32 operation that rounds to nearest or toward zero."""
@@ -44,50 +41,10 @@ TILE = 8
 """Minimum number of keys that a kernel processes between two updates of a row's maximum."""
 
 
-Scatter = Callable[[Array], Array]
-"""Type of functions that move a result (batch, m, e) to the operation's result layout."""
-
-
-@dataclass(frozen=True)
-class Parts(Interval):
-    """Partial results of an attention split over keys. Only the merged result has a bound."""
-
-    op: AttentionOp
-    operands: Sequence[Interval]
-
-
 def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DType) -> Interval:
     """Returns the interval of every result element. `operands` has an interval for each operand."""
-    out, *numbers = operands[len(op.inputs) :]
+    inputs, (out, *numbers) = operands[: len(op.inputs)], operands[len(op.inputs) :]
     like = np.asarray(out.low, np.float64)
-    if op.parts is not None:
-        anything = np.full(like.shape, np.inf)
-        return Parts(-anything, anything, dtype, op, operands)
-    sizes = sizes_of(op, [number.low for number in numbers])
-    return _interval(op, operands, dtype, lambda result: scattered(op, result, like, sizes))
-
-
-def merge_interval(op: AttentionMergeOp, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Returns the interval of a merge, which equals the interval of the whole attention."""
-    parts, out, *numbers = operands
-    if not isinstance(parts, Parts):
-        raise ProgramError(
-            "no error bound is known for a merge of parts that are not computed by an attention",
-            place(op),
-        )
-    like = np.asarray(out.low, np.float64)
-    return _interval(
-        parts.op,
-        parts.operands,
-        dtype,
-        lambda result: merged(op, result, like, [number.low for number in numbers]),
-    )
-
-
-def _interval(
-    op: AttentionOp, operands: Sequence[Interval], dtype: DType, scatter: Scatter
-) -> Interval:
-    inputs, (_, *numbers) = operands[: len(op.inputs)], operands[len(op.inputs) :]
     sizes = sizes_of(op, [number.low for number in numbers])
     middle = operands_of(op, [operand.middle for operand in inputs], sizes)
     radius = operands_of(op, [operand.radius for operand in inputs], sizes)
@@ -97,26 +54,52 @@ def _interval(
     with np.errstate(all="ignore"):
         scores = scores_of(op, middle, sizes)
         off = _score_errors(op, middle, radius, scores, u if op.narrow is not None else U)
+        if op.parts is not None:
+            total, error = _parts(op, scores, off, values, radius[2], narrow)
+            return spread(total.reshape(like.shape), error.reshape(like.shape), dtype)
         p = softmax(op, scores)
         dp = _probability_errors(scores, off, p) + u * p + 2 * subnormal
         dp = np.where(p == 0, np.where(np.isneginf(scores), 0.0, dp), dp)
         total = total_of(op, p, values)
         size = np.matmul(p, np.abs(values) + radius[2])
         error = np.matmul(dp, np.abs(values) + radius[2]) + np.matmul(p, radius[2])
-        n = values.shape[1]
-        # When the maximum changes, the partial result and the sum are scaled by a rounded factor.
-        parts = 0 if op.parts is None else op.parts.value.data
-        bound = contraction_bound(n + 4 * (n // TILE + 1 + parts), "f32")
-        error = error + bound.evaluate(total, size)
+        error = error + _sum_bound(values.shape[1]).evaluate(total, size)
         error = error + _info(dtype)[0] * np.abs(total) + _info(dtype)[1]
         unknown = ~np.isfinite(queries).all() or ~np.isfinite(keys).all()
         error = np.where(np.isfinite(total), error, np.inf if unknown else 0.0)
-    interval = spread(scatter(total), scatter(error), dtype)
+    total, error = (scattered(op, result, like, sizes) for result in (total, error))
+    interval = spread(total, error, dtype)
     if np.isnan(total).any() and not unknown:
         # A row without a score is NaN in every implementation.
-        nan = scatter(np.where(np.isnan(total), np.nan, 0.0))
+        nan = np.where(np.isnan(total), np.nan, 0.0)
         return Interval(interval.low + nan, interval.high + nan, dtype)
     return interval
+
+
+def _parts(
+    op: AttentionOp, scores: Array, off: Array, values: Array, radius: Array, narrow: DType
+) -> tuple[Array, Array]:
+    """Returns partial results and their errors, bounded by the largest error of a row's scores."""
+    assert op.parts is not None
+    total, size, moved = (
+        partial(op, scores, x, op.parts.value.data)
+        for x in (values, np.abs(values) + radius, radius)
+    )
+    known = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    most, off = (x.max(axis=-1, keepdims=True, initial=0.0) for x in (known, off))
+    n, (u, subnormal) = scores.shape[-1], _info(narrow)
+    # The exponent and its power err as in `_probability_errors`.
+    power = np.expm1(np.minimum(2 * off + (16 * most + 3) * U, 500.0)) + u
+    error = size * power + 2 * subnormal * n * (np.abs(values) + radius).max(initial=1.0)
+    error = error + _sum_bound(n).evaluate(total, size)
+    error[..., :-2] += moved[..., :-2]
+    error[..., -1] = (off + U * most)[..., 0]
+    return total, error
+
+
+def _sum_bound(n: int) -> Bound:
+    """Returns the bound of a sum over n keys: each new maximum scales the sum before it."""
+    return contraction_bound(n + 4 * (n // TILE + 1), "f32")
 
 
 def _info(dtype: DType) -> tuple[float, float]:

@@ -24,11 +24,11 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.compare.attention_intervals import attention_interval, merge_interval
+from xdsl_spirv.compare.attention_intervals import attention_interval
 from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import SCALARS, Interval, exact, spread
 from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
 from xdsl_spirv.interpreter.api import with_first_values
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
@@ -88,9 +88,6 @@ class Intervals:
         if isinstance(op, AttentionOp):
             assert op.result is not None
             return [attention_interval(op, operands, _dtype(op.result.type))]
-        if isinstance(op, AttentionMergeOp):
-            assert op.result is not None
-            return [merge_interval(op, operands, _dtype(op.result.type))]
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, linalg.ops.FillOp):
             contraction = as_contraction(op)
             if contraction is not None:

@@ -21,7 +21,6 @@ from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
 from xdsl_spirv.dialects.program import step_of
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
-    AttentionMergeOp,
     AttentionOp,
     DispatchOp,
     PackOp,
@@ -200,8 +199,6 @@ def _kinds(body: Iterable[Operation]) -> str:
             kinds[op.name.partition(".")[2]] = None
         elif isinstance(op, PackOp):
             kinds["pack"] = None
-        elif isinstance(op, AttentionMergeOp):
-            kinds["merge of an attention's parts"] = None
         elif isinstance(op, AttentionOp):
             sizes = op.sized(list(map(size_of, op.numbers)))
             known = ("?" if is_dynamic(size) else size for size in (sizes.batch, *sizes.extents))

@@ -69,8 +69,6 @@ class LanesModel:
     """Minimum number of steps over keys in each part, if the keys are divided into parts."""
     most_parts: int
     """Maximum parts of the keys whose results a merging dispatch reads for each row."""
-    merging_subgroups: int
-    """Maximum subgroups of a workgroup that merges partial results."""
     long_past: int
     """Assumed number of keys if the number is dynamic."""
 

@@ -3,12 +3,7 @@
 from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.schedule import attention, attributes, operations, packing, paths
-from xdsl_spirv.dialects.schedule.attention import (
-    KEEP_LOOP,
-    AttentionAttr,
-    AttentionMergeOp,
-    AttentionOp,
-)
+from xdsl_spirv.dialects.schedule.attention import KEEP_LOOP, AttentionAttr, AttentionOp
 from xdsl_spirv.dialects.schedule.attributes import (
     CONSIDERED,
     SCHEDULE,
@@ -46,7 +41,6 @@ __all__ = [
     "UPDATES",
     "AttentionAttr",
     "AttentionLanesAttr",
-    "AttentionMergeOp",
     "AttentionOp",
     "CollectiveOp",
     "ConsideredAttr",

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.interpreter.host.affine import evaluate
@@ -138,28 +138,3 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
         total = total_of(op, softmax(op, scores), wide[2])
         rounded = total.astype(F32) if is_small_float(out.dtype) else total
         return scattered(op, rounded.astype(out.dtype), out, sizes)
-
-
-@on_arrays(AttentionMergeOp)
-def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
-    """Merges partial results of attention, in the layout of the output."""
-    wide = parts.astype(F64)
-    values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        factors = np.exp(tops - tops.max(0))
-        total = (factors * sums).sum(0)
-        result = (factors * values).sum(0) / total
-    if op.nan_to_zero is not None:
-        result = np.where(total > 0, result, 0.0)
-    rounded = result.astype(F32) if is_small_float(out.dtype) else result
-    return merged(op, rounded.astype(out.dtype), out, numbers)
-
-
-def merged(op: AttentionMergeOp, result: Array, like: Array, numbers: Sequence[Array]) -> Array:
-    """Permutes a result (batch, m, e) to the layout of the operation's output map."""
-    sizes = static(op.sized([int(number) for number in numbers]))
-    grids = list(np.indices(sizes, sparse=True))
-    places = tuple(np.broadcast_to(evaluate(e, grids), sizes) for e in op.map.data.results)
-    target = like.copy()
-    target[places] = result.reshape(sizes)
-    return target

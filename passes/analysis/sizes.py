@@ -30,7 +30,6 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
-    AttentionMergeOp,
     AttentionOp,
     DispatchOp,
     PackOp,
@@ -113,7 +112,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             for axis in op.reassociation.data[dimension].data:
                 total *= extent(op.operands[0], axis.value.data)
             return total
-        case AttentionOp() | AttentionMergeOp() as op:
+        case AttentionOp() as op:
             return extent(op.out, dimension)
         case PackOp() as op:
             return extent(op.destination, dimension)

@@ -18,7 +18,6 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, convert_factor
 from xdsl_spirv.passes.schedule.attention import OfAttention
-from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
 Fragment: TypeAlias = SSAValue
 
@@ -35,7 +34,7 @@ IS_GREATER = partial(arith.CmpfOp, arg="ogt")
 
 Words = list[SSAValue]
 
-PlanT = TypeVar("PlanT", bound=OfAttention | MergePlan)
+PlanT = TypeVar("PlanT", bound=OfAttention)
 
 
 @dataclass

@@ -14,15 +14,11 @@ from dataclasses import dataclass
 
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.attention_lanes_code import LanesCode
-from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode
 
 
 @dataclass(frozen=True)
 class AttentionToFMAPass(KernelPass):
-    """Writes the attention kernels without cooperative matrices, and their merge kernels."""
+    """Writes the attention kernels without cooperative matrices."""
 
     name = "attention-to-fma"
-    codes = {
-        "attention_lanes": lambda b, plan, _: LanesCode(b, plan).write(),
-        "attention_merge": lambda b, plan, _: MergeCode(b, plan).write(),
-    }
+    codes = {"attention_lanes": lambda b, plan, _: LanesCode(b, plan).write()}

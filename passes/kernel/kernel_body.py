@@ -30,7 +30,6 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     SUMMED,
-    AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
     DispatchOp,
@@ -222,9 +221,9 @@ class KernelBody:
             case PackedViewOp() | SelectedViewOp():
                 self._view(op)
             case AttentionOp() if op.results:
-                self._into(op, [value for value, _ in op.inputs])
-            case AttentionMergeOp() if op.results:
-                self._into(op, [op.parts])
+                inputs = [self._of(value) for value, _ in op.inputs]
+                place = self._place(op.results[0])
+                self._write_like(op, [*inputs, place, *self._numbers(op.numbers)])
             case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)
             case LinalgStructuredOperation():
@@ -270,14 +269,6 @@ class KernelBody:
         else:
             numbers = self._numbers(op.numbers)
         self._write_like(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
-
-    def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
-        """
-        Emits an operation on buffers. The memory of the result is an operand after the inputs.
-        """
-        (result,) = op.results
-        numbers = self._numbers
-        self._write_like(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])
 
     def _numbers(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         return [self._number(number(value)) for value in values]
@@ -357,7 +348,6 @@ def is_for_shapes(op: Operation) -> bool:
     """True if the operation's result only determines shapes of tensors."""
     uses = [use.operation for result in op.results for use in result.uses]
     return bool(uses) and all(
-        isinstance(user, tensor.EmptyOp | AttentionOp | AttentionMergeOp)
-        or (is_size_op(user) and is_for_shapes(user))
+        isinstance(user, tensor.EmptyOp | AttentionOp) or (is_size_op(user) and is_for_shapes(user))
         for user in uses
     )

@@ -25,24 +25,21 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import (
-    AttentionLanesAttr,
-    AttentionMergeOp,
-    AttentionOp,
-    DispatchOp,
-    YieldOp,
-)
+from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static, symbol
 from xdsl_spirv.passes.analysis.contraction import element_type
-from xdsl_spirv.passes.analysis.linalg_code import make_generic
+from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.attention_patterns import Band
 from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, index_of_loop
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
+from xdsl_spirv.passes.schedule.attention_merge import merge_parts
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import COMPUTED, note_before_schedules
 from xdsl_spirv.targets import Target
@@ -268,7 +265,7 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
     if not isinstance(schedule, AttentionLanesAttr):
         return [whole]
     parts = parts_for(LanesPlan(attention, schedule, target), _most_keys(traced))
-    if parts == 1 or not replacement.can_merge:
+    if parts == 1:
         return [whole]
     partial = replacement.dispatch(parts)
     return [partial, replacement.merge(partial.outputs[0])]
@@ -309,7 +306,8 @@ class _Replacement:
         self.bounds = [None if size is None else sizes.local(size) for size in bounds]
         result, _ = traced.operands["result"]
         assert isinstance(result.type, TensorType)
-        self.type = result.type
+        assert isinstance(result.owner, Operation)
+        self.type, self.owner = result.type, result.owner
         self.shape = [sizes.local(traced.normal(size)) for size in extents(result)]
 
     def dispatch(self, parts: int | None) -> DispatchOp:
@@ -317,7 +315,7 @@ class _Replacement:
         traced = self.traced
         shape, type, maps = self.shape, self.type, dict(self.maps)
         if parts is not None:
-            rows, width = self._rows_and_width()
+            *rows, _, _, width = self.loops
             shape = [parts, *rows, width + 2]
             known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in shape]
             type = TensorType(f32, known)
@@ -388,55 +386,17 @@ class _Replacement:
         places = tuple(AffineDimExpr(loop) for loop in loops)
         return generic.results[0], AffineMap(len(self.loops), 0, places)
 
-    def _rows_and_width(self) -> tuple[list[Size], int]:
-        *rows, _, _, width = self.loops
-        return rows, static([width])[0]
-
-    def _of_parts(self, partial: SSAValue) -> list[Size]:
-        """Returns the result's shape, expressed by the sizes of the partial results."""
-        rows, _ = self._rows_and_width()
-        known = {
-            size.extents[0]: symbol(Extent(partial, dimension + 1))
-            for dimension, size in enumerate(rows)
-            if is_dynamic(size) and size == symbol(size.extents[0])
-        }
-        return [size.replaced(known) if is_dynamic(size) else size for size in self.shape]
-
-    @property
-    def can_merge(self) -> bool:
-        """True if the sizes of the partial results determine the result's sizes."""
-        (value, _), *_ = self.operands
-        shape = self._of_parts(value)
-        return all(e.value is value for size in shape if is_dynamic(size) for e in size.extents)
-
     def merge(self, partial: SSAValue) -> DispatchOp:
         """Builds the dispatch that merges the partial results."""
-        rows, width = self._rows_and_width()
+        count = len(self.loops) - len(LOOPS) + 1
+        zeros, dims = [AffineConstantExpr(0)] * 2, [AffineDimExpr(n) for n in range(count + 1)]
+        places = [*dims[:count], *zeros, dims[count]]
+        place = self.maps["result"].replace_dims_and_symbols(places, [], count + 1, 0)
         body, inside = DispatchOp.open_body([partial])
-        code = SizeCode(body.add_op, inside)
-        numbers = [
-            code.value(symbol(Extent(partial, dimension + 1)))
-            for dimension, size in enumerate(rows)
-            if is_dynamic(size)
-        ]
-        sizes = [code.value(s) for s in self._of_parts(partial) if is_dynamic(s)]
-        empty = tensor.EmptyOp(sizes, self.type)
-        count = len(rows)
-        places = [*map(AffineDimExpr, range(count)), *[AffineConstantExpr(0)] * 2]
-        map_of_result = self.maps["result"].replace_dims_and_symbols(
-            [*places, AffineDimExpr(count)], [], count + 1, 0
-        )
-        merge = AttentionMergeOp(
-            operands=[inside[partial], empty.tensor, numbers],
-            properties={
-                "loops": _list_sizes([*rows, width]),
-                "map": AffineMapAttr(map_of_result),
-                "nan_to_zero": self.traced.properties["nan_to_zero"],
-            },
-            result_types=[[self.type]],
-        )
-        assert merge.result is not None
-        body.add_ops([empty, merge, YieldOp(merge.result)])
+        code = Code(self.owner, InsertPoint.at_end(body))
+        nan_to_zero = self.traced.properties["nan_to_zero"] is not None
+        merged = merge_parts(code, inside[partial], place, self.type, nan_to_zero)
+        body.add_op(YieldOp(merged))
         return DispatchOp([partial], [self.type], Region(body))
 
 

@@ -23,7 +23,6 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
-    AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
     DispatchOp,
@@ -279,7 +278,6 @@ KINDS: dict[str, Kind] = {
     "fma": Kind(FMA, CONTRACTION, "plan:plan", "contraction_candidates:by_multiply_adds"),
     "attention": Kind(ATTENTION, AttentionOp, "attention:AttentionPlan"),
     "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
-    "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
     "pack": Kind(PACK, PackOp, "packing:plan_pack"),
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
@@ -294,16 +292,14 @@ def kind_of(op: Operation) -> str | None:
     """Returns the name of an operation's kind; None if it lacks a schedule."""
     if (schedule := schedule_of(op)) is not None:
         return schedule.kind
-    if isinstance(op, PackOp):
-        return "pack"
-    return "attention_merge" if isinstance(op, AttentionMergeOp) else None
+    return "pack" if isinstance(op, PackOp) else None
 
 
 def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
     """Returns the scheduled operation of a dispatch or collective; None if there is none."""
     if SCHEDULE in parent.attributes:
         return parent
-    own = PackOp | AttentionOp | AttentionMergeOp
+    own = PackOp | AttentionOp
     ops = parent.body.block.ops
     return next((op for op in ops if SCHEDULE in op.attributes or isinstance(op, own)), None)
 

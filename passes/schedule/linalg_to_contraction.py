@@ -8,7 +8,8 @@ Rewrites every operation that computes a contraction to one canonical form.
     { c + ext(a) * (sitofp(b) * s) }    ->  elementwise b' = sitofp(b) * s, then { c + ext(a) * b' }
     %b collapses blocks of a weight     ->  one loop of K for each dimension of a block
 
-Other operations are not changed. An attribute such as a given schedule moves to the new operation.
+Other operations, and operations in dispatches, are not changed. An attribute such as a given
+schedule moves to the new operation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -46,6 +48,7 @@ class LinalgToContractionPass(ModulePass):
             for linalg_op in op.walk()
             if isinstance(linalg_op, LinalgStructuredOperation)
             and not isinstance(linalg_op, FillOp)
+            and not isinstance(linalg_op.parent_op(), DispatchOp)
         ]
         for candidate in candidates:
             try:

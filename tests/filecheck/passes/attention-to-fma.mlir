@@ -7,7 +7,9 @@
 // CHECK-SAME:     parts = 32
 // CHECK-SAME:     into tensor<32x4x1x66xf32>
 // CHECK:      schedule.dispatch(%
-// CHECK:        schedule.attention_merge {{.*}} loops = [4, 1, 64]
+// CHECK:        arith.maximumf
+// CHECK:        math.exp
+// CHECK:        arith.divf
 
 // Keys of a part, as vectors; scores by exchanges of the lanes that share a key.
 // KERNEL-LABEL: @main
@@ -18,7 +20,7 @@
 // KERNEL:         math.exp2
 // KERNEL:       gpu.barrier
 // KERNEL:       sym_name = "attention_4x1xDx64x64"
-// KERNEL:       sym_name = "attention_merge_32x4x64"
+// KERNEL:       sym_name = "reduction_4x1x64"
 func.func @main(%q: tensor<4x1x64xf16>, %keys: tensor<4096x64xf16>, %values: tensor<4096x64xf16>, %count: index) -> tensor<4x1x64xf32> {
   %zero = arith.constant 0.0 : f32
   %least = arith.constant 0xFF800000 : f32

@@ -1,7 +1,7 @@
 """
 Attention of dynamic sizes and few queries, as in decoding, is computed by multiply-adds.
 
-Covers: kernel/attention_lanes_code, kernel/attention_merge_code, schedule/attention_merge.
+Covers: kernel/attention_lanes_code, schedule/attention_merge.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir.affine import AffineMap
 from xdsl.parser import Parser
 
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, DispatchOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes
+from xdsl_spirv.passes.schedule.attention_merge import merge_parts
 from xdsl_spirv.passes.schedule.paths import COMPUTED, Decisions, considered_before
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
@@ -46,7 +51,7 @@ def test_queries_see_the_cache_and_what_they_add_to_it(target: str, check_binari
     module = parse_text("\n".join(f.text(name) for name, f in functions.items()))
     program = compile_module(module, target, functions=tuple(functions))
     kernels = [d.entry_point for d in program.functions["decode"].manifest.dispatches]
-    assert "attention_merge" in kernels[-1]
+    assert "reduction" in kernels[-1]
     check_binaries(program)
     generator, past = np.random.default_rng(1), 0
     keys = values = np.zeros((case.heads, 0, case.head))
@@ -67,7 +72,7 @@ def test_queries_see_the_cache_and_what_they_add_to_it(target: str, check_binari
 
 PARTS = """
 func.func @main(%q: tensor<3x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x6xf32>, %n: index,
-    %causal: index, %sink: tensor<1xf32>) -> (tensor<3x6xf32>, tensor<3x6xf32>) {
+    %causal: index, %sink: tensor<1xf32>) -> (tensor<3x6xf32>, tensor<4x3x8xf32>) {
   %e = tensor.empty() : tensor<3x6xf32>
   %whole = schedule.attention %q, %k, %v SINK into %e numbers %n, %causal
     loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r MAP] scale = 5.0e-1
@@ -79,9 +84,7 @@ func.func @main(%q: tensor<3x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x6xf32>, %
     causal = -9223372036854775808 parts = 4
     : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> TYPE
       into tensor<4x3x8xf32> -> tensor<4x3x8xf32>
-  %merged = schedule.attention_merge %parts into %e loops = [3, 6] map = #m GUARD
-    : tensor<4x3x8xf32> into tensor<3x6xf32> -> tensor<3x6xf32>
-  return %whole, %merged : tensor<3x6xf32>, tensor<3x6xf32>
+  return %whole, %parts : tensor<3x6xf32>, tensor<4x3x8xf32>
 }
 """
 
@@ -92,7 +95,6 @@ MAPS = "".join(
         ("k", "m, n, d, e", "n, d"),
         ("v", "m, n, d, e", "n, e"),
         ("r", "m, n, d, e", "m, e"),
-        ("m", "m, e", "m, e"),
         ("s", "m, n, d, e", "0"),
     )
 )
@@ -110,7 +112,16 @@ def test_parts_make_the_whole(keys: int, causal: int, guard: str, sink: float | 
     for name, part in zip(("SINK", "MAP", "TYPE"), own, strict=True):
         text = text.replace(name, part)
     given = [q, k, v, np.array(keys), np.array(causal), np.array([sink or 0.0], np.float32)]
-    whole, merged = interpret(parse_text(MAPS + text), given)
+    module = parse_text(MAPS + text)
+    (function,) = functions_of(module)
+    end = function.body.block.last_op
+    assert end is not None
+    whole, parts = end.operands
+    type, place = whole.type, AffineMap.identity(2)
+    assert isinstance(type, TensorType)
+    end.operands[1] = merge_parts(Code(end), parts, place, type, bool(guard))
+    function.update_function_type()
+    whole, merged = interpret(module, given)
     np.testing.assert_allclose(merged, whole, rtol=1e-6, atol=1e-7)
     scores = q @ k.T * 0.5
     scores[np.arange(keys) > np.arange(3)[:, None] + causal] = -np.inf
@@ -222,7 +233,7 @@ def test_keys_and_values_are_computed_where_they_are_read(
 ):
     program = compile_module(parse_text(write_computed(case, stored), ctx=context()), target)
     names = [layer.entry_point for layer in program.layers]
-    assert len([name for name in names if "merge" not in name]) == count, names
+    assert len([name for name in names if "reduction" not in name]) == count, names
     notes = [note for layer in program.layers for note in layer.considered]
     reasons = [note.reason for note in notes if note.path == COMPUTED]
     assert len(reasons) == count - 1
@@ -249,10 +260,10 @@ def test_keys_and_values_are_computed_where_they_are_read(
 def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
     text = replace(CASES["lavapipe"], capacity=4096).text()
     module, (op,) = form_attention(text, "nvidia-h200")
-    (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
     assert op.parts is not None
     assert op.result is not None
-    assert merge.parts.type == op.result.type
+    _, merge = (inner for inner in module.walk() if isinstance(inner, DispatchOp))
+    assert merge.inputs[0].type == op.result.type
 
 
 @pytest.mark.parametrize(
