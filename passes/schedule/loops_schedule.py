@@ -261,7 +261,9 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
     strided = _is_strided(reductions, rows, model.short)
     beside = strided or target.processor or longest < model.long
-    if longest < model.short or not splits or (rows >= 4 * busy and beside):
+    # Every reduction of a kernel reads memory again, which several invocations do at once.
+    steps = sum(map(typical, totals)) if strided and not target.processor else longest
+    if steps < model.short or not splits or (rows >= 4 * busy and beside):
         return _alone(nest, rows, longest, target)
     if strided:
         side_by_side = _side_by_side(nest, rows, longest, target)
@@ -297,9 +299,10 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
     """
     for size in (rows * short, rows):
         reduced = [
-            loops.reduction[axis] if axis is not None else True
+            loops.reduction[axis]
             for loops, _ in reductions
             for axis in fast_loops(loops, size)
+            if axis is not None
         ]
         if reduced:
             return not any(reduced)

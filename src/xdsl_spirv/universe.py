@@ -135,7 +135,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "schedule.staged=fragments",
     ),
     "attention-to-cooperative-matrix": ("schedule.attention", "schedule.pack"),
-    "attention-to-fma": ("schedule.attention_lanes", "schedule.attention_merge"),
+    "attention-to-fma": ("schedule.attention_lanes",),
     "contraction-to-dot": ("schedule.instruction=dot",),
     "contraction-to-fma": ("schedule.instruction=fma",),
     "contraction-to-rotate": ("schedule.window",),
