@@ -37,7 +37,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """Two bools: True if an operation begins a line of the module's text, or of the source."""
+    """Two bools: an operation begins a line of the module's text, or a line of the source."""
 
     line: bool
     source_line: bool

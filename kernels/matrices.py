@@ -1,6 +1,6 @@
 """
-Cooperative matrices in kernels (SPV_KHR_cooperative_matrix), which the invocations of a subgroup
-share.
+Cooperative matrices in kernels (SPV_KHR_cooperative_matrix). The invocations of a subgroup share a
+matrix.
 
     a = k.load_matrix(A, 0, k.f16, 16, 16, "A", stride=64)
     b = k.load_matrix(B, 0, k.f16, 16, 16, "B", stride=64)

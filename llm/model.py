@@ -132,8 +132,8 @@ class Answer(Iterator[str]):
     """
     An iterator over the text of an answer, in whole characters.
 
-    `tokens` are the tokens so far, `work` the computations by function, and `end` the reason for
-    the end.
+    `tokens` has the tokens so far, `work` has the computations by function, and `end` is the
+    reason for the end.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The type of `faults.py`'s cases, and functions that write bad files for them."""
+"""Defines the cases of `faults.py`, and functions that write bad files for the cases."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ class WindowModel:
     """Constants for the time of windows that slide over rows in registers."""
 
     cached: float
-    """Rate of reading elements again from the cache, relative to a copy."""
+    """Rate of repeated reads from the cache, relative to the rate of a copy."""
     rotated: float
     """Time to compute one result, as a number of element reads."""
     most_filters: int

@@ -44,7 +44,9 @@ class _Marking(Printer):
 
 
 def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
-    """Returns the nodes of an operation of a host function, or of its parent operation."""
+    """
+    Returns the nodes of an operation of a host function, or else of the surrounding operation.
+    """
     if op.parent_op() is not host:
         own = node_of(op)
         return outer if own is None else (own,)

@@ -178,7 +178,7 @@ MAKE_AVAILABLE = MemoryAccess.MakePointerAvailable
 MAKE_VISIBLE = MemoryAccess.MakePointerVisible
 
 SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
-"""Constraint of a known scope, or the symbol of a specialization constant."""
+"""Attribute constraint: a known scope, or the symbol of a specialization constant."""
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,7 @@ class Nodes(TensorBuilder):
     def _fold_sizes(
         self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
-        """Folds a node on sizes. Requires that the dividend of a rounded quotient is at least 0."""
+        """Folds a node on sizes. The dividend of a rounded quotient must be at least 0."""
         assert entry.fold is not None
         is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
         if node.op_type == "Div" and self.values[node.input[0]].element.is_float:

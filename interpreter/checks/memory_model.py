@@ -58,7 +58,7 @@ LEVELS = {
 
 
 def level_of(scope: Scope) -> int:
-    """Returns the level of a scope: the largest distance between two of its invocations."""
+    """Returns the level of a scope, for example `SAME_SUBGROUP` for Subgroup."""
     return LEVELS.get(scope, SAME_DEVICE)
 
 

@@ -1,7 +1,7 @@
 """
 Executes GLSL.std.450 in binary64, rounded once, which is more precise than required.
 
-Fma is fused. FMin, FMax and FClamp, undefined for NaN, return the other operand.
+Fma is fused. FMin, FMax and FClamp return the other operand for NaN, which SPIR-V does not define.
 """
 
 from __future__ import annotations

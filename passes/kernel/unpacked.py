@@ -143,7 +143,7 @@ class UnitSource:
 
 @dataclass(frozen=True)
 class Move:
-    """Elements that an invocation dequantizes together: row in the tile, and index in the row."""
+    """Place of elements that one invocation dequantizes together: row, and index in the row."""
 
     row: Index
     column: Index

@@ -359,7 +359,7 @@ HANDLERS: dict[type[Operation], Convert] = {
 
 
 FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
-"""Operations with a region that computes a matrix's elements. Few kernels have them."""
+"""Operations with a region that computes a matrix's elements. They occur in few kernels."""
 
 
 def handler_of(kind: type[Operation]) -> Convert | None:

@@ -159,7 +159,7 @@ class FunctionPlan:
         return Run(self.program.manifest.function, numbers, given, bytes, tuple(carried))
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
-        """Returns the bytes of each output for expression values; 0 for outputs not in `names`."""
+        """Returns the bytes of each output for values of expressions; 0 if not in `names`."""
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
             for o in self.outputs

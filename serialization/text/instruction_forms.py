@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.raw.operands import Symbols
 
 Column: TypeAlias = Mapping[int, str] | None
-"""Table from a word to its text, which raises `KeyError` for an unknown word; None for an id."""
+"""Table from a word to its text; raises `KeyError` for an unknown word. None for an id."""
 
 NUMBERED_SETS = re.compile(
     r"NonSemantic\.(DebugPrintf|DebugBreak|Graph\..*|Shader\.DebugInfo\.(?!100$).*)"

@@ -24,7 +24,7 @@ STEPS: dict[str, Callable[[Array, Array], Array]] = {
     "arith.subf %v, %w": np.subtract,
     "arith.maximumf %v, %w": np.maximum,
 }
-"""Operations of a step on the last tensor and an earlier one."""
+"""Binary operations that a step applies to the last tensor and an earlier one."""
 
 
 def softmax_behind(chain: Sequence[tuple[str, int]]) -> str:

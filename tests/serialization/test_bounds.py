@@ -83,7 +83,7 @@ MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
 """
 Peak memory divided by the input's size.
 
-An xDSL operation takes at least 400 bytes, a validator's instruction 170. The shortest
+An xDSL operation takes at least 400 bytes, and a validator's instruction takes 170. The shortest
 instructions take 4 bytes in the input. With 20 bytes per instruction, as in kernels, the quotient
 is about 50.
 """

@@ -99,8 +99,8 @@ def rounded(
     s: Scalars, ratio: Number, zero: Number | None, element: Element, saturate: bool = True
 ) -> Number:
     """
-    Rounds a quotient to even, adds the zero point, and clamps to the type; NaN becomes the least
-    number.
+    Rounds a quotient to nearest even, adds the zero point, and clamps to the type; NaN becomes the
+    least number.
 
     For narrow floats, `saturate` clamps numbers out of range.
     """
