@@ -110,7 +110,7 @@ FEATURES = (
         )
     ),
 )
-"""Test kernels that make the page contain further Python functions."""
+"""Test kernels that use further Python functions. The page contains these functions, too."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\

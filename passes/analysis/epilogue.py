@@ -304,7 +304,7 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     Returns the operation if it sums the last, contiguous dimension of a tensor in memory, else
     None.
 
-        %s[i, j] = sum over k of f(%x[i, j, k])    in f32, from 0, of static sizes k
+        %s[i, j] = sum over k of f(%x[i, j, k])    in f32, from 0, with a static number of k
     """
     if not isinstance(op, linalg.ops.GenericOp) or (len(op.inputs), len(op.outputs)) != (1, 1):
         return None

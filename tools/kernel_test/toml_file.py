@@ -172,7 +172,7 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 def given(table: Table, key: str, value: Any) -> Given:
     """
-    Checks that a value consists of booleans, numbers, strings, lists and tables; raises `Misuse`.
+    Returns a value of booleans, numbers, strings, lists and tables. Raises `Misuse` for others.
     """
     if isinstance(value, dict):
         inner = subtable(table, key, value)
