@@ -115,7 +115,7 @@ class PackingAttr(KeyedAttr):
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
             raise UnknownSizeError(
-                f"a packing with {known.count(DYNAMIC)} dynamic sizes got {len(numbers)} numbers"
+                f"a packing got {len(numbers)} numbers for {known.count(DYNAMIC)} dynamic sizes"
             )
         return PackedSizes(self, tuple(fill_in(known, numbers)))
 

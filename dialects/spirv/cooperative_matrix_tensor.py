@@ -138,9 +138,9 @@ class MatrixTensorOperation(SPIRVOp, ABC):
                 find_function(self, function)
         if given != self.tensor_addressing_operands.data:
             raise VerifyException(
-                f"{self.name}: the addressing operands say "
+                f"{self.name}: the mask of addressing operands is "
                 f"{self.tensor_addressing_operands.spell(self.tensor_addressing_operands.data)}, "
-                f"but {self.tensor_addressing_operands.spell(given)} are given"
+                f"but the operands need {self.tensor_addressing_operands.spell(given)}"
             )
         if self.STORES and given & ~VIEW:
             raise VerifyException(f"{self.name}: only a load can decode")
