@@ -65,7 +65,7 @@ class PackingAttr(KeyedAttr):
     """
     Memory layout of a contraction's operand that is packed into fragments or panels.
 
-    The operand is a batch of matrices M or N by K. Zeros pad M or N and K to multiples of `tile`.
+    The operand is a batch of (M or N) x K matrices, padded with zeros to multiples of `tile`.
     Each matrix is divided into fragments of `fragment` elements along M or N and along K. The
     packed shape is batch x fragments along K x fragments along M or N x elements of a fragment.
 

@@ -1,12 +1,12 @@
 """
 Stores, for each invocation, which accesses of other invocations happen before its next access.
 
-A party is an invocation that released, or the subgroup or workgroup whose barriers it passed. A
-table holds time stamps for each kind of storage and each party: the party's accesses before a
-stamp are ordered. The stamp in row EXECUTION is for all accesses that happen before the present.
-Each other row (m, k) is for writes that were by themselves available at level `m` or above, and
-then made available at level `k` around the invocation that owns the table (0: visible to it). A
-table is computed when it is needed, from the tables of the preceding releases, acquires and joins.
+A table belongs to an invocation. It has time stamps for each kind of storage and each party: an
+invocation that executed a release, or a subgroup or workgroup with a barrier. The party's accesses
+before a stamp are ordered. Row EXECUTION is for all accesses that happen before the present. Each
+other row (m, k) is for writes that were available at level `m` or above, and were then made
+available at level `k` around the table's invocation (0: visible to the invocation). A table is
+computed on demand, from the tables of the preceding releases, acquires and joins.
 
 Tables are immutable trees. A node's table shares all unchanged parts with earlier tables, and a
 change to a part shared by many tables is computed once. A message that passes through thousands of

@@ -3,9 +3,9 @@ Checks the static rules of the four extensions (DOT, CM, ROT, BF) of docs/rules.
 
 Rules of a single instruction exist only once, in the verifier of the dialect's operation. The
 validator lifts the instruction to a detached operation (`lifting.py`) and runs this verifier.
-Lifting single instructions works for modules that cannot be decoded, and keeps the places of the
-binary. Only instructions with an extension's instructions or types are lifted, so modules without
-them do not import the dialect.
+This also works for modules that cannot be decoded, and findings name positions in the binary. Only
+instructions of an extension, or with types of an extension, are lifted, so modules without them do
+not import the dialect.
 
 This module defines the rules that need the whole module (the ids in a type, the origin of a
 pointer, the declared capabilities). A binary cannot break CM-14, since any Memory Operand without
