@@ -215,7 +215,7 @@ def nearest_rows(results: Results) -> str:
 
 
 def notes(results: Results) -> str:
-    """Returns the number of sounding notes, by the most likely class in each output."""
+    """Returns, for each output, the median over time of the most likely number of notes."""
     return " ".join(str(int(np.median(array[0].argmax(1)))) for array in results.values())
 
 

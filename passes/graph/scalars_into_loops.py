@@ -95,7 +95,7 @@ def _give_in_tensors(function: FuncOp) -> None:
 
 
 def move_scalars(block: Block) -> None:
-    """Moves the scalars of a block of a host function into loops, where possible."""
+    """Moves the computation of scalars from a host function's block into the loops using them."""
     resolve_sizes(block)
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
