@@ -316,7 +316,7 @@ def _run_until(
     ctx: Context,
     observe: Observer | None,
 ) -> Passes:
-    """Runs the passes up to and including the last one named `last`. Returns the others."""
+    """Runs the passes up to and including the last pass named `last`. Returns later passes."""
     first, rest = split_after(passes, last)
     run(first, ctx, module, observe)
     return rest

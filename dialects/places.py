@@ -35,7 +35,7 @@ def node_of(op: Operation) -> str | None:
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """Returns the names of the model's nodes in an operation's regions, or else of its own node."""
+    """Returns the names of the model's nodes in an operation's regions, or the operation's node."""
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
     names = tuple(dict.fromkeys(name for name in nodes if name is not None))

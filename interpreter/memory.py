@@ -1,8 +1,8 @@
 """
 Implements memory that has bytes (buffers and Workgroup memory), and pointers into it.
 
-A memory is an array of bytes with one row for all invocations (a buffer), one for each workgroup
-of the chunk (Workgroup memory), or one for each invocation (an allocation in Function memory). A
+A memory is an array of bytes with one row for all invocations (a buffer), a row for each running
+workgroup (Workgroup memory), or a row for each invocation (an allocation in Function memory). A
 pointer is `index * scale + base` bytes into its row. The scale is mostly the element's size, so
 that the index is the element index and loads need no multiplication or division.
 

@@ -2,7 +2,7 @@
 Controls a launch: stops before instructions, continues, and steps back.
 
 The launch runs on its own thread. Before each instruction the thread calls a `Wish`, which decides
-if it stops. If it stops, the thread calls a listener and waits for the next wish. To step back,
+if the launch stops. At a stop, it calls a listener and waits for the next wish. To step back,
 the launch runs again from the start: since a launch is deterministic, the same number of
 instructions leads to the same state. The first of two runs finds the target instruction, and the
 second run stops there.

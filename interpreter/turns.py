@@ -158,7 +158,7 @@ class Turns:
             before = [data.copy() for data in memories]
 
     def _round(self) -> bool:
-        """Runs each batch that is not at a barrier. Returns True if any progressed."""
+        """Runs each batch that is not at a barrier. Returns True if any batch progressed."""
         further = self.open_end = False
         turns = [turn for turn in self.turns if turn.barrier is None]
         if self.random is not None:

@@ -225,7 +225,7 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
 def shared(element: Type, *sizes: int) -> Memory:
     """
     Declares an array in Workgroup memory, which all invocations of a workgroup share. Its contents
-    are undefined at first. Reports use the name of the Python variable that it is assigned to.
+    are undefined at first. Reports use the name of the Python variable for the array.
     """
     tracer = current()
     if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > spv.WORD:

@@ -1,9 +1,9 @@
 """
 Executes functions on symbolic values: structured control flow, calls, variables, pointers.
 
-Both sides of a branch are executed under their conditions. Where they join, variables and block
-arguments become selections. A loop is unrolled while its condition can be true, up to a limit.
-`kernel.py` uses invariants instead. Subclasses define memory.
+Both sides of a branch are executed under their conditions. Where the sides join, variables and
+block arguments become selections. A loop is unrolled while its condition can be true, up to a
+limit. `kernel.py` uses invariants instead. Subclasses define memory.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Executes a kernel once for any invocation of any launch. Records accesses, barriers and demands.
 
 Symbols have levels. Symbols of the launch (grid, lengths, push constants, contents that are never
-written) are equal for all invocations. Symbols of a workgroup are equal within the workgroup, and
-symbols of an iteration between the iteration's barriers. All other symbols belong to one
+written) are equal for all invocations. Symbols of a workgroup are equal within the workgroup.
+Symbols of an iteration are equal between the iteration's barriers. All other symbols belong to one
 invocation. A second invocation has the same terms with its own symbols. Each access is in an
 interval between barriers. A cooperative matrix in memory is accessed by its subgroup: any
 invocation may access any of its elements.

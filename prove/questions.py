@@ -118,7 +118,7 @@ def execute(
     Executes an entry point symbolically. Raises `Unsupported` if this is not possible.
 
     `fixed` gives some numbers of the launch by name (see `Kernel.launch_numbers`). `facts` are
-    conditions on them.
+    conditions on the launch.
     """
     kernel = Kernel(module, entry, fixed, limits)
     kernel.facts += facts
@@ -468,8 +468,8 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
 
 def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Access]:
     """
-    Joins accesses of an instruction between the same barriers, as unrolled loops create them, into
-    one access. Pairs of many accesses would give too many questions.
+    Joins the accesses of one instruction between the same barriers. Pairs of many accesses, as
+    from unrolled loops, would give too many questions.
     """
     alike: dict[tuple[object, ...], list[Access]] = {}
     for a in accesses:

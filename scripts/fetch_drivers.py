@@ -235,7 +235,7 @@ exec "$here/lib/{loader}" --argv0 "$program" --preload "$here/$shim" \\
 
 
 def compiler(machine: str) -> str:
-    """Returns a C compiler for this machine or the emulated one. Raises `Unavailable`."""
+    """Returns a C compiler for this machine or for `machine`. Raises `Unavailable`."""
     here = (os.environ.get("CC", "cc"), "gcc", "clang")
     for name in ("aarch64-linux-gnu-gcc",) if machine else here:
         if shutil.which(name):

@@ -5,8 +5,8 @@ Runs compute shaders before and after seven sets of spirv-opt's passes on the in
     python scripts/spirv_opt.py SPIRV-Cross/shaders glslang/Test --every 3
 
 The script searches folders of the user's checkouts for .comp files. Each optimized binary runs
-directly, and after decoding and encoding. Memory must be equal to that of the original shader,
-floats within 1e-4. A shader whose original does not run (no compute shader, images, its own fault)
+directly, and after decoding and encoding. Memory must equal the original shader's memory; floats
+may differ by 1e-4. A shader whose original does not run (no compute shader, images, its own fault)
 is counted by reason. The exit status is 1 if anything differs.
 """
 

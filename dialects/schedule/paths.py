@@ -101,8 +101,8 @@ class RowsAttr(ScheduleAttr):
     `columns` elements of the result, or partial sums of them.
 
     - `lanes`, `subgroups`: K is divided among `lanes` invocations of a subgroup and among
-      `subgroups[0]` subgroups. The other invocations, and `subgroups[1]` subgroups, have other
-      columns.
+      `subgroups[0]` subgroups. The other invocations, and `subgroups[1]` subgroups, compute
+      other columns.
     - `bytes`: largest load of the matrix. The elements of a load are a unit of K.
     - `steps`: units that an invocation loads at a time.
     - `groups`: groups of columns that an invocation computes one after the other. The row elements

@@ -324,7 +324,7 @@ def _check_index(op: Operation, type_: Attribute) -> None:
 
 class VectorShuffleOp(SPIRVOp):
     """
-    Selects components of two vectors, numbered through both; -1 is an undefined component.
+    Selects components of two vectors, numbered across both vectors; -1 is an undefined component.
 
     `spirv.VectorShuffle [1 : i32, 2 : i32] %a, %b : vector<2xf32>, vector<2xf32> -> vector<2xf32>`
     """

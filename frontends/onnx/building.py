@@ -487,7 +487,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis. If the first is part of a state, extends it."""
+        """Concatenates tensors along an axis. If the first is part of a state, the state grows."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])

@@ -5,8 +5,8 @@ Cooperative matrices of one type hold their components at equal positions, which
 chooses. Arithmetic and conversions are instructions on matrices (CM-19, CM-26). Any other function
 is computed on each invocation's components in registers, if the target lists their number.
 Matrices of two types may hold components at different positions (CM-18) and need a conversion of
-the whole matrix. A row of a bias is loaded with stride 0 (CM-12), a column with stride 0 and the
-other layout. Other epilogues are computed element by element through Workgroup memory.
+the whole matrix. A bias is loaded with stride 0 (CM-12), in the other layout if it is a column.
+Other epilogues are computed element by element through Workgroup memory.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[in
 
 
 class Code:
-    """Inserts operations at a position, by default before an operation, with its location."""
+    """Inserts operations with the location of an operation, by default before this operation."""
 
     def __init__(self, op: Operation, point: InsertPoint | None = None):
         self.location = op.location

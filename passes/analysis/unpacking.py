@@ -166,8 +166,8 @@ class Unpacking(Units):
     """
     An operand that `op` computes from the planes.
 
-    `counters` maps loops of the operation to loops of the unit. `around` maps the others to the
-    loops of K outside of the unit.
+    `counters` maps loops of the operation to loops of the unit. `around` maps its other loops
+    to the loops of K outside of the unit.
     """
 
     op: linalg.ops.GenericOp
@@ -205,8 +205,8 @@ def unpacks(op: Operation) -> bool:
     """
     True if an operation dequantizes: it computes floats from planes of narrow integers.
 
-    The operation is elementwise and may read loop indices, except the last. Each plane is indexed
-    by some of the loops, the result by all of them.
+    The operation is elementwise and may read loop indices, except the last. Some of the loops index
+    each plane. All loops index the result.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
         return False

@@ -133,7 +133,7 @@ class TileInMemory(ABC):
 
     @abstractmethod
     def _move(self, number: Index) -> Any:
-        """Returns the invocation's copy `number`. Invocations take copies in turn."""
+        """Returns the invocation's copy of index `number`. Invocations take turns."""
 
     @abstractmethod
     def _load(self, move: Any, begin: Index) -> list[SSAValue]: ...

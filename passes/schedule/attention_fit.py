@@ -66,7 +66,7 @@ def side_by_side(target: Target) -> int:
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
     """
-    Yields the reasons why the schedule does not fit, each with the wrong value and a fitting one.
+    Yields the reasons why the schedule does not fit, with the wrong value and a value that fits.
     """
     op, schedule, target = plan.op, plan.schedule, plan.target
     if op.parts is not None:

@@ -61,7 +61,7 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
     Estimates the seconds of multiply-adds by invocations.
 
-    A compute unit executes its subgroups at its rate, but takes at least the latency of one
+    A compute unit takes the time of all its multiply-adds, but at least the latency of one
     subgroup, which waits in each step along K. If both times are similar, they overlap only
     partly, and the estimate exceeds both.
     """

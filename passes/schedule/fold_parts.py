@@ -189,7 +189,7 @@ def _fold(parts: _Parts, target: Target) -> DispatchOp:
     """
     Fuses the elementwise function into the product's kernel if the new kernel fits the target.
 
-    Returns the dispatch that computes the elements afterwards: the fused one, or the old one.
+    Returns the dispatch that now computes the elements: the fused or the old dispatch.
     """
     contraction = as_contraction(parts.root)
     if contraction is None:

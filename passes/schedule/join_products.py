@@ -174,7 +174,7 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """Joins one operation of each chain to one; `before` is the previous joined result."""
+    """Joins one operation of each chain; `before` is the result of the previous join."""
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):

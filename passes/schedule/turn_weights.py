@@ -101,7 +101,7 @@ def _turn(
 
 def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
     """
-    Returns a dimension order of B that ends with K's dimensions; a single loop must index each.
+    Returns an order of B's dimensions that ends with K's. One loop must index each dimension.
 
     Returns None if B already runs along K, is not a weight, or has fewer than `much` columns for
     each row of A.

@@ -185,7 +185,7 @@ class Solution:
         self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
-        """Declares an extension for a requirement, if this version does not include the feature."""
+        """Declares an extension for a requirement, unless the module's version satisfies it."""
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:

@@ -147,7 +147,7 @@ class Work:
     """
     Steps in order. `subgroup_size` is the size for which every kernel was compiled, None for any.
 
-    With `routines`, these are run one by one, and buffers that they do not share may grow.
+    `routines` run one at a time. Buffers that only one of the routines uses may grow.
     """
 
     buffers: tuple[WorkBuffer, ...]

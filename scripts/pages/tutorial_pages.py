@@ -47,7 +47,7 @@ def pages() -> dict[str, str]:
 
 
 def built() -> dict[str, Path]:
-    """Returns the other files of the tutorials' build, by path on the site."""
+    """Returns the tutorials' files that are not Markdown, by path on the site."""
     paths = (p for p in BUILT.rglob("*") if p.is_file() and p.suffix != ".md")
     return {f"tutorials/{path.relative_to(BUILT).as_posix()}": path for path in paths}
 

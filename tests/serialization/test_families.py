@@ -3,8 +3,8 @@ Every family of instructions is encoded to modules that Khronos' validator accep
 
 The modules come from the FileCheck tests in `families/`, with the capabilities and extensions that
 `spirv-update-vce` deduces. `// SINCE: SPIRV-Tools 2026.1` marks modules that PyPI's validator does
-not support: `make glslang` fetches a newer one. `// VERSION: 1.5` requests an older version of
-SPIR-V.
+not support: `make glslang` fetches a newer validator. `// VERSION: 1.5` requests an older version
+of SPIR-V.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ def _matrix(column: Leaf, columns: int, stride: int, row_major: bool) -> Leaf:
 
 
 def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
-    """Returns the entry point `wanted`, or the only one. Raises `Misuse` if there is no such."""
+    """Returns the entry point `wanted`, or the only one. Raises `Misuse` if it is not unique."""
     kernels = [e for e in m.entry_points if e.model in ("GLCompute", "Kernel")]
     named = [e for e in kernels if e.name == wanted] if wanted is not None else kernels
     if len(named) == 1:

@@ -127,7 +127,7 @@ def blocks_of(
 
 def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Blocks | None:
     """
-    Makes packed blocks of a known matrix of narrow floats; the elements of a row are along `axis`.
+    Packs a known matrix of narrow floats into blocks; the elements of a row are along `axis`.
 
     There is one scale, one per row, or one per block of `size` elements. Returns None for other
     matrices.

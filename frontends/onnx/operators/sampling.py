@@ -37,7 +37,7 @@ def parts(
     Returns the weighted elements around a position; their sum is the interpolated value.
 
     `outer` are the indices of batch and channel. `mode` is nearest, linear or cubic. `border` is
-    the mode for positions outside the image (`held`), or "zeros".
+    "zeros", or how the function `held` moves positions into the image.
     """
     taps = [_taps(s, place, mode) for place in places]
     around: list[list[tuple[Number, Number | None, Number]]] = []

@@ -19,7 +19,7 @@ LANES = TARGET.subgroup_size
 
 
 def places_of(layout: Layout) -> Iterator[tuple[tuple[int, ...], Place]]:
-    """Yields (subgroup, ..., lane, register) and the element there."""
+    """Yields (subgroup, ..., lane) and an element's position, for each register of each lane."""
     counts = [count for count, _ in layout.groups]
     for *groups, lane in product(*map(range, counts), range(1 << len(layout.lanes))):
         bits = [bit for n, bit in enumerate(layout.lanes) if lane >> n & 1]
