@@ -67,7 +67,7 @@ def function_of(place: str) -> Callable[[Any], Any]:
         raise ProgramError(
             f"the kind's function {place} cannot be imported: {error}",
             "",
-            "add the folder of its module to PYTHONPATH on all workers",
+            "add the folder of the function's module to PYTHONPATH on all workers",
         ) from error
 
 

@@ -85,7 +85,7 @@ class Texts:
         self._likeliest = np.zeros(slots, np.int32)
         """The likeliest next token of each slot in the last run of all slots."""
         self._ahead: tuple[float, Mapping[str, Any]] | None = None
-        """End time of the last run and inputs of the run that follows it; None if none follows."""
+        """End time of the last run, and inputs of the following run; None if no run follows."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns the number of unread tokens of a text; the last token counts as unread."""

@@ -140,7 +140,7 @@ class Session(Closing, ABC):
         self._refuse_unknown(chosen, [output])
         if self._is_lost or function not in self._ran:
             raise ProgramError(
-                f"{function!r} has not run, or the run that follows it overwrites its results",
+                f"{function!r} has not run, or a following run overwrites the results",
                 f"result {output!r}",
                 "run it first, without a following run",
             )

@@ -157,7 +157,7 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
         for position, result in enumerate(main.results):
             if result == expression:
                 return AffineDimExpr(position)
-        raise NotAContraction(f"only one input of a factor is indexed by {expression}")
+        raise NotAContraction(f"the index {expression} is missing in other inputs of a factor")
 
     if map == main:
         return AffineMap.identity(rank)

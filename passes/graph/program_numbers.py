@@ -68,7 +68,7 @@ class Numbers:
 
     def _check_count(self, iterations: int) -> None:
         if self.count * iterations > MOST:
-            raise NotRaised(f"workgroups times iterations are more than {MOST}")
+            raise NotRaised(f"there are more than {MOST} iterations in all workgroups")
 
     def _read(self, block: Block) -> None:
         for op in block.ops:

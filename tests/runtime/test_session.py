@@ -330,7 +330,7 @@ def test_a_following_run_starts_before_it_is_asked_for(found: dict[str, Any]) ->
         np.testing.assert_allclose(np.array(result), wanted, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(np.array(ahead["state"])[:12], cache[:12], rtol=1e-5, atol=1e-6)
     overwritten, shape, unknown, limit = ahead["refused"]
-    assert "or the run that follows it overwrites its results" in overwritten
+    assert "or a following run overwrites the results" in overwritten
     assert "the result 'result0' cannot be the input 'x'" in shape
     assert "the result 'none' cannot be the input 'x'" in unknown
     assert "past + 1 is 33, but must be at most 32" in limit

@@ -22,7 +22,7 @@ from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
     """Writes missing descriptions next to the kernels. Returns the exit status."""
     if not tests:
-        raise Misuse("there is no kernel to describe", "", "name one")
+        raise Misuse("there is no kernel to describe", "", "give a kernel's file")
     status = 0
     for test in tests:
         path = beside(test.kernel)
