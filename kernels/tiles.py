@@ -191,7 +191,7 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
     if a.shape[1] != b.shape[0]:
         turned = "write y.T" if a.shape[1] == b.shape[1] else "load tiles whose sizes fit"
         raise KernelError(
-            f"multiply_add does not support {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K",
+            f"{a!r} and {b!r} have different sizes along K: {a.shape[1]} and {b.shape[0]}",
             "",
             turned,
         )

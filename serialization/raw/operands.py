@@ -409,7 +409,7 @@ class _Reader:
         try:
             number = self.symbols.selector_type(selector, self.instruction.index)
         except KeyError:
-            raise self._error(f"the selector %{selector} is not a number defined before") from None
+            raise self._error(f"the selector %{selector} is not an earlier number") from None
         if number is None or number.is_float:
             raise self._error(f"the selector %{selector} is not an integer")
         self._literal(spec, number)
