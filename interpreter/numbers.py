@@ -3,8 +3,8 @@ Represents scalars as numpy dtypes, and converts between them.
 
 An N-bit integer is numpy's *signed* N-bit integer, whatever its signedness in the type: SPIR-V's
 instructions, not its types, define how bits are read, and `unsigned` views the same bits. An i1 is
-numpy's bool, an `index` a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes` types.
-They are converted to and from other types through binary32 (BF-06).
+numpy's bool, and an `index` is a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes`
+types. They are converted to and from other types through binary32 (BF-06).
 
 Conversions that SPIR-V leaves undefined (a float outside the integer's range, NaN to an integer)
 are defined here: the nearest representable integer, and 0 for NaN.

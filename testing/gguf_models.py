@@ -175,7 +175,7 @@ def write_declared(
     requires.
 
     Optional tensors are written if `optional` accepts their names. `types` returns the type of a
-    matrix, and `pack` its bytes.
+    matrix, and `pack` returns the bytes.
     """
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)

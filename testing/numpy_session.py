@@ -27,7 +27,7 @@ class LogitsSession(ABC):
     A session that derives all results from the logits returned by `compute`.
 
     With `runs_ahead`, the following run is computed in advance, as on a GPU. `claimed` counts the
-    runs that the caller then requests, `dropped` the others.
+    runs that the caller then requests, `dropped` counts the other runs.
     """
 
     runs_ahead = False

@@ -3,7 +3,7 @@ Structured selections and loops, returns and calls.
 
 As in MLIR, a construct is an operation with a region. The merge block is the last block of the
 region and ends in `spirv.mlir.merge`, whose operands are the results. A selection's first block is
-its header. A loop's first block only branches to the header, its second block; the next to last
+its header. A loop's first block only branches to the second block, the header. The next to last
 block is the continue target.
 """
 

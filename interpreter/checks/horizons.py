@@ -42,7 +42,7 @@ class Horizons:
     """
     The times (horizons) before which barriers order all accesses, for one chunk of workgroups.
 
-    `groups` has the axes (storage, kind of horizon, workgroup), `near` has a further axis
+    `groups` has the axes (storage, kind of horizon, workgroup); `near` has a further axis
     (subgroup). `low` is the minimum over all workgroups.
     """
 

@@ -195,8 +195,8 @@ def layout_of(
     """
     Returns the layout of a row-major tensor of `shape`, indexed by `map` minus `low`.
 
-    `sizes` are the loops' sizes, `groups` the loops of each walk. `low` is the padding before the
-    tensor in each dimension.
+    `sizes` are the loops' sizes, and `groups` are the loops of each walk. `low` is the padding
+    before the tensor in each dimension.
     """
     place = RowMajor.read(map, len(sizes), shape, low)
     guarded: list[tuple[Linear, Size]] = []

@@ -317,8 +317,8 @@ class StagedOperand(TileInMemory):
         Reads the element or vector at `begin` + `at` along K.
 
         The result is 0 outside of the operand, and the fill value in the padding. `limit` is the
-        operand's size along K, `depth` the tile's size. `guarded` is True if the access may exceed
-        `limit`.
+        operand's size along K, and `depth` is the tile's size. `guarded` is True if the access may
+        exceed `limit`.
         """
         b, layout = self.builder, self.layout
         first, step = at

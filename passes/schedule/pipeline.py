@@ -5,8 +5,8 @@ Defines the pipelines: the stages of a kernel's loop over tiles, in the order of
 
     read: global memory -> registers     write: -> Workgroup memory     load: -> fragments
 
-An attention has two products: `scores` multiplies queries by keys, `multiply` probabilities by
-values. Between them, `maxima` and `powers` compute probabilities from scores.
+An attention has two products: `scores` multiplies queries by keys, and `multiply` multiplies
+probabilities by values. Between them, `maxima` and `powers` compute probabilities from scores.
 """
 
 from __future__ import annotations

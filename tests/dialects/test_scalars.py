@@ -1,8 +1,8 @@
 """
 Every function of `math` has a record with true bounds.
 
-The errors of its instructions are at most the record's, and its range contains every value of the
-function.
+The record's error covers the errors of the function's instructions, and the record's range
+contains every value of the function.
 """
 
 from __future__ import annotations

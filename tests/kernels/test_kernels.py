@@ -1,10 +1,10 @@
 """
 Bugs in our kernels are found, and repaired or unusual but right kernels are accepted.
 
-A folder contains `broken` and `repaired`, or `right`: a kernel that looks wrong. Each is compiled
-for three versions of Vulkan, without debug information, with `-g`, with `-gVS` and by `spirv-opt
--O`, none of which changes the kernel's meaning. The quick test uses one of the twelve settings for
-each kernel.
+A folder contains `broken` and `repaired`, or `right`: a kernel that looks wrong. Each kernel is
+compiled for three versions of Vulkan, without debug information, with `-g`, with `-gVS` and by
+`spirv-opt -O`, none of which changes the kernel's meaning. The quick test uses one of the twelve
+settings for each kernel.
 """
 
 from __future__ import annotations

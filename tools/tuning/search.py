@@ -90,8 +90,8 @@ class Learned:
     """
     Measurements and predictions that the searches of all contractions share.
 
-    `promised` is the sum of the predicted log gains of steps, `kept` the sum of the achieved log
-    gains. Their ratio corrects later predictions.
+    `promised` is the sum of the predicted log gains of steps, and `kept` is the sum of the
+    achieved log gains. Their ratio corrects later predictions.
     """
 
     measurements: list[Measured] = field(default_factory=list[Measured])

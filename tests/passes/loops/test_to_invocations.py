@@ -3,7 +3,7 @@ Kernels that are not contractions give numpy's results at every lowering stage a
 
 Each case is a function on tensors that becomes one kernel. It is lowered pass by pass with the
 default schedule and with every way to reduce, interpreted with all checks, and run on lavapipe.
-Integers and moved elements must be equal, floats within a few rounding errors.
+Integers and moved elements must be equal, and floats must agree within a few rounding errors.
 
 Covers: analysis/combinations, analysis/loops_access, analysis/loops_arrays, analysis/loops_nests,
 analysis/loops_reader, graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
