@@ -99,7 +99,7 @@ class Data:
 
 
 def timed(device: Any, program: Any, data: Data) -> float:
-    """Returns the microseconds of the attention and its packing. Raises `ValueError` for errors."""
+    """Returns the microseconds of attention and packing. Raises `ValueError` for wrong results."""
     result, *_ = device.execute(program, data.inputs).values()
     error = float(np.abs(result - data.expected).max())
     if not error < TOLERANCE:

@@ -22,7 +22,7 @@ SIZES = "program.sizes"
 """Attribute with the names of an argument's dimensions; empty for static dimensions."""
 
 FLOATS = "program.floats"
-"""Attribute with the widest float type of the model. Only the importer introduced wider types."""
+"""Attribute with the widest float type of the model. The importer introduced all wider types."""
 
 VALUE = "program.value"
 """Attribute with a weight's value, or with a state's value in the first run."""

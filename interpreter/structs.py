@@ -49,8 +49,8 @@ def pack_struct(
     """
     Packs the values of a struct's members, up to the end of the last member.
 
-    The value of a vector is a list of components, of a matrix a list of columns, of an array a
-    list of elements (or a numpy array of this shape), and of a struct a mapping. Raises
+    Vectors are lists of components, matrices are lists of columns, arrays are lists of elements
+    (or numpy arrays of the same shape), and structs are mappings. Raises
     `InterpreterError` for a member that is missing, unknown, or of another shape.
     """
     data = bytearray(layout.extent(struct))

@@ -56,7 +56,7 @@ class SlidingSession:
         self.dropped = [0] * slots
 
     def holds(self, slot: int, past: int) -> bool:
-        """True if the states hold all tokens in the window of the token after `past` tokens."""
+        """True if the states hold the whole window of the token that follows `past` tokens."""
         return self.dropped[slot] <= max(0, past - self.sliding.window + 1)
 
     def reset(self) -> None:

@@ -127,7 +127,7 @@ _kept: dict[bytes, Kernel] = {}
 
 
 def _kernel(binary: bytes, file: str) -> Kernel:
-    """Returns the kernel of a binary. Raises `ProgramError` with the file's name if damaged."""
+    """Returns the kernel of a binary. Raises `ProgramError` for a damaged binary."""
     from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError

@@ -218,7 +218,7 @@ def compute_instructions() -> list[Instruction]:
 
 
 def left_out() -> dict[str, list[str]]:
-    """Returns the instructions without operations by group."""
+    """Returns, for each group, the instructions that have no operation."""
     table = grammar()
     groups: dict[str, list[str]] = {}
     for name in table.instruction_names:

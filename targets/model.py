@@ -234,7 +234,7 @@ class RowsModel:
     most_beside: int
     """Maximum elements of the operand with few rows that an invocation holds for one load."""
     subgroups: int
-    """Maximum subgroups of a workgroup that divide K."""
+    """Maximum subgroups of a workgroup that share the work along K."""
     resident: int
     """Number of resident subgroups of a compute unit if they have 64 registers each."""
     most_bits: int

@@ -85,7 +85,7 @@ WALKS = walks()
 
 
 def patched(text: str, diff: str) -> str:
-    """Applies the hunks of a diff. The old lines of each must occur once in the text."""
+    """Applies the hunks of a diff. The old lines of each hunk must occur once in the text."""
     for hunk in diff.split("@@\n"):
         lines = hunk.splitlines(keepends=True)
         old = "".join(line[1:] for line in lines if line[0] != "+")

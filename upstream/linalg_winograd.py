@@ -159,7 +159,7 @@ class WinogradInputOp(Winograd):
 @irdl_op_definition
 class WinogradOutputOp(Winograd):
     """
-    Transforms products [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F]; adds outs.
+    Transforms [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F]; adds the output.
     """
 
     name = "linalg.winograd_output_transform"

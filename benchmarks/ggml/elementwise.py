@@ -1,4 +1,4 @@
-"""Launches of elementwise shaders: unary, binary, gated, copies of plain types."""
+"""Launches of elementwise shaders: unary, binary, gated, copies without quantization."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ TYPICAL = 512
 """The value of a dynamic size that heuristics assume."""
 
 TYPICAL_SIZE = "schedule.typical_size"
-"""Attribute of a module that overrides `TYPICAL`."""
+"""Module attribute that overrides `TYPICAL`."""
 
 
 class UnknownSizeError(ArithmeticError):

@@ -155,7 +155,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """Returns a step that marks values as defined, after code that computes no marks."""
+        """Returns a step that marks the results of unchecked code as defined."""
 
         def define(env: Env) -> None:
             for slot in slots:

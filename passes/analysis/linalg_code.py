@@ -213,9 +213,7 @@ def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None
 
 
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
-    """
-    Returns for each dimension of the lower rank the corresponding dimensions of the higher rank.
-    """
+    """Returns the dimensions of the higher rank for each dimension of the lower rank."""
     return [[axis.value.data for axis in group] for group in op.reassociation]
 
 

@@ -363,7 +363,7 @@ class _Placed:
 
     def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
         """
-        Returns first indices and sizes of a load or store, and True if the buffer may end inside.
+        Returns first indices and sizes of a load or store, and True if it may exceed the buffer.
         """
         axes = self.axes[op]
         indices = [

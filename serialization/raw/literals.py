@@ -35,8 +35,8 @@ class FloatFormat(NamedTuple):
     fraction_bits: int
     has_infinity: bool = True
     """
-    True if the largest exponent is reserved for infinities and NaNs. Otherwise only all bits set
-    are a NaN.
+    True if the largest exponent is reserved for infinities and NaNs. Otherwise, only the
+    pattern of all ones is a NaN.
     """
 
     @property

@@ -290,7 +290,7 @@ class Form:
         self.shape = shaped
         self.deciding = deciding
         self.inner: dict[tuple[int, ...], Form] = {}
-        """Deciding words -> the form; empty if the opcode has no deciding words."""
+        """Words that select a form of the opcode -> the form; empty if the opcode has one form."""
         self.columns: list[Column] | None = None
         self.template = ""
         self.places: list[int] = []

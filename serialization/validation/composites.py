@@ -126,7 +126,7 @@ def extract(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CMP-03", "3.49.12", "CompositeInsert")
 def insert(m: Module, i: Instruction) -> Problems:
-    """An inserted object must have the part's type, and the result the composite's type."""
+    """An inserted object must have the part's type. The result must have the composite's type."""
     composite = m.type_of(i.get("composite"))
     result = m.types.get(i.type_id)
     if composite is not result:

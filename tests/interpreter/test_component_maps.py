@@ -138,7 +138,7 @@ def test_rdna4_as_mesa_draws_it() -> None:
 
 
 def test_xe2_as_mesa_loads_it() -> None:
-    """Components of C are rows. Words of A pack a row, words of B a column (VNNI)."""
+    """Components of C are rows. A word packs elements of a row of A, or of a column of B (VNNI)."""
     c = one("intel-xe2", "Acc", 32, 16)
     lane, element = np.ogrid[:16, :8]
     assert (c[..., 0] == element).all()

@@ -143,7 +143,7 @@ def nearest(found: Any, exact: Fraction) -> bool:
 
 @pytest.mark.parametrize("dtype", [F16, F32])
 def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: Any) -> None:
-    """Sums near midpoints of two numbers and subnormals agree with fractions."""
+    """Sums near the middle of two numbers, and subnormal sums, equal exact fractions."""
     n = 4000
     spread = 2.0 ** rng.integers(-12, 4, n)
     a, b = ((rng.standard_normal(n) * spread).astype(dtype) for _ in range(2))

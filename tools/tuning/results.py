@@ -257,7 +257,7 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
 
 
 def confirmed(outcome: Outcome, second: Outcome | None) -> Outcome:
-    """Returns an outcome with the ratio of a second, correct measurement."""
+    """Returns an outcome; adds the ratio of the second measurement if that one is correct."""
     if second is None or not second.right:
         return outcome
     return replace(outcome, again=second.ratio, again_beside=second.reference)

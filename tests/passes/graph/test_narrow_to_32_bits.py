@@ -128,7 +128,7 @@ def narrowed(text: str, passes: str = "narrow-to-32-bits"):
 
 
 def some(count: int) -> settings:
-    """Returns settings for `count` examples, equal in each run."""
+    """Returns settings for `count` examples that are the same in each run."""
     return settings(
         max_examples=count,
         deadline=None,

@@ -1,4 +1,4 @@
-"""Attention with rows shared by subgroups, and reordered workgroups, is right under all checks."""
+"""Attention whose subgroups share rows, or whose workgroups are reordered, passes all checks."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def generic(
 
 
 def call(op: str, result: str, *operands: str, type: str = "f32", to: str = "") -> str:
-    """Returns an operation of a body on operands of one type."""
+    """Returns the text of an operation whose operands have one type."""
     types = ", ".join([type] * len(operands))
     return f'{result} = "{op}"({", ".join(operands)}) : ({types}) -> {to or type}\n'
 
@@ -160,7 +160,7 @@ def reduction(rows: str, source: str, map: str, kinds: str, start: str, combine:
 
 
 def window(op: str, start: str) -> str:
-    """Returns a pooling of padded 2x3x9x11 by 3x3 windows with stride 2."""
+    """Returns a pooling of a padded 2x3x9x11 tensor by 3x3 windows with stride 2."""
     body = call(op, "%y", "%o", "%x")
     pooled = generic(
         [("%p", "tensor<2x3x11x13xf32>"), ("%w", "tensor<3x3xf32>")],

@@ -173,7 +173,7 @@ def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_changed_meaning(environment: str, spirv_val: str):
-    """The modules in `cases/` rarely change, so that seeds stay valid."""
+    """Both validators agree on mutations of `cases/`, whose modules rarely change."""
     texts = {f.stem: f.read_text().split("; ---")[0] for f in sorted(CASES.glob("*.spvasm"))}
     modules = {name: assemble(text).encode() for name, text in texts.items()}
     for seed, name, data in mutated(QUICK, 0, modules):
