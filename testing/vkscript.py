@@ -77,7 +77,7 @@ class _Commands:
     def __init__(self, script: Script, pipeline: Pipeline):
         self.script, self.pipeline = script, pipeline
         self.counts: dict[str, int] = {}
-        """Minimum number of elements of each buffer declared before its type is known."""
+        """Minimum number of elements of each buffer whose type is not known yet."""
         self.tolerance: tuple[float, bool] | None = None
 
     def read(self, body: str, first: int) -> None:

@@ -277,7 +277,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Shares releases among the invocations at a barrier that does not order them."""
+        """Shares releases of unordered storage among the invocations at a barrier."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
