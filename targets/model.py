@@ -180,7 +180,7 @@ class ContractionModel:
     full_channels: int
     """Number of channels in a convolution's group at which the channels fill a matrix."""
     narrow: Mapping[str, float]
-    """Maps the bytes of an operand's loads to the factor of the rate, if below 16 bytes."""
+    """Maps the size of an operand's loads (below 16 bytes) to a factor of the rate."""
     scalar: ScalarModel
 
 

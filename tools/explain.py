@@ -207,7 +207,7 @@ def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
         raise ProgramError(
             f"the program was compiled for {program.manifest.target}, not for {named}",
             path,
-            "leave --target out, or explain the model",
+            "leave --target out, or give the path of the model",
         )
     if arguments.function is not None:
         program = program.function(arguments.function)

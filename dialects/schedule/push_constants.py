@@ -62,7 +62,7 @@ SIZES = "schedule.sizes"
 """Attribute of a push-constant block: (argument, dimension) of the size in each member."""
 
 SIZE_BYTES = 4
-"""Size in bytes of a member, an unsigned 32-bit integer."""
+"""Size in bytes of a block member, which is an unsigned 32-bit integer."""
 
 
 def mark_sizes(variable: GlobalVariableOp, sizes: Sequence[tuple[int, int]]) -> None:

@@ -132,7 +132,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the candidates' axis in an elementwise result; None if another operand varies."""
+    """Returns the candidates' axis in an elementwise result, or None if it is not known."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]

@@ -148,7 +148,7 @@ class Loop:
         if isinstance(form, SSAValue):
             return form
         self.w.refuse(
-            "a loop that changes a mask or a descriptor is not supported", "compute it inside"
+            "a loop that changes a mask or a descriptor is not supported", "compute it in the loop"
         )
 
     def _inside(self, carried: Carried, given: SSAValue, argument: SSAValue) -> Form:

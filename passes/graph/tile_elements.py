@@ -343,7 +343,7 @@ class Elements(Nodes):
             y.kind == "part" and y.children[2].detail == (name, n) for n, y in enumerate(yields)
         ):
             if self.dimensions[name].limit is not None:
-                raise NotRaised("a loop of sums has a last step that depends on the workgroup")
+                raise NotRaised("a summing loop's last step depends on the workgroup")
             for node in tail or ():
                 if not all(is_number(child, 0) for child in node.children[:2]):
                     raise NotRaised("a loop's partial last step adds elements that are not zero")
