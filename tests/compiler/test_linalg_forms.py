@@ -143,7 +143,7 @@ func.func @main(%x: tensor<4x?xf32>, %y: tensor<4x?xi32>)
 
 
 def test_reductions_by_name_and_of_several_tensors():
-    """The accumulator is the first operand, so `arith.subf` subtracts from it."""
+    """Reductions give numpy's results. `arith.subf` subtracts from the accumulator."""
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     y = np.arange(-6, 6, dtype=np.int32).reshape(4, 3)
     wanted = x.sum(1), np.maximum(y.max(1), 3), -x.sum(1)

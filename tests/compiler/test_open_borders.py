@@ -50,7 +50,7 @@ func.func @main(%x: tensor<?x5x3xf32>) -> tensor<?x9x5xf32> {{
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 @pytest.mark.parametrize("rows", [1, 4, 40])
 def test_all_of_a_border_is_written(target: str, rows: int):
-    """The padding has more elements than the padded tensor has rows."""
+    """A border with more elements than the tensor has rows is written completely."""
     program = compile_module(parse_text(PADDED), target)
     x = np.random.default_rng(rows).integers(-9, 9, (rows, 5, 3)).astype(np.float32)
     (result,) = run(program, {"x": x}).values()

@@ -157,7 +157,7 @@ def test_elementwise_operations_read_scalars(mlir_opt: str):
 
 
 def test_elementwise_operands_of_other_ranks():
-    """xDSL would take the first operand's rank for all maps."""
+    """Operands of different ranks are refused; xDSL would use the first rank for all maps."""
     row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
     with pytest.raises(ProgramError, match=r"ranks \[1, 2\] and a result of rank 2: use scal"):
         parse_text(row.replace("ins(%t, %0 : tensor<f32>", "ins(%t, %0 : tensor<3xf32>"))

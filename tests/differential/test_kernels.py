@@ -130,7 +130,7 @@ def broken_job(kernel: Kernel, module: object = None) -> Broken:
 
 
 def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyPatch):
-    """The device computes BitCount wrongly in a program of many operations."""
+    """A program in which only BitCount is wrong is reduced to this operation."""
     kernel = Kernel("test", 0)
     a, b = (kernel.input(I32)[0] for _ in range(2))
     total = kernel.op(f"spirv.IAdd {a}, {b} : i32")

@@ -133,7 +133,7 @@ def test_bits_above_a_code_are_ignored() -> None:
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "i4"])
 def test_a_program_takes_and_gives_codes(name: str) -> None:
-    """Buffers contain one byte per element."""
+    """Buffers of narrow types contain one byte per element."""
     array = codes(name)
     program = compile_model(import_onnx(cast(name, "f32", array.size)), "lavapipe")
     np.testing.assert_array_equal(run(program, {"x": array})["y"], array.astype(np.float32))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
 def test_workgroup_memory_is_each_workgroups_own(kernel: Kernel, budget: int) -> None:
-    """Each invocation reads another invocation's write before the barrier."""
+    """A workgroup reads only its own writes to Workgroup memory."""
     kernel.globals.append(
         "spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
     )

@@ -287,7 +287,7 @@ def test_answers_advance_together_token_by_token(runs_ahead: bool):
 def test_a_batch_loses_nothing_when_requests_come_go_and_fail(
     runs_ahead: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    """One of 32 requests disconnects, and one cannot start."""
+    """All other answers are complete if one of 32 requests disconnects and one cannot start."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
     models, session = models_of(5)
     session.runs_ahead = runs_ahead

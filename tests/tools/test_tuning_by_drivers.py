@@ -92,7 +92,7 @@ def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
 
 
 def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
-    """ANV spilled 6 values with a prefetched tile."""
+    """A schedule prefetches a tile only if the registers suffice. ANV spilled 6 values."""
     sizes = {"m": 24, "n": 120, "k": 120, "a": "f32", "c": "f32", "zero": "0.0"}
     module = parse_text(MATMUL.format(**sizes))
     for target, ahead in (("intel-xe2", False), ("amd-rdna3", True)):

@@ -225,7 +225,7 @@ def test_agrees_with_the_formal_model(litmus: Litmus, parse: Parse) -> None:
 
 
 def test_the_missing_synchronization_is_named(parse: Parse) -> None:
-    """Barriers of workgroup scope do not order two workgroups."""
+    """The report names the barriers whose scope does not include both invocations."""
     (litmus,) = (program for program in PROGRAMS if program.name == "fencefencebroken")
     (finding,) = find_races(litmus, parse).report
     assert finding.rule == "RACE-03"

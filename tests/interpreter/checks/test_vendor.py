@@ -84,7 +84,7 @@ def test_vector_bounds(kernel: Kernel, find: Find) -> None:
 
 @pytest.mark.bug("cooperative vectors that overlap", rule="RACE-01", op=f"{VECTOR}Load")
 def test_vector_race(kernel: Kernel, find: Find) -> None:
-    """Each invocation reads its neighbour's half during the neighbour's write."""
+    """A race is found if a vector load overlaps another invocation's vector store."""
     data = floats(kernel, 40)
     store(kernel, data, at(kernel), filled(kernel, "2.0"))
     more = kernel.op(f"spirv.IAdd {at(kernel)}, {kernel.constant(8)} : i32")

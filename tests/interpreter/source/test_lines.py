@@ -71,7 +71,7 @@ def run(module: ModuleOp, length: int = 128) -> Report:
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
 def test_lines_behind_a_selection_on_one_line(option: str, compile_source: Compile):
-    """glslang emits no second OpLine for the store of `x = c ? a : b`."""
+    """Findings have the right lines, although glslang emits one OpLine for `x = c ? a : b`."""
     chosen = REDUCE.replace("= x[i];", "= i < 100 ? x[i] : 0.0;")
     files = {**FILES, "reduce.comp": chosen}
     (finding,) = run(decode(compile_source(files, option))).findings

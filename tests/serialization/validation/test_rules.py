@@ -113,7 +113,7 @@ def test_broken_module(case: Case, spirv_val: str):
 @pytest.mark.parametrize("sign", [0, 1])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_the_advice_for_a_dot_of_integers_is_valid(width: int, sign: int):
-    """OpDot on integers is refused, and the suggested instruction is valid."""
+    """OpDot on integers is refused with a suggested instruction, which is valid."""
     capabilities = ["Shader", "DotProduct", "DotProductInputAll", "DotProductInput4x8Bit"]
     capabilities += [f"Int{width}"] * (width != 32)
     head = "".join(f"OpCapability {name}\n" for name in capabilities)

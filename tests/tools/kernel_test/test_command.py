@@ -140,7 +140,7 @@ def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_start_finds_a_race_as_it_is_written(racy: Path, capsys: pytest.CaptureFixture[str]):
-    """Integer arguments default to the buffer's length, not to 0."""
+    """`--init` writes a launch whose count is the buffer's length, so that the race occurs."""
     kernel = racy.with_name("sum.comp")
     text = kernel.read_text()
     tile = "x[gl_GlobalInvocationID.x]"
