@@ -28,7 +28,7 @@ class Reference:
     """
     A model and its cache of keys and values.
 
-    Keys and values are rounded to `cache`. Weights and what they multiply are rounded to `products`.
+    Keys and values are rounded to `cache`. Weights and other factors are rounded to `products`.
     """
 
     def __init__(
