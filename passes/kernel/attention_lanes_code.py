@@ -1,5 +1,9 @@
 """
-Writes the attention kernel without cooperative matrices.
+Lowers scheduled attentions to kernels of multiply-adds without cooperative matrices.
+
+    schedule.collective {            scf.for %key = ... {
+      schedule.attention ...    ->     scores: fma, exchanges; maximum, powers; values: fma
+    }                                }
 
 A group of lanes loops over the keys for a few rows of queries. Each lane computes a partial dot
 product over its part of the head. Exchanges add up the partial sums, so that each lane ends with
@@ -12,7 +16,7 @@ by exchanges in the subgroup, then through Workgroup memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import inf
 
@@ -24,6 +28,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.attention_elements import Elements
 from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, LOWEST, Numbers, State
 from xdsl_spirv.passes.kernel.elements import components_of, pack_elements
@@ -446,3 +451,11 @@ class LanesCode(Numbers[LanesPlan]):
             for column, piece, exists in self.elements.pieces("v", numbers, self.lane):
                 store = partial(self.elements.store, place, column, piece)
                 b.when(b.both(self.inside[row], exists), store)
+
+
+@dataclass(frozen=True)
+class AttentionToFMAPass(KernelPass):
+    """Writes the attention kernels without cooperative matrices."""
+
+    name = "attention-to-fma"
+    codes = {"attention_lanes": lambda b, plan, _: LanesCode(b, plan).write()}

@@ -7,7 +7,6 @@ an instruction calls a function for each element and passes its row and column.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import SSAValue
@@ -26,18 +25,7 @@ Corner = tuple[Index, Index]
 Body = Callable[[Index, Index, Accumulator], None]
 
 
-class FragmentElements(ABC):
-    """Splits fragments into elements."""
-
-    width = 1
-    """Largest number of neighbours in a row that `for_each` can pass as one vector."""
-
-    @abstractmethod
-    def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
-        """Calls body(row, column, elements) for each group of `width` elements in a row."""
-
-
-class FragmentComponents(FragmentElements):
+class FragmentComponents:
     """Accesses the components that the invocation holds."""
 
     def __init__(self, builder: KernelEmitter, fragment: Fragment, lane: SSAValue):
@@ -45,8 +33,10 @@ class FragmentComponents(FragmentElements):
         self._places = fragment.component.places
         self._lane = lane_places(builder, fragment, lane)
         self.width = min(2, fragment.component.run(1))
+        """Largest number of neighbours in a row that `for_each` can pass as one vector."""
 
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
+        """Calls body(row, column, elements) for each group of `width` elements in a row."""
         add = self.builder.add
         places = list(self._at(at))
         for first in range(0, len(places), width):
@@ -65,8 +55,10 @@ class FragmentComponents(FragmentElements):
             yield b.plus(row, more_rows), b.plus(column, more_columns)
 
 
-class ElementFunctions(FragmentElements):
+class ElementFunctions:
     """Accesses elements in a function that an instruction calls for every element."""
+
+    width = 1
 
     def __init__(self, builder: KernelEmitter):
         self.builder = builder

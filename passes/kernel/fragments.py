@@ -29,7 +29,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.stored_result import moves_together
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.fragment_components import FragmentElements
+    from xdsl_spirv.passes.kernel.fragment_components import ElementFunctions, FragmentComponents
     from xdsl_spirv.passes.kernel.matrices import MatrixCode
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
@@ -50,7 +50,7 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        self._components: FragmentElements | None = None
+        self._components: FragmentComponents | ElementFunctions | None = None
         if plan.result.component_places is not None:
             from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
 

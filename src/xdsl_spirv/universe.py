@@ -46,7 +46,7 @@ PASSES: dict[str, str] = {
     "attention-to-cooperative-matrix": (
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
     ),
-    "attention-to-fma": "passes.kernel.attention_to_fma:AttentionToFMAPass",
+    "attention-to-fma": "passes.kernel.attention_lanes_code:AttentionToFMAPass",
     "form-attention": "passes.schedule.form_attention:FormAttentionPass",
     "join-products": "passes.schedule.join_products:JoinProductsPass",
     "split-reductions": "passes.schedule.split_reductions:SplitReductionsPass",
