@@ -256,7 +256,7 @@ def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tu
 
 
 class _Counter:
-    """Numbers the leaves of an uninterpreted result, so that each leaf has its own function."""
+    """Numbers the scalars of an uninterpreted result, so that each scalar has its own function."""
 
     def __init__(self, label: str, operands: Sequence[Value]):
         self.label, self.operands, self.number = label, operands, 0

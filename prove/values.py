@@ -83,7 +83,7 @@ def choose_term(condition: Term, a: Term, b: Term) -> Term:
 
 
 def choose(condition: Term, a: Value, b: Value) -> Value:
-    """Applies `choose_term` to each leaf. Raises `Unsupported` for a choice between pointers."""
+    """Applies `choose_term` to each scalar. Raises `Unsupported` for a choice between pointers."""
     if a is b:
         return a
     if isinstance(a, tuple) and isinstance(b, tuple):

@@ -74,7 +74,7 @@ PROBABILITIES = ("memory", "registers", "converted")
 """Ways to convert probabilities to the first operand of the second product."""
 
 AHEAD = ("none", "values", "keys")
-"""Values of the key `ahead`: names of the operand that is loaded early."""
+"""Values of the key `ahead`, which tells whether keys or values are loaded early."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
 """Keys that may differ from their default values only if probabilities stay in registers."""

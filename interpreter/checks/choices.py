@@ -101,7 +101,7 @@ class Choices:
     ) -> None:
         """
         Runs the module with every choice and reports results that differ. `buffers` hold the
-        contents before the launch, `results` the contents after the launch. Nothing is compared if
+        contents before the launch, `results` hold the contents after it. Nothing is compared if
         the program also fails without checks, because that failure is reported elsewhere.
         """
         tried = self.plain

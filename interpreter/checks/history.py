@@ -125,8 +125,8 @@ class Region:
         keep: bool,
     ) -> None:
         """
-        Stores the accessors `now` of granules. Where `fresh` is set, stores the smallest group
-        that contains the accessors `earlier` and `now`. `keep` also records single accesses.
+        Stores the accessors `now` of granules (byte ranges). Where `fresh` is set, stores the
+        smallest group with the accessors `earlier` and `now`. `keep` also records single accesses.
         """
         words, join = self.words[which], accessors.join
         new = np.where(fresh, join(earlier, now), now) if fresh.any() else now

@@ -297,7 +297,7 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """Returns granules (n, ...) and accessor codes (n, 1, ...). Sets `access.layout`."""
+        """Returns byte ranges (n, ...) and accessor codes (n, 1, ...). Sets `access.layout`."""
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -539,7 +539,7 @@ class Races:
         region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
-        """Records atomic writers of granules. Consecutive atomic writers are joined."""
+        """Records the atomic writers of byte ranges (granules); joins consecutive ones."""
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)

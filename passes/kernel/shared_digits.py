@@ -87,7 +87,7 @@ class SharedDigits:
         return [place | {last: (place[last][0], i)} for i in range(QUAD)]
 
     def write(self, rows: Sequence[Point]) -> None:
-        """Computes and stores the digits of the invocation's quads (four elements each)."""
+        """Computes and stores the 8-bit digits of the invocation's groups of four elements."""
         for (unit, quad, exists), (places, _) in zip(self._shares, self.own, strict=True):
             for number, row in enumerate(rows):
                 known: Known = {}

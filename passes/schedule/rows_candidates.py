@@ -249,7 +249,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 
 def _shares_words(plan: RowsPlan) -> bool:
-    """True if one load of the streamed operand has elements for all lanes of a subgroup."""
+    """True if a load of the streamed (larger) operand has elements for all lanes of a subgroup."""
     within = plan.target.subgroup_size
     plan = replace(plan, schedule=plan.schedule.replace_values(within=within))
     main, reduced = plan.operands.main, plan.operands.reduced
