@@ -198,7 +198,7 @@ STAY: dict[str, tuple[Callable[[], Case], str]] = {
     ),
     "the sum is read": (
         lambda: attention(32, finish=lambda result, total, top: result + total.column),
-        "is used other than",
+        "is used outside of the division",
     ),
     "a maximum that begins with 0": (
         lambda: attention(32, first=(0.0, 1.0)),

@@ -156,7 +156,7 @@ def test_bits_that_move_together_are_one_piece():
     [
         ({"lane": ["c0", "c1", "r0"]}, "has the bit 'r0' twice"),
         ({"lane": ["c0", "c1"]}, "lane has bits for 4 lanes, but lanes is 8"),
-        ({"lane": ["c0", "c1", "x1"]}, r"has 'x1': write r \(row\) or c \(column\) with a bit"),
+        ({"lane": ["c0", "c1", "x1"]}, "has 'x1': write r2 for bit 2 of the row"),
     ],
 )
 def test_a_map_that_is_no_map_is_refused(

@@ -250,9 +250,21 @@ def test_rows_and_panels_are_read_in_place(
 @pytest.mark.parametrize(
     ("name", "paths", "message"),
     [
-        ("Q4_1", f"a = {ROWS}, b = staged<padding = 8, vector = 4>", "beside b = direct computed"),
-        ("Q4_1", "a = direct<layout = panels>, b = direct", "a: layout = panels is for operands"),
-        ("Q8_0", f"a = {ROWS}, b = direct<layout = panels>", "no plane's rows are cut into whole"),
+        (
+            "Q4_1",
+            f"a = {ROWS}, b = staged<padding = 8, vector = 4>",
+            "an operand b that is direct and dequantized",
+        ),
+        (
+            "Q4_1",
+            "a = direct<layout = panels>, b = direct",
+            "a: layout = panels is only for dequantized operands",
+        ),
+        (
+            "Q8_0",
+            f"a = {ROWS}, b = direct<layout = panels>",
+            "no packed tensor has rows of whole panels",
+        ),
     ],
 )
 def test_a_layout_that_does_not_serve_is_refused(name: str, paths: str, message: str) -> None:

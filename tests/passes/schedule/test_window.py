@@ -222,7 +222,9 @@ def test_halves_that_a_driver_mixes_up(
     """An H200's driver computes some windows with two columns of f16 wrongly."""
     window = Window(1, None, 4, width, (3, columns), 1, 1, 0, types, 1, 1, False, False)
     if refused:
-        with pytest.raises(DiagnosticException, match="selected_halves"):
+        with pytest.raises(
+            DiagnosticException, match="compiler confuses f16 elements in windows of two"
+        ):
             compile_module(parse_text(window.text()), "nvidia-h200")
         compile_module(parse_text(window.text(scheduled=False)), "nvidia-h200")
     else:
