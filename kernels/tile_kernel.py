@@ -159,7 +159,7 @@ class LaunchedKernel(ABC):
         """
         from xdsl_spirv.interpreter.checks import Allowed, Checks
 
-        checks = Checks.of("all", allow=(Allowed("CHOICE-02", text="is another one with sums"),))
+        checks = Checks.of("all", allow=(Allowed("CHOICE-02", text=" changes with sums "),))
         self._launch(arguments, "interpreter", None, dict(named))
         if target is not None:
             self._launch(arguments, "interpreter", checks, {**named, "target": target})

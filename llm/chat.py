@@ -91,7 +91,8 @@ class Chat:
             raise FrontendError(
                 f"the chat template refuses the conversation: {error}",
                 self._place,
-                "leave the system message out, or give the prompt without a template (--raw)",
+                "change the roles or their order (many templates refuse a system message), or give "
+                "the prompt without a template (--raw)",
             ) from error
         for message in messages:
             if message["content"].strip() not in text:

@@ -35,8 +35,8 @@ class Prompts:
         """
         Returns the tokens of a prompt, at most `context`; `raw` omits the chat template.
 
-        Raises `FrontendError` for messages that the template refuses, and `ProgramError` for an
-        empty or too long prompt.
+        Raises `FrontendError` for messages that the template refuses, and `ProgramError` for a
+        malformed, empty or too long prompt.
         """
         tokens = self._raw(prompt, system) if raw else self._conversation(prompt, system)
         if len(tokens) > context:
@@ -61,12 +61,24 @@ class Prompts:
 
     def _conversation(self, prompt: Prompt, system: str | None) -> list[int]:
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [*prompt]
+        for number, message in enumerate(messages):
+            for field in ("role", "content"):
+                if not isinstance(_entry(message, field), str):
+                    raise ProgramError(
+                        f"message {number} (counted from 0) has no text as its {field!r}",
+                        "the prompt",
+                        'give messages such as {"role": "user", "content": "Hello"}',
+                    )
         if system is not None:
             messages = [{"role": "system", "content": system}, *messages]
         for message in messages or [{"role": "user", "content": ""}]:
             if not message["content"].strip():
                 raise _empty(f"the message of the {message['role']}")
         return self.chat.encode(messages)
+
+
+def _entry(message: Any, field: str) -> Any:
+    return message.get(field) if isinstance(message, Mapping) else None
 
 
 def _empty(what: str) -> ProgramError:

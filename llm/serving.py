@@ -187,7 +187,8 @@ class Server:
         if wish.limit is not None and wish.limit > room:
             raise BadRequestError(
                 f"the prompt has {len(tokens)} tokens and max_tokens is {wish.limit}, but "
-                f"the context of {self.context} has room only for {room}",
+                f"the context of {self.context} has room only for {room} (the last token of an "
+                "answer needs no room)",
                 "max_tokens",
             )
         return tokens

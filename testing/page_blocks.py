@@ -113,6 +113,8 @@ def problem_of(words: list[str], page: str) -> str:
             return "" if arguments[0] in known else f"make has no {arguments[0]}"
         case "eval":
             return problem_of(shlex.split(arguments[0].strip("$()")), page)
+        case ".lavapipe/run":
+            return problem_of([Path(arguments[1]).name, *arguments[2:]], page)
         case "pip":
             return _extras(arguments)
         case "python":

@@ -103,13 +103,13 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
         if name not in expected:
             remedy = did_you_mean(name, expected, "rename it")
             raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
-        is_number = expected[name].shape == () and not path.endswith(".npy")
+        is_number = expected[name].shape == () and not path.endswith((".npy", ".npz"))
         if is_number and not is_media(path):
             value = _number(f"--input {text}", path).item()
         elif is_media(path):
             value = read_media(path, expected[name], arguments)
         else:
-            value = read_array(path)
+            value = read_array(path, name)
         inputs[name] = expected[name].accept(value)
     if arguments.random is not None:
         generator = np.random.default_rng(arguments.random)
@@ -165,10 +165,16 @@ NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
 """Exceptions that numpy raises for files that are not `.npy` or `.npz` files."""
 
 
-def read_array(path: str) -> Array:
-    """Reads the array of a `.npy` file. Raises `ProgramError` for any other content."""
+def read_array(path: str, name: str | None = None) -> Array:
+    """
+    Reads the array of a `.npy` file, or the array `name` of an `.npz` file.
+
+    Raises `ProgramError` for any other content.
+    """
     try:
         loaded = np.load(path, allow_pickle=False)
+        if name is not None and not isinstance(loaded, np.ndarray) and name in loaded:
+            loaded = loaded[name]
     except OSError as error:
         raise ProgramError(
             f"cannot read the input: {error.strerror or error}", path, "give a .npy file"
@@ -178,7 +184,13 @@ def read_array(path: str) -> Array:
             "the input is not a numpy array", path, "write it with numpy.save"
         ) from error
     if not isinstance(loaded, np.ndarray):
-        raise ProgramError("the input holds several arrays", path, "write it with numpy.save")
+        raise ProgramError(
+            f"the file is an .npz file without the array {name!r}; its arrays: {', '.join(loaded)}"
+            if name is not None
+            else "the file is an .npz file, which may hold several arrays",
+            path,
+            "write a .npy file with numpy.save",
+        )
     return loaded
 
 

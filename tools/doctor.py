@@ -30,6 +30,7 @@ from xdsl_spirv.tools.report import note_row
 MANIFESTS = ("/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 DRIVER_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")
 TIMEOUT = 60.0
+OF_CPUS = "         or, in a checkout, fetch a driver for CPUs: make lavapipe (docs/runtime.md)"
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -42,6 +43,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         for line in error.place.split("; "):
             _say(f"           {line}")
         _say(f"  do     {error.remedy}")
+        _say(OF_CPUS)
         return 1
     version = ".".join(map(str, offered.loader_version))
     _say(f"ok       loader {offered.loader}, Vulkan {version}")
@@ -49,6 +51,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         _say("FAILED   the loader offers no device")
         _say("  do     install the driver of the device, or allow access to it (/dev/dri, groups")
         _say("         render and video), or pass it into the container")
+        _say(OF_CPUS)
         return 1
     runs = [_examine(info) for info in offered.best_first()]
     print()

@@ -169,7 +169,8 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
         for kind, taken in sorted(by_kind.items(), key=lambda item: -sum(item[1]))
     ]
     _say(
-        f"a token after {past}: {1e3 * total:.1f} ms in {len(seconds)} kernels:" + ", ".join(shares)
+        f"a token after {past}: {1e3 * total:.1f} ms in {len(seconds)} kernels: "
+        + ", ".join(shares)
     )
 
 

@@ -44,7 +44,7 @@ def interpret_kernel(program: ModuleOp, arguments: argparse.Namespace) -> int:
                 f"buffers: {', '.join(listed) or 'none'}",
                 "write --buffer NAME=x.npy, or NAME[INDEX]=x.npy in an array of buffers",
             )
-        buffers[place] = read_array(path).copy(order="C")
+        buffers[place] = read_array(path, name).copy(order="C")
     grid, push = parse_grid(arguments.grid), _push_constants(arguments)
     with options_of(arguments, program) as options, interpreting(options):
         dispatch(module, entry, grid, buffers, push_constants=push, options=options)

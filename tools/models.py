@@ -235,7 +235,7 @@ def given_shapes(arguments: argparse.Namespace) -> dict[str, tuple[int, ...]]:
     for text in arguments.inputs:
         name, equals, path = text.partition("=")
         if equals and not path.isdecimal() and not is_media(path):
-            shapes[name] = read_array(path).shape
+            shapes[name] = read_array(path, name).shape
     return shapes
 
 

@@ -78,8 +78,8 @@ GROUPS = {
 """,
     "inputs": """
 --input NAME=x.npy repeat dest=inputs
-    value of an input: a .npy file, a number (NAME=5), a picture (with --image) or a .txt file (with
-    --tokenizer); repeatable
+    value of an input: a .npy file, an .npz file with an array NAME, a number (NAME=5), a picture
+    (with --image) or a .txt file (with --tokenizer); repeatable
 @media
 --random SEED int  use random values for inputs that are not given
 -o --output out.npz  where to write the results

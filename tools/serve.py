@@ -1,7 +1,7 @@
 """
 Implements `xdsl-spirv serve`: serves a language model with OpenAI's chat and completions API.
 
-All options are checked before the model is compiled. Ctrl-C ends the server.
+All options are checked before the model is compiled. Ctrl-C or SIGTERM ends the server.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from xdsl_spirv.llm.loading import ModelFile, find_place
@@ -18,11 +18,12 @@ from xdsl_spirv.llm.packages import needed
 from xdsl_spirv.llm.queueing import Queue
 from xdsl_spirv.llm.serving import Server
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.failing import Terminated
 from xdsl_spirv.tools.options import jobs_of
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serves a model until Ctrl-C."""
+    """Serves a model until Ctrl-C or SIGTERM."""
     for name in ("slots", "waiting"):
         if getattr(arguments, name) < 1:
             raise ProgramError(
@@ -47,7 +48,9 @@ def serve(arguments: argparse.Namespace) -> int:
         name = arguments.name or Path(arguments.model).stem
         app = Server(name, file.prompts, file.context, queue, token).app
         _say(f"serving {name} at http://{arguments.host}:{arguments.port}/v1")
-        uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+        # uvicorn finishes the requests, and then raises SIGTERM again.
+        with suppress(Terminated):
+            uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
     return 0
 
 

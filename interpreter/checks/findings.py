@@ -91,13 +91,16 @@ class Findings:
             return False
         numbers = [int(n) for n in np.unique(np.where(where, shadow, 0)) if n]
         first = self.origins[numbers[0]] if numbers[0] < len(self.origins) else None
+        rule = "UNDEF-01" if first is None else first.rule
         self.find(
-            "UNDEF-01" if first is None else first.rule,
+            rule,
             op,
             f"{what} is undefined" + (f": {first.message}" if first else ""),
             where=where,
             notes=lambda: [note for n in numbers[:SHOWN] for note in self.origin_notes(n)],
-            remedy="give it a defined value on every path that leads here",
+            remedy="check the index against the number of elements"
+            if check_of(rule) == "bounds"
+            else "give it a defined value on every path that leads here",
         )
         return True
 

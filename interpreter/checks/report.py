@@ -146,7 +146,7 @@ class Finding:
         lines += [f"  {value}" for value in self.values]
         lines += [f"  {line}" for note in self.notes for line in note.split("\n")]
         if self.times > 1:
-            lines.append(f"  {self.times} times")
+            lines.append(f"  the instruction broke this rule in {self.times} executions")
         if self.remedy:
             lines.append(f"  {self.remedy}")
         return "\n".join(lines)

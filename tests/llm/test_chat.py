@@ -11,8 +11,10 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.metadata import read_metadata
 from xdsl_spirv.llm import chat
 from xdsl_spirv.llm.chat import KEY, Chat
+from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.tokenizer import Tokenizer
 from xdsl_spirv.llm.vocabulary import vocabulary_of
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
@@ -156,6 +158,13 @@ def test_a_template_that_needs_more_is_refused(template: str, cause: str):
         chat_of(template).render([USER])
     assert "x.gguf" in error.value.place
     assert "--raw" in error.value.remedy
+
+
+@pytest.mark.parametrize("message", [{"role": "user"}, {**USER, "content": 3}, {"content": "x"}, 1])
+def test_a_message_without_a_text_or_a_role_is_refused(message: Any):
+    prompts = Prompts({**byte_pair_metadata([]), KEY: CHATML}, "x.gguf")
+    with pytest.raises(ProgramError, match=r"message 1 .* has no text as its '(role|content)'"):
+        prompts.encode([USER, message], 64)
 
 
 def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch):

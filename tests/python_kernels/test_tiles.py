@@ -156,6 +156,26 @@ def test_open_sizes_keep_all_rules(name: str, target: str):
 
 
 @t.kernel
+def positive(
+    a: Any = t.view(k.f16, None, 16),
+    b: Any = t.view(k.f16, 16, None),
+    c: Any = t.view(k.i32, None, None),
+):
+    i, j = t.place(c, 16, 16)
+    total = t.multiply_add(a.load(i, 0, 16, 16), b.load(0, j, 16, 16), t.zeros(k.f32, 16, 16))
+    c.store(i, j, t.where(total > 0.5, t.full(1, k.i32, 16, 16), t.full(0, k.i32, 16, 16)))
+
+
+def test_results_that_depend_on_the_order_of_sums_are_allowed():
+    """2^24 + 1 - 2^24 is 0 or 1 in f32."""
+    a, b = np.zeros((16, 16), np.float16), np.zeros((16, 16), np.float16)
+    a[:, :3], b[:3] = [4096, 1, -4096], [[4096], [1], [4096]]
+    report = positive.check(a, b, np.zeros((16, 16), np.int32), target="nvidia-ada")
+    assert [finding.rule for finding in report.allowed] == ["CHOICE-02"]
+    assert list(report) == []
+
+
+@t.kernel
 def thirds(y: Any = t.view(k.i32, None)):
     i = t.place(y, 1)
     y.store(i, t.full((i - 4) // 3 * 7 + (i - 4) % 3, k.i32, 1))

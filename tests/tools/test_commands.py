@@ -78,6 +78,10 @@ def test_every_stage_gives_the_same_numbers(folder: Path):
         options = ["-p", ",".join(stages[:n]), "--check", "all", "-o", f"{n}.npz"]
         assert main(["interpret", "x.mlir", *INPUTS, *options]) == 0
     first = np.load("0.npz")["result0"]
+    np.savez("both.npz", A=np.load("a.npy"), B=np.load("b.npy"))
+    both = ["--input", "A=both.npz", "--input", "B=both.npz", "-o", "both-out.npz"]
+    assert main(["interpret", "x.mlir", *both]) == 0
+    assert np.array_equal(np.load("both-out.npz")["result0"], first)
     for n in range(1, len(stages) + 1):
         assert np.abs(np.load(f"{n}.npz")["result0"] - first).max() < 1e-5
 

@@ -28,6 +28,7 @@ from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.testing.terminals import read_terminal
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 from xdsl_spirv.tools import progress as tools_progress
+from xdsl_spirv.tools.failing import end_by_exception
 from xdsl_spirv.tools.main import main
 
 CONTEXT = 48
@@ -226,6 +227,31 @@ def test_impossible_requests_are_refused_before_compiling(
     assert printed.out == ""
     assert said in printed.err
     assert compiled.sessions == []
+
+
+def test_sigterm_ends_a_server_without_an_error(
+    model: str,
+    compiled: Compiled,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    uvicorn: Any = pytest.importorskip("uvicorn")
+    pytest.importorskip("starlette")
+    main_loop = uvicorn.Server.main_loop
+
+    async def terminated(server: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await main_loop(server)
+
+    monkeypatch.setattr(uvicorn.Server, "main_loop", terminated)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = signal.getsignal(signal.SIGTERM)
+    end_by_exception()
+    try:
+        assert main(["serve", model, "--device", "interpreter", "--port", "0"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "error" not in capsys.readouterr().err
 
 
 def test_a_model_beyond_the_memory_is_refused(

@@ -103,7 +103,7 @@ def test_function_array(kernel: Kernel, find: Find) -> None:
     array = kernel.op(f"spirv.Variable : {type}")
     part = kernel.op(f"spirv.AccessChain {array}[%lane] : {type}, i32 -> !spirv.ptr<i32, Function>")
     kernel(f'spirv.Store "Function" {part}, %id : i32')
-    find(kernel)
+    assert find(kernel).remedy == "check the index against the number of elements"
 
 
 @pytest.mark.bug(
