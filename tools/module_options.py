@@ -85,8 +85,8 @@ kernel KERNEL  a file of GLSL, SPIR-V, MLIR or .kernel.toml, or a program made b
 --assume PREMISE repeat
     a condition that holds in every launch, such as 'len(Output) >= n' (repeatable)
 --question NAME repeat
-    what to prove: bounds, races, barriers, division, shifts or initialization (default: all;
-    repeatable)
+    what to prove: bounds, races, barriers, division, shifts (default: these five) or
+    initialization (repeatable)
 --seconds S float default=5.0  time limit of a solver for a question (default: %(default)s)
 --timeout S float default=inf  limit of processor time for a kernel (default: none)
 --memory MB int default=2048  memory limit of a solver (default: %(default)s)

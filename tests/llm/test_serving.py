@@ -138,7 +138,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": [{"role": "tool", "content": "x"}]}, 400, "the role 'tool'"),
     ({"messages": [{"role": "user", "content": ""}]}, 400, "the message of the user is empty"),
     ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "more than the context of 64"),
-    ({"messages": USER, "max_tokens": 60}, 400, "the context of 64 has room only for"),
+    ({"messages": USER, "max_tokens": 60}, 400, "the last token of an answer needs no room"),
     ({"messages": USER, "max_tokens": 0}, 400, "max_tokens is 0"),
     ({"messages": USER, "temperature": "hot"}, 400, "temperature is 'hot'"),
     ({"messages": USER, "top_p": 2}, 400, "top_p is 2"),

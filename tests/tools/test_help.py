@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 from xdsl_spirv.tools.examples import EXAMPLES
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS
 from xdsl_spirv.tools.main import COMMANDS, main, parser
 
 MATMUL = Path(__file__).parents[2] / "examples" / "matmul.mlir"
@@ -24,6 +25,13 @@ def test_the_help_of_a_command_ends_in_examples(name: str, capsys: pytest.Captur
         assert example in shown
         if "$(" not in example:
             assert parser().parse_args(shlex.split(example)).command
+
+
+def test_the_help_of_prove_names_every_question(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["prove", "--help"])
+    shown = capsys.readouterr().out
+    assert [name for name in QUESTIONS if name not in shown] == []
 
 
 def test_opt_is_called_by_its_name(capsys: pytest.CaptureFixture[str]):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import MemoryBudget
-from xdsl_spirv.interpreter.checks import Allowed, Checks
+from xdsl_spirv.interpreter.checks import Allowed, Checks, Finding
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, Accessors
 from xdsl_spirv.interpreter.checks.horizons import Horizons
 from xdsl_spirv.interpreter.checks.knowledge import Atomic, Knowledge
@@ -294,6 +294,11 @@ def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
         spirv.mlir.merge
       }}""")
     clean(kernel, (8, 1, 1), local=(1, 1, 1))
+
+
+def test_a_finding_of_several_executions_gives_their_number() -> None:
+    finding = Finding("RACE-01", "spirv.Load", "not ordered", times=2)
+    assert "the instruction broke this rule in 2 executions" in str(finding)
 
 
 def test_an_allowed_race_is_set_apart(kernel: Kernel) -> None:
