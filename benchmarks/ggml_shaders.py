@@ -169,7 +169,7 @@ def racing(modules: Modules, name: str) -> bytes:
 
 
 def summary(facts: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Counts launches and modules, and launches and modules with findings."""
+    """Counts launches and right modules, and lists wrong modules and modules with findings."""
     table = list(facts)
     names = {row["module"] for row in table}
     bad = {row["module"] for row in table if not row["executed"] or not row["equal"]}

@@ -89,7 +89,7 @@ class Row:
     def verify(self, result: Any) -> None:
         worst = np.abs(result.astype(np.float64) - self.exact).max()
         if worst > self.tolerance:
-            raise SystemExit(f"error: the error {worst} of {self.name} is above {self.tolerance}")
+            raise SystemExit(f"error: {self.name} differs by {worst}, more than {self.tolerance}")
 
 
 def module_of(text: str) -> SPIRVModuleOp:

@@ -79,7 +79,7 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
 def _parts(
     op: AttentionOp, scores: Array, off: Array, values: Array, radius: Array, narrow: DType
 ) -> tuple[Array, Array]:
-    """Returns partial results and their errors, bounded by the largest error of a row's scores."""
+    """Returns partial results and error bounds, from the largest score error of each row."""
     assert op.parts is not None
     total, size, moved = (
         partial(op, scores, x, op.parts.value.data)

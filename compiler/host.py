@@ -125,7 +125,7 @@ def host_function(module: ModuleOp, name: str | None = None) -> func.FuncOp:
         raise ProgramError(
             f"@{wanted} has {len(function.body.blocks)} blocks",
             f"function @{wanted}",
-            "write branches as scf.if and loops as scf.for, because a program is a list of kernels",
+            "write branches as scf.if and loops as scf.for",
         )
     return function
 

@@ -226,7 +226,7 @@ class Mixture:
             return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
 
         def token_of(s: Scalars, expert: Number) -> Number:
-            """Returns the last token for which at most `row` earlier tokens chose the expert."""
+            """Finds the token at index `row` among the expert's tokens, by binary search."""
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):

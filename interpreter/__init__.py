@@ -6,7 +6,7 @@ Executes programs with numpy: `linalg` on tensors, kernel-level IR and `spirv` m
 `interpret(module, inputs)` runs the host function of a `builtin.module`. It evaluates tensor
 operations directly. For a `gpu.launch_func` it runs the `gpu.func` or the `spirv.module` entry
 point that the launch names. `reference(module, inputs)` runs a host function that has no kernels,
-and refuses launches. Results of compiled programs are compared with its results. `dispatch(module,
+and refuses launches. Tests compare compiled programs with `reference`. `dispatch(module,
 entry, ...)` runs one entry point of a `spirv.module` over buffers, which it changes in place.
 
 A function is compiled once into closures over a list of values. Each value is a numpy array with

@@ -122,7 +122,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: its `value`, or the `cause` of a failure; and device and driver."""
+    """The result of a job: its `value` or the `cause` of a failure, its device and its driver."""
 
     status: Status
     value: Any = None

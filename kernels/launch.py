@@ -315,7 +315,7 @@ def _refuse_short(name: str, given: int, wanted: int) -> None:
         raise KernelError(
             f"{name} is given {given} bytes",
             name,
-            f"give at least {max(wanted, 1)}, which the kernel may read",
+            f"the kernel may read {max(wanted, 1)} bytes: give at least as many",
         )
 
 

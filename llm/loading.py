@@ -176,7 +176,7 @@ class ModelFile:
             raise ProgramError(
                 f"a draft of {ahead} tokens is not possible",
                 "ahead",
-                f"give 1 to {MOST_AHEAD - 1}, and fewer than the context's tokens",
+                f"give a number from 1 to {min(MOST_AHEAD, self.context) - 1}",
             )
         draft = ModelFile.read(path, self.context, self.cache)
         refuse_other_tokens(self.prompts, draft.prompts, draft.path)

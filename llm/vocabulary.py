@@ -66,7 +66,7 @@ class Vocabulary:
     """True if the tokenizer inserts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
-        """Returns the ids of all tokens of the given kinds, by text."""
+        """Maps the text of each token of the given kinds to its id."""
         return {
             token: number
             for number, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))

@@ -148,7 +148,7 @@ class _Fields:
     def conversation(self) -> list[Message]:
         messages: Any = self.values.pop("messages", None)
         if not isinstance(messages, list) or not messages:
-            raise BadRequestError("messages is not a list of messages", "messages")
+            raise BadRequestError("`messages` must be a list of one or more messages", "messages")
         return [_message_of(message) for message in messages]  # pyright: ignore[reportUnknownVariableType]
 
     def refuse_rest(self) -> None:

@@ -56,7 +56,7 @@ def _ask_variable(kernel: Kernel, accesses: Sequence[Access]) -> Iterator[Demand
         kernel.limits.check()
         if read.write:
             continue
-        path, inside = _list_leaves(kernel, read)
+        path, inside = _extend_path(kernel, read)
         indexes = [z3.BitVec(f"element {n}", INDEX) for n, _ in enumerate(path)]
         met = [equal(i, p.term) for i, p in zip(indexes, path, strict=True)]
         unwritten = [read.guard, *inside, *met]
@@ -71,8 +71,8 @@ def _ask_variable(kernel: Kernel, accesses: Sequence[Access]) -> Iterator[Demand
         yield Demand(QUESTION, WHAT, read.op, z3.And(*unwritten))
 
 
-def _list_leaves(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]]:
-    """Returns the path to an arbitrary scalar of the read value, with bounds of its indices."""
+def _extend_path(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]]:
+    """Extends a read's path to one scalar by symbolic indices. Returns path and index bounds."""
     path, type, inside = list(read.place.path), read.place.type, list[Term]()
     while isinstance(type, VectorType | ArrayType | MatrixType):
         parts = parts_of(type, kernel.length) or []

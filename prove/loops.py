@@ -443,7 +443,7 @@ class LoopExecutor(Executor):
     def _drop_broken(
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
-        """Returns the candidates that `known` implies. A counterexample may refute several."""
+        """Drops candidates that counterexamples refute. Returns candidates that `known` implies."""
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]

@@ -256,7 +256,7 @@ def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tu
 
 
 class _Counter:
-    """Numbers the scalars of an uninterpreted result, so that each scalar has its own function."""
+    """Gives each scalar of an uninterpreted result its own function, by a numbered label."""
 
     def __init__(self, label: str, operands: Sequence[Value]):
         self.label, self.operands, self.number = label, operands, 0

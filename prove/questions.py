@@ -245,7 +245,7 @@ def _halve(
     limits: Limits,
     depth: int | None = None,
 ) -> list[Question]:
-    """Proves questions together, or else by halves down to `depth`. Returns the unproved ones."""
+    """Proves questions together, or halves them up to `depth` times. Returns unproved questions."""
     if not questions:
         return []
     alone = len(questions) == 1

@@ -188,7 +188,7 @@ def known_number(term: Term) -> int | None:
 
 @dataclass
 class Terms:
-    """Creates fresh symbols, and stores their definitions and the treatment of floats."""
+    """Creates fresh symbols and stores their definitions. `exact_floats` rounds like IEEE 754."""
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])

@@ -83,10 +83,10 @@ def marked(
     buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
 ) -> tuple[Dispatch, ...]:
     """
-    Returns the dispatches, with `once` set for those that compute temporaries only from weights.
+    Returns the dispatches, with `once` set for dispatches that depend only on weights.
 
-    The push constants and grid of such a dispatch are constant. A temporary is written by the
-    first dispatch that uses it, or by every step of a loop that carries it.
+    These dispatches have a constant grid and constant push constants, and use no temporary that a
+    loop carries. The first dispatch that uses a temporary counts as the temporary's writer.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}

@@ -128,7 +128,7 @@ ADA_CLASSES = {
 
 
 def _derive_chip(fields: dict[str, str], entry: re.Match[str]) -> str:
-    """Returns the entry and a changed copy, for a chip that the shim lacks."""
+    """Returns a chip's table entry and a copy with other `fields`, which adds a missing chip."""
     made = entry[0]
     for field_name, value in fields.items():
         made = re.sub(rf"(\.{field_name} = )[^,]+", rf"\g<1>{value}", made)
@@ -417,7 +417,7 @@ def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) 
 
 
 def _add_python(unpacked: Path, home: Path, work: Path) -> list[str]:
-    """Writes an emulated machine's Python and the emulator into `home`. Returns binary modules."""
+    """Copies QEMU and Python for AArch64 into `home`. Returns names of Python's shared objects."""
     qemu = debian.download(STABLE, ["qemu-user"], work / "qemu") / "usr/bin/qemu-aarch64"
     shutil.copy(qemu, home)
     [program] = unpacked.glob("usr/bin/python3.*[0-9]")

@@ -12,7 +12,7 @@ Feeds damaged and hostile files to all readers, and keeps inputs that cause faul
 Each reader of testing/fuzzing/readers.py gets its share of processor time. The corpus starts with
 the tests' files and tests/fuzzing (or the files of `--seeds`). An input that reaches new lines is
 mutated further (needs Python 3.12 or later). Faults are exceptions of our own code, more than
-`SLOW` seconds or `MEMORY` bytes, and the end of the process. Two inputs of each class go to
+`SLOW` seconds or `MEMORY` bytes, and crashes of the process. Two inputs of each class go to
 `--out` with the traceback as soon as they are found. summary.json has the figures, updated every
 ten seconds and on SIGTERM. The exit status is 1 if there are faults. Batches of inputs are jobs
 (docs/tuning.md): `--jobs` of them run concurrently, here or on the workers of a scheduler.

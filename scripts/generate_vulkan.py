@@ -168,7 +168,7 @@ def c_type(name: str) -> str:
         return "U32"
     if name in VULKAN.structs and plain(name) in STRUCTURES:
         return plain(name)
-    raise KeyError(f"{name} is needed: add it to STRUCTURES")
+    raise KeyError(f"a listed structure or command uses {name}: add it to STRUCTURES")
 
 
 CTYPES = {"U8": "c.c_uint8", "U32": "c.c_uint32", "U64": "c.c_uint64", "Size": "c.c_size_t",

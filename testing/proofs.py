@@ -88,7 +88,7 @@ def load(text: str, passes: str = "") -> ModuleOp:
 
 
 def kernel_of(write: Callable[[Kernel], tuple[str, Type]]) -> str:
-    """Returns the text of a kernel that stores the value written by `write`."""
+    """Returns the text of a kernel that stores the value whose code `write` emits."""
     kernel = Kernel("operations", 1)
     value, type = write(kernel)
     kernel.output(value, type, "the result")

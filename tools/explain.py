@@ -136,7 +136,7 @@ def format_of(arguments: argparse.Namespace) -> str:
 def rendered(
     explanation: Explanation, format: str, order: str = "order", group: bool = False
 ) -> str:
-    """Formats an explanation as text, JSON or an HTML page; `order` and `group` as in `rows_of`."""
+    """Formats an explanation as text, JSON or HTML. `rows_of` explains `order` and `group`."""
     if format == "json":
         return json.dumps(to_json(explanation), indent=1) + "\n"
     if format == "html":

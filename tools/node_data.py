@@ -31,7 +31,7 @@ def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
         raise ProgramError(
             "no node has a name: this is not an ONNX file",
             explanation.model,
-            "name the ONNX file instead of the program",
+            "give the ONNX file instead of the program",
         )
     results = {node: {"value": value} for node, value in values.items()}
     return {graph: {"results": results, "gradient": GRADIENT}}

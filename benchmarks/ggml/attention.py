@@ -109,7 +109,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
-    """Returns first the attention of each part of the keys, then its (sum of powers, maximum)."""
+    """Returns the attention of each part of the keys, then each part's (power sum, maximum)."""
     length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931

@@ -218,7 +218,7 @@ def _gated(name: str, type: str, mode: int, function: Callable[[Array, Array], A
 
 
 def copies() -> Iterator[Case]:
-    """Yields copies between plain types: of strided, contiguous and transposed tensors."""
+    """Yields copies of strided, contiguous and transposed tensors between plain types."""
     pairs = ("f32_f32", "f32_f16", "f16_f16", "f16_f32", "f32_bf16", "bf16_f32", "f32_i32",
              "i32_f32")  # fmt: skip
     for pair in pairs:

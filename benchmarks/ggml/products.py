@@ -274,7 +274,7 @@ def matrices_of_subgroups() -> Iterator[Case]:
 
 
 def matrices_of_workgroups() -> Iterator[Case]:
-    """Yields products by cooperative matrices of workgroups, loaded through tensor layouts."""
+    """Yields products by workgroup-scope cooperative matrices, loaded by tensor layouts."""
     for suffix, precision in (("_cm2", 1.5e-3), ("_f16acc_cm2", 1e-2)):
         for name in ("f16", "bf16"):
             format = name.split("_")[0]

@@ -216,7 +216,7 @@ class AttentionAttr(ScheduleAttr):
             of = "subgroups" if self.key_parts.data == 1 else "subgroups / key_parts"
             raise VerifyException(
                 f"query_tile = {self.query_tile.data} is not a multiple of {rows} ({of} x "
-                f"instruction): use {max(rows, self.query_tile.data // rows * rows)}"
+                f"rows of the instruction): use {max(rows, self.query_tile.data // rows * rows)}"
             )
         for size in (n, k):
             if self.key_tile.data % size:

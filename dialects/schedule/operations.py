@@ -360,7 +360,7 @@ class SelectedViewOp(IRDLOperation):
         assert isinstance(view, TensorType | MemRefType)
         if numbers.get_num_dims() != 1 or not isinstance(numbers.element_type, IntegerType):
             raise VerifyException(
-                f"the selected numbers must be one dimension of integers, not {numbers}"
+                f"the selected indices must be a one-dimensional array of integers, not {numbers}"
             )
         shape = (*numbers.get_shape(), *source.get_shape()[1:])
         if view.get_shape() != shape or view.element_type != source.element_type:

@@ -156,7 +156,7 @@ class PackingAttr(KeyedAttr):
         if any(size.data < 1 for size in self.sizes if size.data != DYNAMIC):
             raise VerifyException("sizes must be positive")
         if sorted(word.data for word in self.words) != list(range(len(self.words))):
-            raise VerifyException("words must be a permutation of 0, 1, 2, ...")
+            raise VerifyException("`words` must be a permutation of 0, 1, 2, ...")
         for tile, fragment in zip(self.tile, self.fragment, strict=True):
             if tile.data % fragment.data:
                 raise VerifyException(

@@ -363,7 +363,7 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
 
 
 def _degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Returns a sort key under which products of terms are ordered like their factors."""
+    """Returns a term's sort key. Multiplying two terms by a third one preserves their order."""
     return (len(term[0]), sorted(map(_rank, term[0]), reverse=True))
 
 

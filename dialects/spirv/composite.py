@@ -191,7 +191,7 @@ class CompositeExtractOp(Foldable):
     def verify_(self) -> None:
         wanted = element_at(self, self.composite.type, self.indices)
         if wanted != self.result.type:
-            raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
+            raise VerifyException(f"{self.name} must return {wanted}, not {self.result.type}")
 
 
 class CompositeInsertOp(SPIRVOp):

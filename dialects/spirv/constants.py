@@ -213,7 +213,7 @@ def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """Returns the number of a value that an integer `spirv.Constant` defines; else None."""
+    """Returns the integer that a `spirv.Constant` defines; None for other values."""
     if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
     return None

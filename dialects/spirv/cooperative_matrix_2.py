@@ -225,8 +225,8 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
             for taken, type in zip(inputs[3:], given, strict=True)
         ):
             raise VerifyException(
-                f"{self.name}: {self.func} takes {len(inputs) - 3} further arguments of its "
-                f"types, not {', '.join(map(str, given)) or 'none'}"
+                f"{self.name}: {self.func} takes ({', '.join(map(str, inputs[3:]))}) after the "
+                f"element, but the arguments are ({', '.join(map(str, given))})"
             )
 
 

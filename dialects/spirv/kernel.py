@@ -203,7 +203,7 @@ class FloatRounding(Cast, ABC):
         require(self, [source], lambda t: t == self.SOURCE, str(self.SOURCE))
         wanted = with_element(source, self.TARGET)
         if self.result.type != wanted:
-            raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
+            raise VerifyException(f"{self.name} must return {wanted}, not {self.result.type}")
 
 
 class RoundFToTF32Op(FloatRounding, name="spirv.INTEL.RoundFToTF32"):

@@ -65,8 +65,8 @@ class TwoPointers(SPIRVOp, ABC):
             )
         if classes[0].data is StorageClass.PhysicalStorageBuffer:
             raise VerifyException(
-                f"{self.name} does not take physical pointers: compare the numbers that "
-                "spirv.ConvertPtrToU gives"
+                f"{self.name} does not take physical pointers: convert both by "
+                "spirv.ConvertPtrToU, then compare"
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
@@ -123,8 +123,8 @@ class PtrDiffOp(TwoPointers):
             raise VerifyException(f"{self.name} returns an integer scalar, not {self.result.type}")
         if not all(isinstance(o.type, PointerType) for o in self.operands):
             raise VerifyException(
-                f"{self.name} counts elements, which untyped pointers do not have: subtract the "
-                "numbers that spirv.ConvertPtrToU gives"
+                f"{self.name} counts elements, which untyped pointers do not have: convert both "
+                "by spirv.ConvertPtrToU, then subtract"
             )
 
 

@@ -255,7 +255,7 @@ class TosaLogicalOrOp(TosaOp): """Logical or."""
 class TosaLogicalXorOp(TosaOp): """Logical exclusive or."""
 class TosaMaximumOp(TosaOp): """Maximum."""
 class TosaMinimumOp(TosaOp): """Minimum."""
-class TosaMulOp(TosaOp): """Product; for i32 shifted right by `shift`, rounded half up."""
+class TosaMulOp(TosaOp): """Product. An i32 product is shifted right by `shift`, rounded half up."""
 class TosaPowOp(TosaOp): """input1 to the power of input2."""
 class TosaSubOp(TosaOp): """Difference."""
 class TosaTableOp(TosaOp):

@@ -90,7 +90,7 @@ class Header:
         (version,) = self.numbers("I", 1)
         if version not in VERSIONS:
             big = version & 0xFFFF == 0
-            cause = "the file is big-endian" if big else f"GGUF of version {version}"
+            cause = "the file is big-endian" if big else f"GGUF version {version} is unknown"
             raise FrontendError(cause, self.place, "convert the file with a current llama.cpp")
         self.tensors, count = self.numbers("Q", 2)
         values: dict[str, Any] = {}

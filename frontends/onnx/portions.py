@@ -1,10 +1,10 @@
 """
-Computes with dynamic sizes as floats: a size times a fraction, as exporters scale images.
+Represents floats that are a dynamic size times a fraction. Exporters scale images by them.
 
     Floor(Cast(size) * 0.75) is size * 3 / 4, rounded down; Ceil(Cast(size) / 2) is rounded up
 
-Only fractions with exact products in floats are supported, so that rounding gives the same integer
-as floats.
+Only fractions with exact products in floats are supported. Exact and float arithmetic then round to
+the same integer.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def token_input(model: Any) -> Any:
     raise FrontendError(
         "no input determines the number of new tokens",
         ", ".join(onnx_file.describe(value) for value in inputs),
-        f"name such an input {TOKENS[0]}, with shape 1 x tokens",
+        f"rename the input of shape 1 x tokens to {TOKENS[0]}",
     )
 
 

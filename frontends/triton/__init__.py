@@ -4,6 +4,6 @@ Converts Triton's kernels (TTIR, which Triton makes without a GPU) to a `tile.pr
     module = read(text)                     # operations of `tt`, arith, math and scf
     program = convert(module, arguments)    # views instead of pointers
 
-A pointer of the form buffer + uniform numbers + ranges times strides, with a mask that bounds the
-ranges, becomes a box of a view. Other loads become gathers.
+A load becomes a box of a view if its pointer has the form buffer + uniform numbers + ranges times
+strides, and its mask bounds the ranges. Other loads become gathers.
 """

@@ -80,7 +80,7 @@ class Writer:
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Sets the insertion point to a block within the `with` block."""
+        """Changes the insertion point to `block` for the duration of a `with` statement."""
         before, self.block = self.block, block
         self._known.append({})
         try:

@@ -26,7 +26,7 @@ SHOWN = 4
 
 @dataclass
 class Origin:
-    """An instruction that produces undefined values, the reason, and operands of the first case."""
+    """An instruction that produces undefined values, the reason, and one invocation's operands."""
 
     op: Operation
     rule: str

@@ -114,7 +114,7 @@ class Acquire:
 
 @dataclass(eq=False, slots=True)
 class Join:
-    """The state after a control barrier, which orders the accesses of all its invocations."""
+    """The state after a control barrier. The barrier orders all accesses of its invocations."""
 
     lane: int
     semantics: Semantics
@@ -415,7 +415,7 @@ def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
 
 
 def _passing(node: Heard) -> int:
-    """Returns the bits of the storage kinds for which a release synchronizes with an acquire."""
+    """Returns a mask of the storage kinds for which a release synchronizes with an acquire."""
     semantics = node.link.release.semantics
     if node.level > min(semantics.scope, node.scope):
         return 0

@@ -114,7 +114,7 @@ def place(batch: Batch, workgroup: int, subgroup: int, lane: int) -> Place:
 
 
 def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int, ...]) -> list[str]:
-    """Formats named values at some invocations. The axes are (workgroup, subgroup, lane, ...)."""
+    """Formats named values at the given invocations. Axes are (workgroup, subgroup, lane, ...)."""
     lines: list[str] = []
     for name, value in values.items():
         array = np.asarray(value)

@@ -235,7 +235,7 @@ class RaceReports:
         return None
 
     def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
-        """True if two accesses are ordered, because one scope instance accesses one matrix type."""
+        """True if one subgroup (or workgroup) makes both accesses, with the same matrix type."""
         earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
         other = self.races.log[earlier >> 32]
         matrix = other is not None and matrix_type(other)

@@ -389,12 +389,12 @@ class Races:
         if storage != WORKGROUPS:
             ordered &= group == accessors.group_of(before)
         if self.near_barriers:
-            ordered |= self._is_near(earlier, who, storage, kind)
+            ordered |= self._precedes_barrier(earlier, who, storage, kind)
         ordered &= ((before | who) & PRIVATE) == 0
         return others & ~ordered
 
-    def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Returns a mask of a subgroup's earlier accesses that precede its last barrier."""
+    def _precedes_barrier(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
+        """Returns a mask of accesses that the same subgroup made before its last barrier."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each

@@ -68,7 +68,7 @@ def is_undefined(shadow: Any) -> bool:
 
 
 def by_lane(shadow: Shadow, form: Form) -> Array:
-    """Returns the largest mask value of each lane, 0 if all parts are defined."""
+    """Returns the largest mask value of each lane. 0 means that all parts are defined."""
     if isinstance(shadow, tuple):
         assert isinstance(form, Composite)
         parts = [by_lane(part, member) for part, member in zip(shadow, form.members, strict=True)]  # pyright: ignore

@@ -58,7 +58,7 @@ class Placement:
         type = accessed_matrix(op)
         if not has_bytes(type):
             raise InterpreterError(
-                f"{op.name} needs memory that has bytes, not {type.storage_class.data.name} memory",
+                f"{op.name} needs byte-addressed memory, not {type.storage_class.data.name} memory",
                 op,
                 "load from a storage buffer or Workgroup memory",
             )

@@ -1,5 +1,5 @@
 """
-Executes image reads, writes, fetches, queries and texel pointers. image_sampling.py samples.
+Executes image reads, writes, fetches, queries, texel pointers (sampling: image_sampling.py).
 
 An image is a buffer with a description (images.py of the package). The value of an image, a
 sampler, or an image with a sampler is a pointer to memory. Arrays of images, race checks and

@@ -217,7 +217,7 @@ def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
     base = pointer_type(op.base)
     if not has_bytes(base):
         raise InterpreterError(
-            f"{op.name} needs memory that has bytes, not {base.storage_class.data.name} memory",
+            f"{op.name} needs byte-addressed memory, not {base.storage_class.data.name} memory",
             op,
             "use spirv.AccessChain for this storage class",
         )

@@ -104,7 +104,7 @@ def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Func
 
 @value(spv.TensorLayoutSetDimensionOp)
 def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
-    """Sets the sizes of a packed tensor, and the slice to the whole tensor."""
+    """Sets the sizes, computes contiguous strides, and resets the slice to the whole tensor."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
         extents = _unsigned_numbers(sizes)

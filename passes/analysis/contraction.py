@@ -393,10 +393,9 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     """Returns the contraction that an operation computes; raises `NotAContraction`."""
     for kind, count, wanted in (("input", len(op.inputs), 2), ("output", len(op.outputs), 1)):
         if count != wanted:
-            verb = "multiplies" if kind == "input" else "writes"
             ending = "" if count == 1 else "s"
             raise NotAContraction(
-                f"the operation has {count} {kind}{ending} (a contraction {verb} {wanted})"
+                f"the operation has {count} {kind}{ending}, but a contraction needs {wanted}"
             )
     for value in (*op.inputs, *op.outputs):
         if element_type(value) == i1:

@@ -36,7 +36,7 @@ class NotLinear(ValueError):
 
 @dataclass(frozen=True)
 class Linear:
-    """The number `start` + the sum of `factors[d]` * loop d."""
+    """The index `start` + the sum of `factors[d]` * index of loop d."""
 
     start: int
     factors: tuple[int, ...]

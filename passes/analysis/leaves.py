@@ -144,7 +144,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
             if definition(inner.value) is None:
                 leaves[inner] = leaf_of(inner, sizes, fill_of(placed.value))
             else:
-                raise NotFused("an operand is computed before it is padded")
+                raise NotFused("the padding of a computed operand cannot be fused")
         case None | SelectedViewOp():
             if isinstance(placed.value.type, TensorType | MemRefType):
                 leaves[placed] = leaf_of(placed, sizes)

@@ -250,7 +250,7 @@ class Factor:
     """
     A factor of the product: `value`, computed from the block arguments `inputs`.
 
-    `source` is `value` without extensions; `signed` is True for sign extensions.
+    `source` is `value` without sign or zero extensions; `signed` is True for sign extensions.
     """
 
     value: SSAValue

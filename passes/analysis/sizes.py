@@ -284,7 +284,7 @@ def is_size_op(op: Operation) -> bool:
 
 
 def is_given(value: SSAValue) -> bool:
-    """True if a value of type `index` is an argument, which is known before the function runs."""
+    """True if a value of type `index` is an argument, and so is known before the function runs."""
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return False

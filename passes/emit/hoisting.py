@@ -36,7 +36,7 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """Indices of element `number` along dimensions `first` to `last` of a row-major shape."""
+    """A run: the indices of element `number` along row-major dimensions `first` to `last`."""
 
     number: Index
     sizes: tuple[Size, ...]

@@ -191,7 +191,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """Returns the loop of each dimension (None: size 1); None if an index is not a single loop."""
+    """Returns each dimension's loop (none at size 1); None if an index is not a single loop."""
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []

@@ -109,7 +109,7 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _load_sink(self) -> SSAValue | None:
         """
-        Loads the attention sink of the batch, scaled like the maxima; None if there is no sink.
+        Loads the attention sink of the batch, scaled like the row maxima; None if there is no sink.
         """
         b, view = self.b, self._view("sink")
         if view is None:
@@ -229,7 +229,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Writes one iteration and returns the new state. Prefetches process a later tile."""
+        """Writes an iteration for a tile and returns the new state. Stages may load later tiles."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
@@ -480,7 +480,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         )
 
     def _risen(self, maximum: SSAValue, score: SSAValue) -> SSAValue:
-        """Returns the greater of a maximum and a score, scaled like the maxima."""
+        """Scales a score like the maxima, and returns the greater of score and maximum."""
         if self.raw:
             score = self.times(score, self.number(self.factor))
         return self.greater(maximum, score)

@@ -61,7 +61,7 @@ class State:
         return [value for part in self._parts() for row in part for value in row]
 
     def like(self, values: Sequence[SSAValue]) -> State:
-        """Builds a state of equal shape from values in the order of `flat`."""
+        """Builds a state of equal shape from values in the order that `flat` returns."""
         left = iter(values)
         maxima, sums, results, k, v = (
             [[next(left) for _ in row] for row in part] for part in self._parts()

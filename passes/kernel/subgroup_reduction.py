@@ -1,10 +1,10 @@
 """
 Reduces values over the invocations of a subgroup, also on devices without group arithmetic.
 
-Rotations by size/2, size/4, ... 1 give every invocation a bitwise equal result. Before each step,
-values repeat with a period of twice the distance, so invocations that add equal pairs differ only
-in the order of operands. The distance of a rotation is uniform, so a device may execute rotations
-faster than shuffles (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
+Rotations by size/2, size/4, ... 1 give every invocation a bitwise equal result. Before the rotation
+by d, invocations i and i + 2 d hold equal values. Invocations i and i + d then combine the same two
+values in opposite orders, and the operation is commutative. The distance of a rotation is uniform,
+so a device may rotate faster than shuffle (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
 """
 
 from __future__ import annotations

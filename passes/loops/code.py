@@ -400,7 +400,7 @@ class LoopsCode:
         """
         Emits the values that a body yields at a point, or other `values` of the body.
 
-        `carried` are the values of the outputs; None: the initial elements of the outputs.
+        `carried` are the values of the outputs. If None, the outputs' initial elements are used.
         """
         wanted = tuple(yields_of(loops.body) if values is None else values)
         env: dict[SSAValue, Index] = {}

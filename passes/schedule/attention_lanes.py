@@ -55,7 +55,7 @@ class Scores:
 
     @property
     def width(self) -> int:
-        """Number of lanes with different scores."""
+        """Number of lanes that do not hold copies of other lanes' scores."""
         return min(self.lanes, self.pitch * self.keys)
 
     @property
@@ -144,7 +144,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         return replace(found, planes=tuple(planes))
 
     def stored_bits(self, name: str) -> int:
-        """Returns the bits of a stored element of an operand, or of its narrowest plane."""
+        """Returns the bits per element of an operand in memory: the minimum over its planes."""
         op = self.computation(name)
         if op is None:
             return bit_width(self.element_of(name))

@@ -258,7 +258,7 @@ def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
     try:
         schedule = choose_attention(attention, target)
         if traced.computed and not isinstance(schedule, AttentionLanesAttr):
-            raise ScheduleDoesNotFit("matrices cannot compute keys and values")
+            raise ScheduleDoesNotFit("cooperative matrices cannot load computed keys and values")
     except ScheduleDoesNotFit:
         whole.erase()
         raise

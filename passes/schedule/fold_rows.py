@@ -423,7 +423,7 @@ def _is_of_elements(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class FoldReadersPass(FoldPass):
-    """Fuses readers of the columns of a one-row product into the product's kernel."""
+    """Fuses operations that read a one-row product's result into the product's kernel."""
 
     name = "fold-readers"
 

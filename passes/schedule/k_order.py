@@ -9,11 +9,11 @@ whole unit, and takes the unit's next elements for each instruction:
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3
     element e of unit p      position 16 (e / 4) + 2 p + 8 (e % 2) + e / 2 % 2 of the K tile
 
-A single mask extracts the first and the third of four bytes of a word as two binary16 numbers of a
-word, so these two become neighbours in a fragment.
+A single mask of a 32-bit word leaves its first and third bytes, each in one half of the word. These
+two elements therefore become neighbours in a fragment.
 
-If a K tile is too short for one unit per invocation, each invocation gets a part of a unit along
-its innermost loop. A sum does not depend on the order of its terms. The other operand is brought
+If a K tile is too short for one unit per invocation, several invocations share the iterations of a
+unit's innermost loop. A sum does not depend on the order of its terms. The other operand is brought
 into the same order when it is staged. All sizes are powers of two, so an order is a permutation of
 index bits.
 """

@@ -123,7 +123,7 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """Maps loops of K and of the columns to the number of iterations in a load, if above 1."""
+        """Iterations in a load, by loop of K or of the columns. Counts of 1 are left out."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)

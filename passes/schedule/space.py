@@ -72,7 +72,7 @@ def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
 
 
 def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Yields the plans of all schedules; the best plan of each tile and grid comes first."""
+    """Yields plans of all schedules, rated or not. Starts with the best of each tile and grid."""
     priced = (
         (planned.seconds, number, planned)
         for number, schedule in enumerate(_all(contraction, target))

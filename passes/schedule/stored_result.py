@@ -57,7 +57,7 @@ class StoredResult:
 
     @property
     def layout(self) -> Layout:
-        """The result's layout, with walks (groups of loops) `BATCH`, `ROWS`, `COLUMNS`."""
+        """The result's layout, with the groups of loops `BATCH`, `ROWS`, `COLUMNS`."""
         return self.contraction.layouts[2]
 
     @property

@@ -104,8 +104,8 @@ class VulkanDevice(Executor[LoadedWork]):
     """
     An open device, created by `open_device`. A context manager.
 
-    `info` describes the device, `live` counts its Vulkan objects, `messages` are from the
-    validation layer.
+    `info` describes the device, `live` counts its Vulkan objects, and `messages` holds the
+    messages of the validation layer.
     """
 
     def __init__(self, instance: Instance, chosen: PhysicalDevice, timeout: float = TIMEOUT):

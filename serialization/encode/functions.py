@@ -486,9 +486,9 @@ class FunctionEncoder:
 
     def _selection(self, op: Operation) -> None:
         """
-        Encodes the header, which ends in OpSelectionMerge and a branch, then the cases and the
-        merge block. The header is the end of the surrounding block, which continues as the merge
-        block.
+        Encodes a selection: the header with OpSelectionMerge, the cases and the merge block. The
+        header continues the surrounding block if possible. The code after the selection follows in
+        the merge block.
         """
         assert isinstance(op, spv.SelectionOp)
         blocks = list(op.body.blocks)

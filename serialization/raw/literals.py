@@ -154,7 +154,7 @@ def parse_integer(text: str, width: int, signed: bool) -> int:
     top = 1 << (width if not signed or (hexadecimal and not minus) else width - 1)
     if value >= top or value < -(1 << (width - 1)):
         kind = "signed" if signed else "unsigned"
-        raise ValueError(f"{text} does not fit {kind} {width} bits")
+        raise ValueError(f"{text} does not fit in {kind} {width} bits")
     return value & ((1 << width) - 1)
 
 

@@ -425,7 +425,7 @@ class _Writer:
     def _extended(self, spec: Spec, token: str) -> None:
         set_id = self.words[-1]
         if set_id not in self.encoder.sets:
-            raise self._fail("the instruction set is not imported before")
+            raise self._fail("the instruction set must be imported on an earlier line")
         known = self.encoder.sets[set_id]
         if known is None:
             self._number_of(UINT32, token)

@@ -161,7 +161,7 @@ def _deciding(specs: Sequence[Spec]) -> tuple[int, ...]:
 
 @cache
 def _simple(spec: Spec) -> tuple[Column] | None:
-    """Returns the column of a word, in a tuple; None if a table cannot print the word."""
+    """Returns a tuple of one column for a word; None if a column cannot print the word."""
     if spec.form == "id":
         return (None,)
     if spec.form == "integer":

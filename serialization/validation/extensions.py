@@ -122,7 +122,7 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
 
 
 def _check_conversion(m: Module, op: Operation) -> None:
-    """Checks that only declared capabilities let a conversion change a matrix's use (CM-19)."""
+    """CM-19: a conversion that changes a matrix's use requires a declared capability."""
     if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
         spv.cm_19_use(op)
 

@@ -188,5 +188,5 @@ class Lifter:
         return OtherType(StringAttr(self.m.spell(id)))
 
     def constant(self, id: int) -> int | None:
-        """Returns the number of an integer constant; None for other ids."""
+        """Returns the value of an integer constant; None for other ids."""
         return self.m.integer(id, default=self._by_default)

@@ -169,7 +169,7 @@ def _clip(d: Draw) -> None:
     low, high = (Operand(np.asarray(e).astype(d.dtype()), lambda _, e=e: e) for e in ends)
     old = "min" in d.schema.attributes
     if old and not np.isfinite(ends).all():
-        raise NotComputed("infinite limits of Clip are not drawn as attributes")
+        raise NotComputed("the generator makes no Clip with infinite attributes")
     d.add(x, min=low if d.chance(0.7) else None, max=high if d.chance(0.7) else None)
 
 
@@ -314,7 +314,7 @@ def _pad(d: Draw) -> None:
     x = d.main(least=1)
     mode = d.pick(("constant", "constant", "reflect", "edge", "wrap"))
     if mode == "wrap" and d.schema.since_version < 19:
-        raise NotComputed("the mode wrap of Pad needs opset 19")
+        raise NotComputed("Pad with mode 'wrap' needs opset 19")
     low = -1 if d.chance(0.3) else 0
     most = max(0, min([2, *(s - 1 for s in x.shape)])) if mode != "constant" else 3
     axes = d.axes(x.rank) if d.chance(0.3) and d.schema.since_version >= 18 else None

@@ -404,7 +404,7 @@ def _resize(d: Draw) -> None:
         roi[: rank + 2][whole], roi[rank + 2 :][whole] = 0, 1
         named["extrapolation_value"] = 0.5
         if d.dtype() != np.float32:
-            raise NotComputed("Resize with a region is only drawn in f32")
+            raise NotComputed("the generator makes Resize with a region only in f32")
     if mode == "nearest":
         named["nearest_mode"] = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
     if mode == "cubic":

@@ -42,7 +42,7 @@ RULES: list[Rule] = []
 
 
 def moved(type: Type) -> Legal:
-    """Returns the legal results of operations that only move bits."""
+    """Returns the results that SPIR-V permits for operations that only move bits."""
     return MOVED
 
 

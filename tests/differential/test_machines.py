@@ -31,7 +31,7 @@ SEEDED = [
 
 @pytest.mark.parametrize(("family", "seed"), SEEDED)
 def test_kernels_for_the_h200_are_valid_and_defined(family: str, seed: int, spirv_val: str):
-    """All checks find nothing, including alignment, with either rounding to bfloat16 (BF-07)."""
+    """No check finds anything, with either rounding to bfloat16 (BF-07)."""
     kernel = generate(seed, family, H200)
     module = module_of(kernel)
     assert khronos.spirv_val(encode(module)) == ""

@@ -62,7 +62,7 @@ def test_a_truncated_header_is_refused(length: int, tmp_path: Path):
     [
         (b"", "empty"),
         (b"PK\3\4" + WHOLE, "not a GGUF file"),
-        (b"GGUF" + struct.pack("<I", 1) + WHOLE[8:], "GGUF of version 1"),
+        (b"GGUF" + struct.pack("<I", 1) + WHOLE[8:], "GGUF version 1 is unknown"),
         (b"GGUF" + struct.pack(">I", 3) + WHOLE[8:], "big-endian"),
         (gguf_header({"k": "abc"}).replace(b"abc", b"\xff\xfe\xfd"), "not UTF-8"),
         (gguf_header({"k": 1})[:-8] + struct.pack("<II", 99, 1), "unknown type 99"),

@@ -378,7 +378,7 @@ def test_bytes_of_open_sizes_are_multiplied(operator: str):
 
 
 def test_zero_points_from_data_are_padded():
-    """With dynamic quantization, bytes are multiplied even for padded images."""
+    """A convolution of bytes pads with a zero point that is computed at run time."""
     graph = Graph()
     x, _, zero = graph.add("DynamicQuantizeLinear", floats(1, 8, 6, 6), results=3)
     weights = graph.constant(numbers(np.int8, 16, 8, 3, 3))

@@ -134,7 +134,7 @@ def test_a_chat_and_a_completion_are_the_models_own(service: Served):
 USER = [{"role": "user", "content": "Hello"}]
 REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": USER, "model": "other"}, 404, "this server has only the model 'tiny'"),
-    ({"messages": []}, 400, "messages is not a list"),
+    ({"messages": []}, 400, "`messages` must be a list"),
     ({"messages": [{"role": "tool", "content": "x"}]}, 400, "the role 'tool'"),
     ({"messages": [{"role": "user", "content": ""}]}, 400, "the message of the user is empty"),
     ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "more than the context of 64"),

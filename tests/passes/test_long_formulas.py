@@ -28,7 +28,7 @@ STEPS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def softmax_behind(chain: Sequence[tuple[str, int]]) -> str:
-    """Returns a product with a softmax whose scores pass a chain of operations."""
+    """Returns a product with a softmax whose scores pass through a chain of operations."""
     both = 'iterator_types = ["parallel", "parallel"]'
     steps = "\n".join(
         f"""

@@ -1,4 +1,4 @@
-"""`xdsl-opt -t spirv-binary` writes bytes to standard output, or a complete file."""
+"""`xdsl-opt -t spirv-binary` writes bytes to standard output or a file. Errors leave no file."""
 
 import shutil
 import subprocess

@@ -268,7 +268,7 @@ def test_a_compiled_program_is_checked(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_steps_after_a_breakpoint(kernel: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Pointers are not shown as numbers. The last step follows the store."""
+    """The breakpoint and each of three steps show their instruction."""
     assert main([*kernel, "--break", "%p", "--step", "3", "--invocation", "0:5"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#")]
     names = ["spirv.mlir.addressof", "spirv.mlir.addressof", "spirv.Load", "spirv.UDiv"]

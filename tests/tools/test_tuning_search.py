@@ -54,7 +54,7 @@ class Invented(Bench):
     """
     Simulates 216 candidates. A time is the estimate multiplied by an error for each decision.
 
-    `clock` maps the number of timed candidates to a factor of all times.
+    `clock(n)` multiplies each time that is measured after `n` candidates.
     """
 
     seed: int = 0

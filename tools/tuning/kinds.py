@@ -288,7 +288,7 @@ class _Bench:
         return self.given[key]
 
     def load(self, work: Mapping[str, Any], data: Mapping[str, Any]) -> LoadedWork:
-        """Loads work on the device, with generated weights."""
+        """Loads the dispatches that `work` describes onto the device, with generated weights."""
         given = self._given(data["inputs"])
         weights = {name: value for name, (value, kind) in given.items() if kind == "weight"}
         return self.device.load(work_from(work, weights), statistics=True)

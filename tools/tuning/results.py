@@ -240,7 +240,7 @@ def time_of(tried: Sequence[Outcome]) -> float:
 
 
 def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
-    """True if the best is faster than the default by more than `margin` in two measurements."""
+    """True if the best schedule beats the default by more than `margin` in two measurements."""
     best = best_of(tried)
     if best is None or not best.steady:
         return False

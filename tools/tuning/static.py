@@ -56,7 +56,7 @@ def loop_share(assembly: str) -> float:
 
 
 def cycles_of(code: Code, trips: int) -> float:
-    """Returns the cycles of a subgroup for `trips` loop iterations, or else its instructions."""
+    """Scales the driver's cycles (or else instructions) to `trips` iterations of the loops."""
     share = loop_share(code.assembly)
     names = {name.strip().lower() for table in code.tables for name in table}
     weight = next((n for name, n in WEIGHTS.items() if name in names), 1)

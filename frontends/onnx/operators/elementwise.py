@@ -67,7 +67,7 @@ def _is_below(x: Any, y: Any) -> bool:
     """True if x < y. Raises `UnknownSizeError` if the result depends on dynamic sizes."""
     if surely_below(x, y) or surely_below(y, x + 1):
         return surely_below(x, y)
-    raise UnknownSizeError(f"whether {x} is below {y}")
+    raise UnknownSizeError(f"it is unknown whether {x} is below {y}")
 
 
 def _rest(x: Any, y: Any) -> Any:
@@ -88,7 +88,7 @@ def _is_equal(x: Any, y: Any) -> bool:
         return True
     if surely_below(x, y) or surely_below(y, x):
         return False
-    raise UnknownSizeError(f"whether {x} is {y}")
+    raise UnknownSizeError(f"it is unknown whether {x} is {y}")
 
 
 def _but_minus_one(s: Scalars, y: Number) -> Number:

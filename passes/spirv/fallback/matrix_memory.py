@@ -226,7 +226,7 @@ class MatrixMemory:
         return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
-        """Returns the index of scalar `part` of component `within` in its row or column."""
+        """Returns the index in a line of the scalar with part `part` of component `within`."""
         parts = self.component_width // self.number_width
         return code.plus(code.times(within, parts), part)
 

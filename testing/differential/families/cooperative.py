@@ -400,7 +400,7 @@ def multiply_add(k: Kernel) -> None:
 
 
 def operands(listed: CooperativeMatrixProperty) -> str:
-    """Returns the operands of a MulAdd as text: signedness and saturation of a listed property."""
+    """Returns the signedness and saturation operands of a MulAdd for a device's property."""
     names = [
         f"{name}Signed"
         for name, type in zip(("A", "B", "C", "Result"), listed.types, strict=True)

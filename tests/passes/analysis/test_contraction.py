@@ -83,7 +83,7 @@ def test_a_product_by_addresses_alone(name: str):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("one_input", r"the operation has 1 input \(a contraction multiplies 2\)"),
+        ("one_input", r"the operation has 1 input, but a contraction needs 2"),
         ("truth_values", r"it multiplies booleans \(i1\)"),
         ("a_difference", "the body is not a product that is added to the output"),
     ],

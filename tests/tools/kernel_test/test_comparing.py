@@ -1,4 +1,4 @@
-"""Results are compared exactly by default, and within each given tolerance."""
+"""Results must be exact, or within a tolerance if one is given."""
 
 from __future__ import annotations
 

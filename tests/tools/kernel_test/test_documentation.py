@@ -1,4 +1,4 @@
-"""The example of docs/kernel-tests.md prints the documented output, and lists are complete."""
+"""The example, rules and functions in docs/kernel-tests.md agree with the command."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ void main() {
 
 @pytest.mark.parametrize("use", ["A", "B", "Accumulator"])
 def test_matrices_without_a_multiplication(use: str, run_glsl: Run):
-    """A use and element type is valid if any listed property has it."""
+    """A matrix type is valid if a property of the target has its use, shape and element type."""
     lines = load("lavapipe").cooperative_matrix
     shapes = {"A": (0, 2), "B": (2, 1), "Accumulator": (0, 1)}[use]
     kinds = {"A": "a", "B": "b", "Accumulator": "c"}[use]

@@ -32,7 +32,7 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 
 // -----
 
-// CHECK: query_tile = 20 is not a multiple of 16 (subgroups x instruction): use 16
+// CHECK: query_tile = 20 is not a multiple of 16 (subgroups x rows of the instruction): use 16
 "test.op"() {schedule = #schedule.attention<query_tile = 20, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8>} : () -> ()
 
 // -----
@@ -62,5 +62,5 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 
 // -----
 
-// CHECK: query_tile = 24 is not a multiple of 16 (subgroups / key_parts x instruction): use 16
+// CHECK: query_tile = 24 is not a multiple of 16 (subgroups / key_parts x rows of the instruction): use 16
 "test.op"() {schedule = #schedule.attention<query_tile = 24, key_tile = 8, subgroups = 4, instruction = coopmat 8x8x8, probabilities = registers, key_parts = 2>} : () -> ()

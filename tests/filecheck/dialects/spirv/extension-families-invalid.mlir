@@ -15,13 +15,13 @@
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, PhysicalStorageBuffer>, !spirv.ptr<i32, PhysicalStorageBuffer>)
 %0 = spirv.PtrNotEqual %a, %b : !spirv.ptr<i32, PhysicalStorageBuffer>, !spirv.ptr<i32, PhysicalStorageBuffer>
-// CHECK: spirv.PtrNotEqual does not take physical pointers: compare the numbers that spirv.ConvertPtrToU gives
+// CHECK: spirv.PtrNotEqual does not take physical pointers: convert both by spirv.ConvertPtrToU, then compare
 
 // -----
 
 %a, %b = "test.op"() : () -> (!spirv.untyped_ptr<StorageBuffer>, !spirv.untyped_ptr<StorageBuffer>)
 %0 = spirv.PtrDiff %a, %b : !spirv.untyped_ptr<StorageBuffer>, !spirv.untyped_ptr<StorageBuffer> -> i32
-// CHECK: spirv.PtrDiff counts elements, which untyped pointers do not have: subtract the numbers that spirv.ConvertPtrToU gives
+// CHECK: spirv.PtrDiff counts elements, which untyped pointers do not have: convert both by spirv.ConvertPtrToU, then subtract
 
 // -----
 
@@ -377,7 +377,7 @@ spirv.AtomicFlagClear <Device> <Acquire> %a : !spirv.ptr<i32, StorageBuffer>
 
 %a = "test.op"() : () -> (f32)
 %0 = spirv.INTEL.ConvertFToBF16 %a : f32 to i32
-// CHECK: spirv.INTEL.ConvertFToBF16 gives i16 here, not i32
+// CHECK: spirv.INTEL.ConvertFToBF16 must return i16, not i32
 
 // -----
 
