@@ -28,6 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
+from xdsl_spirv.dialects.places import SHARED
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.sizes import empty_of, extents
 from xdsl_spirv.upstream.linalg_bodies import cast_to
@@ -226,13 +227,16 @@ class Code:
         self.written: list[Operation] = []
 
     @staticmethod
-    def open_behind(value: SSAValue) -> Code:
-        """Returns a `Code` that inserts directly after the definition of a value."""
+    def open_behind(value: SSAValue, reader: Operation) -> Code:
+        """
+        Returns a `Code` that inserts directly after the definition of a value.
+
+        The location is the defining operation's, or the reader's for an argument or a constant.
+        """
         owner = value.owner
-        if isinstance(owner, Operation):
-            return Code(owner, InsertPoint.after(owner))
-        assert owner.first_op is not None
-        return Code(owner.first_op)
+        if not isinstance(owner, Operation):
+            return Code(reader, InsertPoint.at_start(owner))
+        return Code(reader if isinstance(owner, SHARED) else owner, InsertPoint.after(owner))
 
     def insert(self, *ops: Operation) -> SSAValue:
         """Inserts operations and returns the last one's result."""

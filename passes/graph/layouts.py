@@ -255,7 +255,7 @@ class Rearrangement:
             source, has = self.replaced[value], self.orders[value]
         # The transposition follows the producer directly, because other operations read it, too.
         dimensions = [has.index(dimension) for dimension in order]
-        self.stored[value, order] = Code.open_behind(source).transpose(source, dimensions)
+        self.stored[value, order] = Code.open_behind(source, before).transpose(source, dimensions)
         return self.stored[value, order]
 
     def _remade(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:

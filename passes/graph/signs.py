@@ -64,16 +64,17 @@ class OtherSigns:
         moved = (2 * shifted + read) / target.measured_copy
         return saved > 2 * target.model.dispatch_seconds + moved
 
-    def of(self, value: SSAValue) -> SSAValue:
+    def of(self, value: SSAValue, reader: Operation) -> SSAValue:
         """Returns the tensor `value xor 128`, created at the first call."""
         if value not in self._known:
             owner = value.owner
             if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:
-                ops = _shift_padding(owner, self.of(owner.source), padding)
+                ops = _shift_padding(owner, self.of(owner.source, reader), padding)
                 Rewriter.insert_op(ops, InsertPoint.after(owner))
                 self._known[value] = ops[-1].results[0]
             else:
-                self._known[value] = Code.open_behind(value).elementwise([value], i8, _flip_sign)
+                code = Code.open_behind(value, reader)
+                self._known[value] = code.elementwise([value], i8, _flip_sign)
         return self._known[value]
 
 

@@ -190,11 +190,10 @@ class _Widener:
         """Sign-extends an argument, because the caller may set its upper bits to anything."""
         kind = self.function.function_type.inputs.data[argument.index]
         old = kind.element_type if isinstance(kind, TensorType) else kind
-        block = self.function.body.block
-        first = block.first_op
-        if not isinstance(old, IntegerType) or old.width.data in WIDTHS or first is None:
+        uses = list(argument.uses)
+        if not isinstance(old, IntegerType) or old.width.data in WIDTHS or not uses:
             return
-        uses, code = list(argument.uses), Code(first)
+        code = Code.open_behind(argument, uses[0].operation)
         if isinstance(argument.type, TensorType):
             element = argument.type.element_type
             signed = code.elementwise(

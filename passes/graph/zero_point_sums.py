@@ -122,7 +122,7 @@ class _Quantized:
         )
         if not (free or signs.always or (sizes is not None and signs.pay(sizes, *values))):
             return
-        self.values[changed.input] = signs.of(self.values[changed.input])
+        self.values[changed.input] = signs.of(self.values[changed.input], self.op)
         if changed is self.a:
             self.a = changed.with_other_sign()
         else:

@@ -315,7 +315,7 @@ def _multiply(root: Generic, op: Generic, number: int, rows: list[AffineExpr]) -
     kind = arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
     identity = AffineMap.identity(tensor_type(result).get_num_dims())
     places = maps_of(op)[number].replace_dims_and_symbols(rows, [], len(rows), 0).results
-    scaled = Code.open_behind(result).elementwise(
+    scaled = Code.open_behind(result, op).elementwise(
         [result, op.inputs[number]],
         f32,
         lambda b, v: b.insert(kind(v[0], v[1])),

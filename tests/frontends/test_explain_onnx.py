@@ -51,6 +51,29 @@ def test_nodes_and_the_layers_that_compute_them(
     assert "give --dim batch=N" in capsys.readouterr().err
 
 
+def test_a_dispatch_that_only_turns_a_weight_belongs_to_the_node_that_reads_the_weight(
+    onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name, *shape in (("w1", 32, 3, 3, 3), ("w2", 32, 1, 5, 5), ("w3", 64, 32, 3, 3)):
+        build.constant(name, np.ones(shape, np.float32))
+    build.node("Conv", ["x", "w1"], "a", name="stem", pads=[1] * 4, strides=[2, 2])
+    build.node("Conv", ["a", "w2"], "b", name="depthwise", pads=[2] * 4, group=32)
+    build.node("Conv", ["b", "w3"], "c", name="last", pads=[1] * 4, strides=[2, 2])
+    model = build.model({"x": ("FLOAT", [1, 3, 64, 64])}, {"c": ("FLOAT", [1, 64, 16, 16])})
+    path = saved(onnx, model, tmp_path)
+    assert main(["explain", path, "--target", "nvidia-h200", "--format", "json"]) == 0
+    layers = json.loads(capsys.readouterr().out)["layers"]
+    turned = {"w1": "stem", "w3": "last"}
+    assert {e["reads"][0]: e["layer"]["nodes"] for e in layers if e["once"]} == {
+        weight: [node] for weight, node in turned.items()
+    }
+    assert [e["layer"]["nodes"] for e in layers if not e["once"]] == [
+        ["stem"],
+        ["depthwise"],
+        ["last"],
+    ]
+
+
 def test_nodes_that_need_no_kernel_of_their_own(
     onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
