@@ -91,6 +91,8 @@ class Verdict:
     seconds: float = 0.0
     uninterpreted: int = 0
     """Number of instructions that are treated as uninterpreted functions."""
+    kernels: tuple[ModuleOp, ...] = ()
+    """The kernel before and after the pass, if `compare_programs` gives no proof."""
 
 
 class Launch(Executor):
@@ -392,6 +394,7 @@ def compare_programs(
         for entry in entries(old):
             verdict = compare_kernels(old, new, entry, grid, limits)
             if verdict.result != "proved":
+                verdict.kernels = (old, new)
                 return verdict
     return verdict
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.compare.translation.subjects import KernelSubject, subject_of
+from xdsl_spirv.compare.translation.subjects import KernelSubject
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.interpreter import InterpreterError, Options
@@ -41,7 +40,7 @@ def prove_passes(arguments: argparse.Namespace) -> int:
         else:
             verdict = compare_programs(before, module, grid, Limits())
         if verdict.result == "refuted":
-            _confirm(verdict, before, module, arguments.function, options, grid, arguments.length)
+            _confirm(verdict, options, grid, arguments.length)
         print(f"{name}: {verdict.result}{verdict.reason and ': '}{verdict.reason}")
         told.append({"pass": name, "result": verdict.result, "reason": verdict.reason})
         if verdict.result == "refuted":
@@ -51,22 +50,13 @@ def prove_passes(arguments: argparse.Namespace) -> int:
     return int(any(line["result"] != "proved" for line in told))
 
 
-def _confirm(
-    verdict: Verdict,
-    before: ModuleOp,
-    after: ModuleOp,
-    function: str | None,
-    options: Options,
-    grid: tuple[int, int, int],
-    length: int,
-) -> None:
-    """Runs both modules on a solver's counterexample: different results refute the pass."""
-    subject = subject_of(before, function, options, grid, length)
-    assert isinstance(subject, KernelSubject)
+def _confirm(verdict: Verdict, options: Options, grid: tuple[int, int, int], length: int) -> None:
+    """Runs both kernels on a solver's counterexample: different results refute the pass."""
+    subject = KernelSubject.of(verdict.kernels[0], options, grid, length)
     values = [_fill(subject, n, verdict.words) for n in range(len(subject.inputs))]
     shown = ", ".join(f"{root} word {n} = {v:#x}" for (root, n), v in verdict.words.items())
     try:
-        results = [subject.run(module, values) for module in (before, after)]
+        results = [subject.run(kernel, values) for kernel in verdict.kernels]
     except InterpreterError as error:
         verdict.result, verdict.reason = "unknown", f"the interpreter refuses the input: {error}"
         return

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     VectorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compiler.host import host_function
@@ -148,7 +148,7 @@ class KernelSubject:
     grid: Grid
 
     @classmethod
-    def of(cls, module: ModuleOp, options: Options, grid: Grid, length: int) -> KernelSubject:
+    def of(cls, module: Operation, options: Options, grid: Grid, length: int) -> KernelSubject:
         buffers: dict[tuple[int, int], Input] = {}
         for kernel in _kernels(module):
             for op in kernel.body.block.ops:
@@ -167,7 +167,7 @@ class KernelSubject:
             )
         return cls(tuple(buffers.values()), tuple(buffers), options, grid)
 
-    def run(self, module: ModuleOp, values: Sequence[Array]) -> dict[str, Array]:
+    def run(self, module: Operation, values: Sequence[Array]) -> dict[str, Array]:
         copies = [value.copy() for value in values]
         buffers = dict(zip(self.places, copies, strict=True))
         for kernel in _kernels(module):
@@ -176,7 +176,7 @@ class KernelSubject:
         return {buffer.name: copy for buffer, copy in zip(self.inputs, copies, strict=True)}
 
 
-def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
+def _kernels(module: Operation) -> list[SPIRVModuleOp]:
     return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
 
 

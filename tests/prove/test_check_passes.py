@@ -64,6 +64,20 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.3, [Shader, Int64], []> {{
 """
 
 
+NAMED = KERNEL.replace("spirv.module", "spirv.module @kernel")
+OTHER = KERNEL.replace("spirv.module", "spirv.module @other").replace("ISub", "IAdd")
+DISPATCHED = f"""
+builtin.module {{
+  func.func @host() {{
+    func.return
+  }}
+  {OTHER}
+  {NAMED}
+}}
+"""
+"""A host function and two kernels with the same binding."""
+
+
 @pytest.fixture
 def kernel(tmp_path: Path) -> str:
     path = tmp_path / "kernel.mlir"
@@ -80,8 +94,9 @@ def test_a_loop_over_words_is_proved(kernel: str, capsys: pytest.CaptureFixture[
     assert "spirv-int64-to-words: proved" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("text", [KERNEL, DISPATCHED])
 def test_a_borrow_lost_is_refuted_with_its_input(
-    kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    text: str, kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """The faulty rule does not subtract the borrow between words."""
     sound = Int64ToWordsPass.apply
@@ -93,6 +108,7 @@ def test_a_borrow_lost_is_refuted_with_its_input(
                 inner.operands[1] = inner.operands[0]
 
     monkeypatch.setattr(Int64ToWordsPass, "apply", apply)
+    Path(kernel).write_text(text)
     assert prove(kernel) == 1
     told = capsys.readouterr().out
     assert "spirv-int64-to-words: refuted: for (0, 0) word" in told
