@@ -47,8 +47,8 @@ def _in_f16(explanation: ExplanationData, target: Target) -> str | None:
     if explanation.model.endswith(".onnx"):
         command = _conversion(explanation)
     return (
-        f"{len(slow)} of {len(products)} products multiply f32, for which {target.name} has no "
-        f"cooperative matrices; it has them for f16{faster}: {command}"
+        f"{len(slow)} of {len(products)} products multiply f32 on the path {FMA}, because "
+        f"{target.name} has no cooperative matrices for f32; it has them for f16{faster}: {command}"
     )
 
 

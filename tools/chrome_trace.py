@@ -9,7 +9,7 @@ from typing import Any
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.tools.explain_phases import TITLES, phase_label, tracks
-from xdsl_spirv.tools.explain_rows import run_times
+from xdsl_spirv.tools.explain_rows import explain_no_roofline, run_times
 from xdsl_spirv.tools.explain_text import nodes_text, tile_of
 from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.lifetimes import in_use
@@ -36,7 +36,7 @@ def chrome_trace(explanation: ExplanationData) -> Event:
     rows = [row for row in rows if any(row[2])]
     if not rows:
         raise ProgramError(
-            f"no times are known: {explanation.target}'s file holds no measured rates",
+            f"no times are known: {explain_no_roofline(explanation)}",
             explanation.model,
             "measure it: --device vulkan, or --profile FILE",
         )

@@ -29,6 +29,7 @@ from xdsl_spirv.tools.explain_text import (
     ranges,
     run_seconds,
     size,
+    total_work,
     work,
 )
 from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
@@ -89,7 +90,7 @@ def _figures(explanation: ExplanationData) -> list[tuple[str, str]]:
     return [
         ("dispatches", str(len(layers))),
         ("kernels", f"{explanation.kernels}, {size(explanation.binary_bytes)}"),
-        ("work", work(sum(entry.layer.operations or 0 for entry in layers))),
+        ("work", total_work(layers)),
         ("moved a run", size(sum(count or 0 for count in moved)) if known else ""),
         ("roofline", "" if least is None else duration(least)),
         ("measured", duration(sum(measured)) if measured else ""),

@@ -70,6 +70,14 @@ def _time(explanation: ExplanationData, entry: ExplainedLayer) -> float | None:
     return entry.measured_seconds if measured else entry.roofline_seconds
 
 
+def explain_no_roofline(explanation: ExplanationData) -> str:
+    """Returns the reason why no repeated dispatch of an explanation has a roofline time."""
+    unknown = [e.layer for e in explanation.layers if e.roofline_seconds is None]
+    if any(None not in (layer.bytes, layer.operations) for layer in unknown):
+        return f"the target file of {explanation.target} has no measured rates"
+    return "sizes are known only at run time"
+
+
 def run_times(layers: Sequence[ExplainedLayer], measured: bool) -> list[float]:
     """Returns each dispatch's measured or roofline seconds in one run; 0 if the time is unknown."""
     if measured:

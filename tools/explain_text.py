@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
-from xdsl_spirv.tools.explain_rows import Row, rows_of
+from xdsl_spirv.tools.explain_rows import Row, explain_no_roofline, rows_of
 from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData, KernelCode
 from xdsl_spirv.tools.lifetimes import in_use
 
@@ -41,7 +41,9 @@ def text_of(explanation: ExplanationData, order: str = "order", group: bool = Fa
 
 
 def _head(explanation: ExplanationData) -> str:
-    lines = [f"{explanation.model} for {explanation.target} (its rates: {explanation.provenance})"]
+    lines = [
+        f"{explanation.model} for {explanation.target} (target file: {explanation.provenance})"
+    ]
     lines += [f"NOT SUPPORTED: {reason}" for reason in explanation.refusals]
     if explanation.layers:
         paths = ", ".join(f"{count} {path}" for path, count in explanation.paths.most_common())
@@ -61,18 +63,23 @@ def _head(explanation: ExplanationData) -> str:
 
 def totals(explanation: ExplanationData) -> str:
     """Returns a line with the total work, memory traffic and roofline time."""
-    operations = [entry.layer.operations for entry in explanation.layers]
-    known = sum(number or 0 for number in operations)
-    text = f"work: {work(known)}{format_traffic(explanation)}"
+    text = f"work: {total_work(explanation.layers)}{format_traffic(explanation)}"
     least = run_seconds(explanation.layers)
     if least is None:
-        text += f"; no roofline: {explanation.target}'s file holds no measured rates"
+        text += f"; no roofline: {explain_no_roofline(explanation)}"
     else:
         text += f"; roofline {duration(least)}"
     measured = [e.measured_seconds for e in explanation.layers if e.measured_seconds is not None]
     if measured:
         text += f"; measured {duration(sum(measured))} on {explanation.device}"
     return text
+
+
+def total_work(layers: Sequence[ExplainedLayer]) -> str:
+    """Formats the sum of the known numbers of operations, as a minimum if a number is unknown."""
+    operations = [entry.layer.operations for entry in layers]
+    known = work(sum(number or 0 for number in operations))
+    return f"at least {known}" if None in operations else known
 
 
 def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
