@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
+    as_contraction,
     canonical_form,
     contraction_of,
 )
@@ -56,11 +57,13 @@ class LinalgToContractionPass(ModulePass):
             except NotAContraction:
                 continue
             form = _canonical(contraction)
-            if not _reads_computed(form):
+            again = as_contraction(form) if _reads_computed(form) else None
+            if again is None:
+                # An "extension" to a narrower type is written as the conversion that it is.
                 continue
             from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
 
-            unpacked = with_unpacked_operands(contraction_of(form))
+            unpacked = with_unpacked_operands(again)
             if unpacked is not None:
                 _canonical(contraction_of(unpacked))
 

@@ -533,7 +533,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "unknown": (lambda: scale.launch(1, FLOATS, FLOATS, 1, 2.0, z=1), "'z' is not a parameter"),
     "type": (lambda: scale.launch(1, A, FLOATS, 1, 2.0), "astype(float32)"),
     "empty": (lambda: scale.launch(1, FLOATS, FLOATS[:0], 1, 2.0), "0 bytes"),
-    "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "at least 768"),
+    "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "may read 768 bytes"),
     "grid": (lambda: scale.launch((1, 0), FLOATS, FLOATS, 1, 2.0), "number of workgroups"),
     "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "must be from 0 to"),
     "no kernel": (lambda: k.launch(3, 1, []), "a int is not a kernel"),  # pyright: ignore
