@@ -188,7 +188,7 @@ class Step:
         Returns the first token (i32) with the highest logit in each row, and the logit.
 
         The maximum of each part of a row is computed first, for parallelism. If the maximum is
-        NaN, the token is the vocabulary size.
+        NaN, the token is the last one, since a following run may read its embedding.
         """
         b, rows, count = self.b, logits.sizes[0], self.parameters.vocabulary
         parts = -(-count // PART)
@@ -218,9 +218,9 @@ class Step:
         ) -> Sequence[Number]:
             token = token_of(s, part, inner)
             mine = source.read(s, [s.index(0), token]).equals(highest)
-            return [s.minimum(least, s.select(mine, token, count))]
+            return [s.minimum(least, s.select(mine, token, count - 1))]
 
-        out = (b.fill(count, [rows], I32), I32, [rows], [0])
+        out = (b.fill(count - 1, [rows], I32), I32, [rows], [0])
         operands = [(within, [1]), (part, [0]), (highest, [0])]
         return b.generic(operands, [out], 2, first_inside, [1])[0], highest
 

@@ -121,6 +121,18 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
             session.run("prefill", token=tokens[:0], past=0)
 
 
+def test_the_likeliest_token_of_nan_logits_is_in_the_vocabulary(path: Path):
+    """A following run reads its embedding before the host sees the NaN."""
+    write_model(path, ONE)
+    with compile(path, "lavapipe", context=24).session() as session:
+        states = {name: np.full_like(array, np.nan) for name, array in session.state().items()}
+        session._write(states)  # pyright: ignore[reportPrivateUsage]
+        given = {"token": np.array([1], np.int32), "past": 3}
+        best = session.run("decode", given, outputs=("likeliest", "highest"))
+    assert np.isnan(best["highest"]).all()
+    assert best["likeliest"].tolist() == [ONE.vocabulary - 1]
+
+
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
 def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
     """No dispatch copies the cached keys and values."""
