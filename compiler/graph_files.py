@@ -27,10 +27,11 @@ from xdsl_spirv.interpreter.graphs import numpy_type, run_graph
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.given import VARIABLE, bind_buffers, unknown_device
 from xdsl_spirv.runtime.manifest import Buffer
+from xdsl_spirv.runtime.replacing import FolderKind
 from xdsl_spirv.runtime.vulkan.work import TENSOR_FORMATS, GraphWork, Tensor
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
-from xdsl_spirv.serialization.files import beside, put_in_place, write_atomically
+from xdsl_spirv.serialization.files import write_atomically
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, Any]
 
 SPIRV, CONSTANTS, NAMES = "graph.spv", "constants.npz", "graph.json"
+GRAPH_FOLDER = FolderKind("graph program", NAMES)
+VGF = ".vgf"
+"""The ending of a path that names a VGF file and not a folder."""
 
 TENSOR_ARM = 1000460000
 """VK_DESCRIPTOR_TYPE_TENSOR_ARM."""
@@ -159,13 +163,16 @@ class GraphProgram:
 
 
 def save(program: GraphProgram, path: str) -> None:
-    """Writes a program as a folder, or as a VGF file if `path` ends in .vgf."""
+    """
+    Writes a program as a folder, or as a VGF file if `path` ends in .vgf.
+
+    Raises `ProgramError` if a folder contains something other than a graph program.
+    """
     binary = encode(program.module, names=True)
-    if path.endswith(".vgf"):
+    if path.endswith(VGF):
         write_atomically(path, _vgf_of(program, binary))
         return
-    target = Path(path).absolute()
-    with beside(target) as new:
+    with GRAPH_FOLDER.replacing(path) as new:
         (new / SPIRV).write_bytes(binary)
         arrays: dict[str, Any] = {str(k): array for k, array in program.constants.items()}
         np.savez(new / CONSTANTS, **arrays)
@@ -173,13 +180,12 @@ def save(program: GraphProgram, path: str) -> None:
             "inputs": program.inputs, "outputs": program.outputs, "wide": sorted(program.wide)
         }  # fmt: skip
         (new / NAMES).write_text(json.dumps(names, indent=1) + "\n")
-        put_in_place(new, target)
 
 
 def load(path: str) -> GraphProgram:
     """Reads a graph program that `save` wrote. Raises `ProgramError` if it cannot be read."""
     try:
-        if path.endswith(".vgf"):
+        if path.endswith(VGF):
             return _read_vgf(Path(path).read_bytes(), path)
         folder = Path(path)
         names: dict[str, list[str]] = json.loads((folder / NAMES).read_text())

@@ -9,7 +9,6 @@ the source, whose results `--check` compares. A directory is written atomically.
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import re
@@ -53,8 +52,8 @@ from xdsl_spirv.runtime.manifest import (
     to_json,
 )
 from xdsl_spirv.runtime.needs import Needs
+from xdsl_spirv.runtime.replacing import FolderKind
 from xdsl_spirv.runtime.requires import Launch, Requires, requires_of
-from xdsl_spirv.serialization.files import beside, put_in_place
 from xdsl_spirv.speech import counted, did_you_mean
 
 if TYPE_CHECKING:
@@ -69,6 +68,7 @@ __all__ = [
     "LAYERS",
     "MANIFEST",
     "PLAIN",
+    "PROGRAM_FOLDER",
     "READABLE",
     "SCHEMA",
     "SHARED",
@@ -92,6 +92,8 @@ __all__ = [
     "SpecConstant",
     "SpecValue",
 ]
+
+PROGRAM_FOLDER = FolderKind("program", MANIFEST)
 
 KEPT = 16
 """Number of sets of sizes for which a program caches its specialized form."""
@@ -268,18 +270,8 @@ class Program:
         contents then remain. If the process is killed, the folder has either the old or the new
         contents.
         """
-        target = Path(folder)
-        _refuse_strangers(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with beside(target) as scratch:
-                self._write(scratch, text)
-                put_in_place(scratch, target)
-        except OSError as error:
-            # The system's error names a temporary file, which the user does not know.
-            raise ProgramError(
-                f"cannot write the program: {error.strerror}", str(target)
-            ) from error
+        with PROGRAM_FOLDER.replacing(folder) as scratch:
+            self._write(scratch, text)
 
     def _write(self, folder: Path, text: bool) -> None:
         kernels = tuple(
@@ -343,32 +335,6 @@ def _readable(text: str) -> str:
 
 def _join_lines(text: str) -> str:
     return re.sub(r"(?<=[\[{]) | (?=[\]}])", "", re.sub(r"\s*\n\s*", " ", text))
-
-
-def check_place(folder: str | os.PathLike[str]) -> None:
-    """Raises `ProgramError` if the folder cannot hold a program. Called before compiling."""
-    target = Path(os.path.abspath(folder))
-    _refuse_strangers(target)
-    parent = next(parent for parent in target.parents if os.path.lexists(parent))
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        code = errno.EACCES if parent.is_dir() else errno.ENOTDIR
-        error = OSError(code, os.strerror(code), str(parent))
-        raise ProgramError(
-            f"cannot write the program: {error.strerror}", str(folder), "name another place"
-        ) from error
-
-
-def _refuse_strangers(target: Path) -> None:
-    """Raises `ProgramError` if the target is something other than an earlier program."""
-    if target.is_dir() and not target.is_symlink():
-        if (target / MANIFEST).is_file() or not any(target.iterdir()):
-            return
-        cause = "the output directory exists and contains something other than a program"
-    elif not target.exists() and not target.is_symlink():
-        return
-    else:
-        cause = "the output directory is not a directory"
-    raise ProgramError(cause, str(target), "give another path, or remove the file")
 
 
 def _manifest_of(text: bytes, place: str) -> Manifest:

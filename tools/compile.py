@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.runtime.program import Program, check_place
+from xdsl_spirv.runtime.program import PROGRAM_FOLDER, Program
 from xdsl_spirv.tools.options import functions_of, jobs_of, limits_of
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def compile(arguments: argparse.Namespace) -> int:
     """Compiles a model or a module, and prints its kernels."""
-    check_place(arguments.output)
     if arguments.form == "graph":
         from xdsl_spirv.tools.graphs import compile_graph
 
         compile_graph(arguments)
         return 0
+    PROGRAM_FOLDER.check_place(arguments.output)
     if arguments.drivers or arguments.disassembly:
         from xdsl_spirv.tools.machine_code import drivers_of, report
 

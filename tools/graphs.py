@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.compiler.graph_files import GraphProgram, load, save
+from xdsl_spirv.compiler.graph_files import GRAPH_FOLDER, VGF, GraphProgram, load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.graphs import run_graph
@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.given import VARIABLE, unknown_device
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.tools.arrays import read_all_inputs, write_results
 from xdsl_spirv.tools.models import read_model
+from xdsl_spirv.tools.output import check_place
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, limited, open_named
 
@@ -26,6 +27,7 @@ from xdsl_spirv.tools.running import INTERPRETER, limited, open_named
 def compile_graph(arguments: argparse.Namespace) -> None:
     """Runs `xdsl-spirv compile model.onnx --form graph`."""
     _refuse(arguments, REFUSED_BY_COMPILE)
+    (check_place if arguments.output.endswith(VGF) else GRAPH_FOLDER.check_place)(arguments.output)
     model = read_model(arguments, arguments.input)
     start = time.perf_counter()
     program = graph_of_model(model)

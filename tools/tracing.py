@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.replacing import FolderKind
 from xdsl_spirv.tools.trace import INDEX, Stage, Trace, file_of
+
+MARKER = ".xdsl-spirv-trace"
+"""An empty file. `index.html` does not identify a trace, since other folders have one."""
+TRACE_FOLDER = FolderKind("trace", MARKER)
 
 
 @contextmanager
@@ -22,8 +24,7 @@ def tracing(folder: str | None, title: str) -> Generator[Trace | None]:
     if folder is None:
         yield None
         return
-    target = Path(folder)
-    _refuse_strangers(target)
+    TRACE_FOLDER.check_place(folder)
     trace = Trace(title)
     try:
         yield trace
@@ -31,33 +32,8 @@ def tracing(folder: str | None, title: str) -> Generator[Trace | None]:
         trace.failure = f"{type(error).__name__}: {error}"
         raise
     finally:
-        _write(trace, target)
-
-
-def _refuse_strangers(target: Path) -> None:
-    there = target.exists() or target.is_symlink()
-    if not there or (target.is_dir() and (not any(target.iterdir()) or (target / INDEX).is_file())):
-        return
-    raise ProgramError(
-        "the folder for the trace contains other files", str(target), "name another one"
-    )
-
-
-def _write(trace: Trace, target: Path) -> None:
-    """Replaces the folder atomically."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:
-            new = Path(scratch, "new")
-            new.mkdir()
+        with TRACE_FOLDER.replacing(folder) as new:
             _write_files(trace, new)
-            if target.exists():
-                shutil.rmtree(target)
-            new.rename(target)
-    except OSError as error:
-        raise ProgramError(
-            f"cannot write the trace: {error.strerror}", str(error.filename or target)
-        ) from error
 
 
 def _write_files(trace: Trace, folder: Path) -> None:
@@ -68,4 +44,5 @@ def _write_files(trace: Trace, folder: Path) -> None:
         if before is None or stage.units != before.units:
             (folder / file_of(number, stage)).write_text(stage.text)
         before = stage
+    (folder / MARKER).touch()
     (folder / INDEX).write_text(page_of(trace))

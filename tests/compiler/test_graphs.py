@@ -27,6 +27,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.validation import validate
 from xdsl_spirv.tools import khronos
+from xdsl_spirv.tools.main import main
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -128,6 +129,20 @@ def test_a_graph_survives_the_disk(
     assert (again.inputs, again.outputs) == (["x"], ["out"])
     results = [run_graph(p.graph, [x], p.constants)[0] for p in (program, again)]
     assert (results[0] == results[1]).all()
+
+
+def test_only_a_graph_is_replaced(network: tuple[GraphProgram, Any, Any], tmp_path: Path):
+    program, _, _ = network
+    model = make_model(tmp_path, [("Relu", "x", "y", {})], {}, [2])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").touch()
+    with pytest.raises(ProgramError, match="contains something other than a graph program"):
+        program.save(tmp_path / "mine")
+    compile_it = ["compile", str(model), "--form", "graph", "-o"]
+    assert main([*compile_it, str(tmp_path / "mine")]) == 1
+    assert os.listdir(tmp_path / "mine") == ["thesis.tex"]
+    for _ in range(2):
+        assert main([*compile_it, str(tmp_path / "graph")]) == 0
 
 
 ON_LAVAPIPE = """

@@ -123,11 +123,12 @@ def test_a_directory_that_goes_away(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from xdsl_spirv.runtime import program as module
+    from xdsl_spirv.runtime import replacing
 
     def vanish(*arguments: object) -> None:
         shutil.rmtree(tmp_path / "there")
 
-    monkeypatch.setattr(module, "put_in_place", vanish)
+    monkeypatch.setattr(replacing, "put_in_place", vanish)
     program.save(tmp_path / "there" / "p")
     monkeypatch.undo()
     monkeypatch.setattr(module, "_readable", lambda text: (vanish(), text)[1])  # type: ignore[func-returns-value]

@@ -111,6 +111,32 @@ def test_saves_at_once(programs: list[Program], tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["p"]
 
 
+def test_a_save_does_not_refuse_a_program_that_appears(
+    programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process creates the target between two questions about it."""
+    place = tmp_path / "p"
+    appeared: list[Path] = []
+
+    def appear_after(ask: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def answer(path: str | Path, **named: bool) -> os.stat_result:
+            try:
+                return ask(path, **named)
+            finally:
+                if path == place and not appeared:
+                    appeared.append(place)
+                    programs[0].save(place)
+
+        return answer
+
+    monkeypatch.setattr(os, "stat", appear_after(os.stat))
+    monkeypatch.setattr(os, "lstat", appear_after(os.lstat))
+    programs[1].save(place)
+    monkeypatch.undo()
+    assert appeared
+    assert Program.load(place) == programs[1]
+
+
 def test_a_failed_save_leaves_what_was_there(programs: list[Program], tmp_path: Path) -> None:
     programs[0].save(tmp_path / "p")
     with pytest.raises(ProgramError, match="no room"):

@@ -82,10 +82,16 @@ def test_a_refusal_leaves_the_trace_up_to_it(
 def test_a_folder_of_something_else_is_refused(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
+    """A folder with an `index.html` may be a site, and is not replaced either."""
     arguments = ["--target", "lavapipe", "-o", str(tmp_path / "program")]
-    assert main(["compile", str(source), *arguments, "--trace-passes", str(tmp_path)]) == 1
-    assert "contains other files" in capsys.readouterr().err
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "index.html").write_text("mine")
+    for folder in (tmp_path, site):
+        assert main(["compile", str(source), *arguments, "--trace-passes", str(folder)]) == 1
+        assert "contains something other than a trace" in capsys.readouterr().err
     assert not (tmp_path / "program").exists()
+    assert (site / "index.html").read_text() == "mine"
 
 
 NAMED = """
