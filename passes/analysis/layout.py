@@ -179,10 +179,15 @@ class RowMajor:
         """
         True if the index of a dimension provably leaves the dimension, for loops of `sizes`.
 
-        A dynamic dimension counts as large enough unless padding proves otherwise.
+        A dynamic dimension of a tensor without padding counts as large enough.
         """
         least, greatest = self.indices[dimension].span(sizes)
         return surely_below(least, 0) or surely_below(self.shape[dimension] - 1, greatest)
+
+    def stays(self, dimension: int, sizes: Sequence[Size]) -> bool:
+        """True if the index of a dimension provably stays in it, for loops of `sizes`."""
+        least, greatest = self.indices[dimension].span(sizes)
+        return surely_below(-1, least) and surely_below(greatest, self.shape[dimension])
 
 
 def layout_of(
@@ -199,11 +204,8 @@ def layout_of(
     before the tensor in each dimension.
     """
     place = RowMajor.read(map, len(sizes), shape, low)
-    guarded: list[tuple[Linear, Size]] = []
-    for index, size in zip(place.indices, shape, strict=True):
-        least, greatest = index.span(sizes)
-        if not (surely_below(-1, least) and surely_below(greatest, size)):
-            guarded.append((index, size))
+    pairs = enumerate(zip(place.indices, shape, strict=True))
+    guarded = [pair for number, pair in pairs if not place.stays(number, sizes)]
 
     def axis(loop: int) -> Axis:
         steps = tuple(index.factors[loop] for index, _ in guarded)

@@ -185,10 +185,12 @@ def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> L
         place = RowMajor.read(placed.map, len(sizes), shape)
     except NotLinear as error:
         raise NotFused(str(error)) from error
-    outside = tuple(
-        (place.indices[n], size) for n, size in enumerate(shape) if place.leaves(n, sizes)
-    )
-    if outside and fill is None:
+    if fill is None and any(place.leaves(number, sizes) for number in range(len(shape))):
         raise NotFused("an operand is read out of bounds")
+    guards = tuple(
+        (place.indices[n], size)
+        for n, size in enumerate(shape)
+        if fill is not None and not place.stays(n, sizes)
+    )
     alone = (0 if size == 1 else place.step(loop) for loop, size in enumerate(sizes))
-    return Leaf(placed, place.start, tuple(alone), outside, fill or 0)
+    return Leaf(placed, place.start, tuple(alone), guards, fill or 0)

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, i64
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
-from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, listed_sizes, number
 from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
@@ -54,16 +54,19 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     dispatch also returns the `stored_results` of the first one.
     """
     between = [value for value in second.inputs if source(value).owner is first]
+    views = list(dict.fromkeys(v for value in between for v in reversed(views_of(value))))
+    sizes = {v: number(v) for view in views for v in view.operands if isinstance(v.type, IndexType)}
     inputs = [*first.inputs, *(value for value in second.inputs if value not in between)]
-    inputs = list(dict.fromkeys(inputs))
+    inputs += [e.value for size in sizes.values() if is_dynamic(size) for e in size.extents]
+    inputs = [v for v in dict.fromkeys(inputs) if v.owner is not first]
     block, inside = DispatchOp.open_body(inputs)
     inside |= zip(first.results, _clone_body(first, block, inside), strict=True)
-    for value in between:
-        for view in reversed(views_of(value)):
-            if view.results[0] not in inside:
-                copy = view.clone(inside)
-                block.add_op(copy)
-                inside[view.results[0]] = copy.results[0]
+    code = SizeCode(block.add_op, inside)
+    for view in views:
+        inside |= {v: code.value(sizes[v]) for v in view.operands if v in sizes}
+        copy = view.clone(inside)
+        block.add_op(copy)
+        inside[view.results[0]] = copy.results[0]
     kept = [] if read is not None else stored_results(first, second)
     last = _clone_body(second, block, inside)
     block.add_op(YieldOp(*(inside[value] for value in kept), *last))

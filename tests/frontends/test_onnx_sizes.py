@@ -174,6 +174,31 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 2}, {"n": 13}],
         [],
     ),
+    "Conv padded behind": (
+        "(float[2, 3, n] x, float[4, 3, 2] w) => (float[2, 4, a] z)"
+        "{ z = Conv<pads = [0, 1]>(x, w) }",
+        [{"n": 1}, {"n": 13}],
+        [],
+    ),
+    "Einsum of two names": (
+        "(float[n, 5, 4] x, float[m, 7, 4] y) => (float[n, 5, 7] z)"
+        """{ z = Einsum<equation = "bqd,bkd->bqk">(x, y) }""",
+        [{"n": 3, "m": 3}],
+        [{"n": 3, "m": 2}, {"n": 2, "m": 3}],
+    ),
+    "Einsum of a diagonal": (
+        """(float[n, m] x) => (float[n] z) { z = Einsum<equation = "ii->i">(x) }""",
+        [{"n": 3, "m": 3}],
+        [{"n": 3, "m": 2}, {"n": 2, "m": 3}],
+    ),
+    "Scan that stores a matrix of every step": (
+        """(float[n, 4] s, float[m, n, 4] x) => (float[n, 4] t, float[m, n, 2, 2] z)
+        { t, z = Scan<num_scan_inputs = 1, body = step (float[n, 4] a, float[n, 4] b)
+          => (float[n, 4] c, float[n, 2, 2] d) <int64[3] k = {0, 2, 2}>
+          { c = Add(a, b) d = Reshape(c, k) }>(s, x) }""",
+        [{"n": 3, "m": 5}],
+        [],
+    ),
     "Split": (
         "(float[n] x) => (float[2] z, float[3] w) <int64[2] s = {2, 3}> { z, w = Split(x, s) }",
         [{"n": 5}],

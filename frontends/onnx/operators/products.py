@@ -147,6 +147,8 @@ def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
         return x, letters
     source = Reader(b, x)
     sizes = [x.sizes[letters.index(c)] for c in once]
+    for c, size in zip(letters, x.sizes, strict=True):
+        b.insist_equal(size, sizes[once.index(c)])
 
     def body(s: Scalars) -> Number:
         return source.read(s, [s.index(once.index(c)) for c in letters])
@@ -162,7 +164,10 @@ def _contract_letters(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kep
             sizes[c] = b.broadcast([sizes.get(c, 1)], [size])[0]
     order = kept + "".join(c for c in sizes if c not in kept)
     maps = [
-        [order.index(c) if s == sizes[c] else None for c, s in zip(letters, t.sizes, strict=True)]
+        [
+            None if s == 1 != sizes[c] else order.index(c)
+            for c, s in zip(letters, t.sizes, strict=True)
+        ]
         for t, letters in ((x, left), (y, right))
     ]
     return b.contract(x, maps[0], y, maps[1], [sizes[c] for c in kept], len(order))
