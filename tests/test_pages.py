@@ -1,5 +1,5 @@
 """
-Every code block in the documentation is valid.
+Every code block and every link in the documentation is valid.
 
 Python blocks of a page run in sequence, and their output is the following `text` block. Options,
 passes, files and extras of commands exist; commands of the README, the tour and the cookbook run
@@ -13,9 +13,12 @@ import contextlib
 import io
 import json
 import linecache
+import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -109,6 +112,47 @@ def test_every_argument_of_a_command_is_explained():
 def test_code_has_a_language(page: str):
     assert indented_code(page) == []
     assert {block.language for block in blocks_of(page)} <= LANGUAGES
+
+
+@pytest.fixture
+def links(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module that translates links for the site."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "pages"))
+    yield import_module("links")
+    sys.modules.pop("links")
+
+
+@pytest.mark.parametrize("page", [*PAGES[1:], "CHANGELOG.md", "CONTRIBUTING.md"])
+def test_links_lead_to_files_and_to_pages_of_the_site(links: ModuleType, page: str):
+    """GitHub shows the repository only. The site shows pages, files, and a page for some folders."""
+    text = (ROOT / page).read_text()
+    dead = {
+        path for path in links.targets(text, links.site_place(page)) if not on_both(links, path)
+    }
+    assert dead == set()
+
+
+def on_both(links: ModuleType, path: str) -> bool:
+    return (ROOT / path).is_file() or ((ROOT / path).is_dir() and path in links.SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("written", "on_the_site"),
+    [
+        ("the [tutorials](../tutorials)", "the [tutorials](tutorials/index.md)"),
+        ("[elsewhere](../jobs)", "[elsewhere](../jobs)"),
+        (
+            "[its page](../tools), [a](prove.md#b)",
+            "[its page](commands/index.md), [a](prove.md#b)",
+        ),
+        ("[a file](../tools/main.py)", "[a file](repository/tools/main.py.md)"),
+        ("`[code](../tools)`", "`[code](../tools)`"),
+    ],
+)
+def test_a_link_of_the_repository_becomes_one_of_the_site(
+    links: ModuleType, written: str, on_the_site: str
+):
+    assert links.rewritten(written, "a.md") == on_the_site
 
 
 @pytest.mark.parametrize("page", having("sh"))

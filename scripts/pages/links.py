@@ -10,9 +10,12 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mkdocs.structure.files import Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,8 +31,8 @@ PAGES = {
 }
 """Pages outside `docs/` -> their paths on the site."""
 
-START = {"README.md": "index.md"}
-"""The README, whose content the site has in its first page and navigation."""
+SHOWN = {"README.md": "index.md", "tools": "commands/index.md", "tutorials": "tutorials/index.md"}
+"""Files and folders whose content the site shows in another form -> the page that shows it."""
 
 SOURCES = {path: repository for repository, path in PAGES.items()}
 
@@ -59,8 +62,8 @@ def repository_place(place: str) -> str:
 
 def site_place(path: str) -> str:
     """Returns the site path of a file of the repository."""
-    if path in PAGES | START:
-        return (PAGES | START)[path]
+    if path in PAGES | SHOWN:
+        return (PAGES | SHOWN)[path]
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     suffix = ".md" if Path(path).suffix in LISTED else ""
@@ -82,9 +85,9 @@ def _on_site(link: str, place: str) -> str:
     path, anchor = _target(link, place)
     if path is None:
         return link
-    if not (ROOT / path).is_file() and path.startswith("docs/"):
-        return link  # The target is a generated page, or mkdocs reports that it is missing.
-    if not (ROOT / path).is_file():
+    if path not in SHOWN and not (ROOT / path).is_file():
+        if path.startswith("docs/"):
+            return link  # The target is a generated page, or mkdocs reports that it is missing.
         log.warning("%s: the target of the link %r is not in the repository", place, link)
         return link
     relative = posixpath.relpath(site_place(path), posixpath.dirname(place) or ".")
@@ -102,15 +105,22 @@ def _target(link: str, place: str) -> tuple[str | None, str]:
     return posixpath.normpath(posixpath.join(posixpath.dirname(source), path)), anchor
 
 
+def targets(markdown: str, place: str) -> Iterator[str]:
+    """Yields the repository paths of the targets of a page's links, without external links."""
+    for token in TOKEN.finditer(markdown):
+        path, _ = _target(token["link"] or "", place)
+        if path:
+            yield path
+
+
 def linked_files(files: Files) -> set[str]:
     """Returns files of the repository that pages link to and that are not pages."""
-    paths: set[str] = set()
-    for file in files.documentation_pages():
-        for token in TOKEN.finditer(file.content_string):
-            path, _ = _target(token["link"] or "", file.src_uri)
-            if path and not path.startswith("docs/") and path not in PAGES | START:
-                paths |= {path} if (ROOT / path).is_file() else set()
-    return paths
+    return {
+        path
+        for file in files.documentation_pages()
+        for path in targets(file.content_string, file.src_uri)
+        if not path.startswith("docs/") and path not in PAGES | SHOWN and (ROOT / path).is_file()
+    }
 
 
 def listing(path: str) -> str:
