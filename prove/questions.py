@@ -87,6 +87,8 @@ class Proof:
     kernel: Kernel
     questions: list[Question]
     given: list[str] = field(default_factory=list[str])
+    unused: list[str] = field(default_factory=list[str])
+    """Given premises without which the questions are proved, too."""
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
@@ -150,11 +152,13 @@ def prove(
         limits = limits.restart()
         with stage("finding the premises that are needed"):
             proof.offered = _find_needed(held, known, questions, limits)
-        held += [known[text] for text in proof.offered]
+            added = {text: known[text] for text in proof.offered}
+            proof.unused = _find_unused(kernel, premises, added, questions, limits)
+        held += added.values()
         accesses = [a for a in kernel.accesses if any(map(asked, _list_about(a)))]
         with stage("looking for launches that reach each access"):
             _find_unreached(proof, accesses, held, limits)
-        proof.complete = True
+            proof.complete = proof.reached > 0 or ask(held, (), limits).verdict == "holds"
         return proof
     # Searches launches only for questions that are open with all suggested premises.
     ways = [held]
@@ -286,6 +290,26 @@ def _find_needed(
                 needed = dict.fromkeys(rest)
                 break
     return [text for text in known if text in needed]
+
+
+def _find_unused(
+    kernel: Kernel,
+    premises: Mapping[str, Term],
+    added: Mapping[str, Term],
+    proved: Sequence[Question],
+    limits: Limits,
+) -> list[str]:
+    """
+    Returns given premises without which all questions are proved, too. A premise that gave the
+    execution a number counts as used.
+    """
+    trial = [replace(q) for q in proved]
+    named = {**premises, **added}
+    if not premises or _halve(trial, kernel.facts, named, limits):
+        return []
+    free = premises.keys() - _find_needed(kernel.facts, named, trial, limits)
+    fixed = {t for t in free if kernel.fixed and z3.is_true(z3.simplify(premises[t]))}
+    return [text for text in premises if text in free - fixed]
 
 
 def _ask(

@@ -27,7 +27,7 @@ from xdsl_spirv.prove.equivalence import entries
 from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
 from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, is_usual, prove
-from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.prove.solvers import Limits, ask
 from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.kept_answers import open_answers
@@ -87,7 +87,11 @@ class Result:
     verdict: str
     reasons: list[Reason] = field(default_factory=list[Reason])
     premises: list[str] = field(default_factory=list[str])
+    """Premises that the user gave. They are not proved."""
+    unused: list[str] = field(default_factory=list[str])
+    """Given premises that the proof does not need."""
     offered: list[str] = field(default_factory=list[str])
+    """Premises that the proof needs and that the user did not give."""
     launch: str = ""
     """A launch in which the kernel has a fault."""
     found: list[Problem] = field(default_factory=list[Problem])
@@ -107,6 +111,12 @@ class Result:
             lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
         return lines
 
+    @property
+    def given(self) -> list[str]:
+        """Returns a line for each premise that the user gave."""
+        uses = {text: "not needed" for text in self.unused}
+        return [f"premise, {uses.get(t, 'used but not proved')}: {t}" for t in self.premises]
+
     def __str__(self) -> str:
         told = list(self.lines)
         if self.verdict == "proved":
@@ -114,11 +124,12 @@ class Result:
                 f"premises of every proof: {ALWAYS}",
                 f"shown to be reached: {counted(self.reached, 'access')}",
                 *map(str, self.dead),
-                *(f"premise: {text}" for text in self.premises),
+                *self.given,
                 *(f"unchecked premise (write it under [assume] if it is true): {text}"
                   for text in self.offered),
             ]  # fmt: skip
-        if_true = ", if the premises below are true" if self.offered else ""
+        depends = self.verdict == "proved" and (self.premises or self.offered)
+        if_true = ", if the premises below are true" if depends else ""
         return "\n".join([self.verdict + if_true, *(f"  {line}" for line in told)])
 
 
@@ -133,7 +144,7 @@ def command(arguments: argparse.Namespace) -> int:
     result = prove_kernel(test, tuple(arguments.assume or ()), limits, asked)
     print(f"{arguments.kernel}: {result}")
     note(verdict=result.verdict, reasons=result.lines, premises=result.premises,
-         offered=result.offered, findings=[p.rule for p in result.found],
+         unused=result.unused, offered=result.offered, findings=[p.rule for p in result.found],
          reached=result.reached, dead=[str(reason) for reason in result.dead])  # fmt: skip
     return int(result.verdict != "proved")
 
@@ -185,6 +196,8 @@ def _prove_or_refute(
     for fixed in ways:
         try:
             kernel = _execute(test, fixed, limits)
+            if fixed is numbers:
+                refuse_contradiction(kernel, texts, limits)
             offers = offer_premises(kernel, _read_launch(test, kernel))
             proof = _prove_with(kernel, texts, offers, limits, asked)
         except Unsupported:
@@ -235,6 +248,20 @@ def _prove_with(
 ) -> Proof:  # fmt: skip
     premises = {text: _premise(text, kernel) for text in texts}
     return prove(kernel, premises, offers, limits.restart(), asked)
+
+
+def refuse_contradiction(kernel: Kernel, texts: Sequence[str], limits: Limits) -> None:
+    """Raises `Misuse` if no launch fulfils all premises, because they would prove everything."""
+    answer = ask(kernel.facts, (), limits, [_premise(text, kernel) for text in texts])
+    if texts and answer.verdict == "never":
+        needed = {texts[n] for n in answer.needed}
+        # The execution already replaced the names of these premises by numbers.
+        needed |= {t for t in texts for name in _list_known([t]) if any(name in n for n in needed)}
+        raise Misuse(
+            "no launch fulfils these premises together, so they would prove everything",
+            ", ".join(text for text in texts if text in needed),
+            "correct or remove one of them",
+        )
 
 
 def _list_known(texts: Sequence[str]) -> dict[str, int]:
@@ -320,7 +347,7 @@ def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """Returns the verdict of a proof, after the interpreter has run the counterexamples."""
-    result = Result("proved", premises=proof.given, offered=proof.offered)
+    result = Result("proved", [], proof.given, proof.unused, proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
     result.reached = proof.reached
     result.dead = [Reason("no launch reaches this access", op) for op in proof.dead]

@@ -78,8 +78,8 @@ input INPUT.mlir  the module to which the passes are applied
 """)
 
 prove = Options("""
-@json verdict, reasons, premises, offered, findings, reached, dead; for a program proofs (kernel,
-    entry_point, grid, verdict, reasons, offered)
+@json verdict, reasons, premises, unused, offered, findings, reached, dead; for a program proofs
+    (kernel, entry_point, grid, verdict, reasons, offered)
 kernel KERNEL  a file of GLSL, SPIR-V, MLIR or .kernel.toml, or a program made by `compile`
 --entry NAME  the entry point, if there are several
 --assume PREMISE repeat

@@ -76,8 +76,8 @@ def report_proofs(program: Program, limits: Limits) -> int:
         print(f"{d.kernel}.{d.entry_point}: {'x'.join(map(str, d.grid))}: {result.verdict}")
         for line in result.lines:
             print(f"  {line}")
-        for text in result.premises if result.verdict == "proved" else ():
-            print(f"  premise: {text}")
+        for text in result.given if result.verdict == "proved" else ():
+            print(f"  {text}")
         row = {"kernel": d.kernel, "entry_point": d.entry_point, "grid": d.grid}
         note_row("proofs", {**row, "verdict": result.verdict, "reasons": result.lines,
                             "offered": result.offered})  # fmt: skip

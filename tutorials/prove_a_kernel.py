@@ -137,7 +137,8 @@ def _(mo):
     - **shown to be reached**: each access to memory happens in some launch that fulfils the
       premises. So the premises do not contradict each other; contradictory premises would prove
       anything.
-    - **premise**: a given premise. The proof covers the launches that fulfil all premises.
+    - **premise, used but not proved**: a given premise. The proof covers the launches that fulfil
+      all premises.
     - **unchecked premise**: the proof needs this premise, and it was not given. Here the grid must
       have one row, because a second row of workgroups would write the same sums again.
     """)

@@ -52,7 +52,7 @@ def test_a_proof_under_stated_premises_is_a_success(tmp_path: Path):
     assert all(o.passed and o.proof is None for o in launches)
     assert proof.passed
     assert proof.name.endswith("repaired[proof]")
-    assert [f"premise: {text}" for text in PREMISES] == proof.notes[1:]
+    assert [f"premise, used but not proved: {text}" for text in PREMISES] == proof.notes[1:]
 
 
 def test_a_proof_that_needs_unstated_premises_is_no_success(tmp_path: Path):

@@ -12,7 +12,7 @@ for _solver in ("z3", "bitwuzla", "cvc5"):
 
 from xdsl_spirv.prove.solvers import Limits  # noqa: E402
 from xdsl_spirv.testing.random_launches import USUAL  # noqa: E402
-from xdsl_spirv.tools.kernel_proving import Result, is_proved, prove_kernel  # noqa: E402
+from xdsl_spirv.tools.kernel_proving import Result, ask_about, is_proved, prove_kernel  # noqa: E402
 from xdsl_spirv.tools.kernel_test.description import QUESTIONS, KernelTest, Misuse  # noqa: E402
 from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
 from xdsl_spirv.tools.main import main  # noqa: E402
@@ -92,10 +92,40 @@ def test_a_proof_needs_its_premises():
     assert without_launch(PREMISES[:-1]).offered == ["len(Output) >= n"]
 
 
-def test_premises_that_contradict_each_other_prove_nothing():
+def test_premises_that_exclude_an_access_prove_nothing():
     result = without_launch((*PREMISES, "n < 1"))
     assert result.verdict == "unknown"
     assert "never reached under the premises" in result.lines[0]
+
+
+@pytest.mark.parametrize("asked", ["bounds", "division"])
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        (("grid.y >= 2",), r"\(grid.y == 1, grid.y >= 2\)"),
+        (("n == 4", "n == 5"), r"\(n == 4, n == 5\)"),
+        (("1 > 2",), r"\(1 > 2\)"),
+    ],
+)
+def test_premises_that_contradict_each_other_are_refused(
+    others: tuple[str, ...], named: str, asked: str
+):
+    test = replace(read_test(KERNELS / "guard-off-by-one/repaired.kernel.toml"), grid=None)
+    with pytest.raises(Misuse, match=f"no launch fulfils these premises together, .* {named}"):
+        prove_kernel(test, (*PREMISES, *others), LIMITS, ask_about([asked]))
+
+
+def test_a_suggested_premise_that_contradicts_a_given_one_proves_nothing(tmp_path: Path):
+    """Without accesses in question, only the premises show that a launch is left."""
+    path = tmp_path / "divide.comp"
+    path.write_text(DIVIDE)
+    result = prove_kernel(KernelTest(path, path), ("grid.y >= 2",), LIMITS, ask_about(["division"]))
+    assert result.verdict != "proved"
+
+
+def test_premises_that_a_proof_does_not_need_are_named():
+    result = without_launch((*PREMISES, "n < 1000", "grid.x <= 7"))
+    assert (result.verdict, result.unused) == ("proved", ["n < 1000", "grid.x <= 7"])
 
 
 def test_a_premise_of_unknown_names_is_refused():
@@ -108,8 +138,8 @@ def test_the_command_prints_the_premises(capsys: pytest.CaptureFixture[str]):
     assumed = [word for text in PREMISES for word in ("--assume", text)]
     assert main(["prove", kernel, *assumed]) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"{kernel}: proved\n")
-    assert all(f"premise: {text}" in told for text in PREMISES)
+    assert told.startswith(f"{kernel}: proved, if the premises below are true\n")
+    assert all(f"premise, used but not proved: {text}" in told for text in PREMISES)
 
 
 @pytest.mark.long
@@ -120,6 +150,14 @@ def test_no_broken_kernel_is_proved(path: Path):
     if any(rule.startswith(asked) for rule in test.findings):
         assert prove_kernel(test, (), LIMITS).verdict != "proved"
 
+
+DIVIDE = """#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer Items { uint items[]; };
+void main() {
+    items[0] = 12 / (1 - gl_WorkGroupID.y);
+}
+"""
 
 TICKETS = """#version 450
 #extension GL_EXT_null_initializer : enable

@@ -28,7 +28,7 @@ def test_a_proof_names_push_constants():
     result = shift(0).prove(*FLAT, "len(x) >= rows")
     assert result.verdict == "proved", result.lines
     assert result.offered == []
-    assert str(result).startswith("proved\n  premises of every proof: ")
+    assert str(result).startswith("proved, if the premises below are true\n")
 
 
 def test_a_refutation_has_a_launch_and_a_line_of_python():

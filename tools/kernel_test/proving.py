@@ -71,7 +71,7 @@ def _problems(test: KernelTest, outcome: Outcome) -> Iterator[Problem]:
         text = f"{result.found[0].text}\n  in the launch {result.launch}"
         yield replace(result.found[0], text=text)
     elif result.verdict == "proved" and not result.offered:
-        outcome.notes += [f"premise: {text}" for text in (ALWAYS, *result.premises)]
+        outcome.notes += [f"premises of every proof: {ALWAYS}", *result.given]
     else:
         yield from dict.fromkeys(_list_unproved(test, result))
 
