@@ -43,8 +43,12 @@ export VK_LOADER_LAYERS_DISABLE='~implicit~'
 if [ -n "${{VVL:-}}" ] && [ -d "$here/layers" ]; then
   export VK_LAYER_SETTINGS_PATH="$here/layers" VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
 fi
-exec "$here/lib/{loader}" --argv0 "$program" \\
-  --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
+exec "$here/lib/{loader}" --argv0 "$program" --library-path "$here/lib" \\
+  "$(readlink -f "$program")" "$@"
+"""
+"""
+The launcher of a prefix. The loader searches the machine's folders itself, after the folders that
+the program names: a Python must not load the library of another one of the same version.
 """
 
 
@@ -185,9 +189,9 @@ def machine() -> tuple[str, str]:
 
 def write_run(prefix: Path) -> None:
     """Writes `PREFIX/run`, which uses the libraries in `PREFIX/lib`."""
-    triplet, loader = machine()
+    _, loader = machine()
     (prefix / "lib" / loader).chmod(0o755)
-    (prefix / "run").write_text(RUN.format(triplet=triplet, loader=loader))
+    (prefix / "run").write_text(RUN.format(loader=loader))
     (prefix / "run").chmod(0o755)
 
 
@@ -215,11 +219,13 @@ def main(
     parser: argparse.ArgumentParser,
     make: Callable[[argparse.Namespace, Path], None],
     parts: tuple[str, ...] = ("run",),
+    renew: Callable[[Path], None] = lambda prefix: None,
 ) -> int:
     """
     Runs the command line of a script that makes a prefix with `make(arguments, prefix)`.
 
-    A prefix without one of the `parts` (made by an older script) is made again.
+    A prefix without one of the `parts` (made by an older script) is made again. For a prefix with
+    all parts, `renew(prefix)` updates its launcher.
     """
     parser.add_argument("--prefix", type=Path, default=ROOT / f".{name}", help="where to")
     parser.add_argument("--if-missing", action="store_true", help="only if missing; never fail")
@@ -228,6 +234,8 @@ def main(
     unavailable = prefix / "unavailable"
     whole = all((prefix / part).exists() for part in parts)
     if arguments.if_missing and (whole or unavailable.exists()):
+        if whole:
+            renew(prefix)
         return 0
     print(f"fetching {name} into {prefix.name}", file=sys.stderr)
     try:

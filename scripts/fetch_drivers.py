@@ -230,7 +230,7 @@ if [ -n "$machine" ]; then
     --preload "$here/$shim" --library-path "$here/lib" "$here/usr/bin/python3" "$@"
 fi
 exec "$here/lib/{loader}" --argv0 "$program" --preload "$here/$shim" \\
-  --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
+  --library-path "$here/lib" "$(readlink -f "$program")" "$@"
 """
 
 
@@ -351,7 +351,7 @@ class Shims:
 
 def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Path) -> None:
     """Writes the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
-    triplet, loader = debian.machine()
+    _, loader = debian.machine()
     shims = Shims(work)
     devices: list[dict[str, str]] = []
     unavailable: dict[str, str] = {}
@@ -379,7 +379,7 @@ def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Pa
         reasons = "; ".join(f"{name}: {why}" for name, why in unavailable.items())
         raise debian.Unavailable(reasons)
     run = prefix / "run"
-    run.write_text(RUN.format(cases="\n".join(cases), loader=loader, triplet=triplet))
+    run.write_text(RUN.format(cases="\n".join(cases), loader=loader))
     run.chmod(0o755)
     listed = {"devices": devices, "unavailable": unavailable}
     (prefix / "drivers.json").write_text(json.dumps(listed, indent=1) + "\n")

@@ -45,7 +45,10 @@ def lay_out(unpacked: Path, prefix: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch Khronos' tools, without root.")
     return debian.main(
-        "glslang", parser, lambda _, prefix: debian.fetch(SUITE, PACKAGES, prefix, lay_out)
+        "glslang",
+        parser,
+        lambda _, prefix: debian.fetch(SUITE, PACKAGES, prefix, lay_out),
+        renew=debian.write_run,
     )
 
 

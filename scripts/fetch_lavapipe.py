@@ -81,7 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fetch the lavapipe Vulkan driver, without root.")
     parser.add_argument("--suite", default=DEFAULT_SUITE, help="Debian suite (%(default)s)")
     parser.add_argument("--no-layer", action="store_true", help="without the validation layer")
-    return debian.main("lavapipe", parser, fetch, ("run", "layers"))
+    return debian.main("lavapipe", parser, fetch, ("run", "layers"), debian.write_run)
 
 
 if __name__ == "__main__":
