@@ -8,7 +8,9 @@ compiled. A session decodes one token after `--past` others, and reads a prompt 
 tokens. Times are medians after 150 ms of warm-up. No cache holds the weights, and a run reads each
 weight once.
 
-- `run_ms`: device time between two timestamps (PyTorch: CUDA events) around a run.
+- `run_ms`: device time between two timestamps (PyTorch: CUDA events) around a run. If it is longer
+  than the run on the host's clock, other processes disturbed it, and its name is
+  `disturbed_run_ms`; `load` is the host's load.
 - `device_ms`: sum of the dispatches, each timed separately.
 - `host_ms`: wall-clock time of `session.run`.
 - `following_ms`: wall-clock time of runs that each decode the next token.
@@ -38,6 +40,7 @@ import numpy as np
 from device_runs import CUDA, WARM_UP, parser_of, torch
 from llama_peer import SHAPES, Shapes, copy_bandwidth, peer_ms
 from llama_reference import Reference, compared
+from run_times import record_run
 
 from xdsl_spirv.compiler import compile as compile_model
 from xdsl_spirv.runtime.program import Program
@@ -162,7 +165,7 @@ def time_function(
     concrete = program.function(function).at(arrays)
     device.execute(concrete, arrays)
     runs = device.times_of_runs(concrete, 1, RUNS, WARM_UP)
-    record["run_ms"] = round(statistics.median(runs) / 1e6, 4)
+    record |= record_run(statistics.median(runs) / 1e6, record["token_ms"])
     measured = device.times(concrete, RUNS, WARM_UP)
     device.drop(concrete)
     # Dispatches that pack weights run only once.

@@ -7,14 +7,15 @@ Times steps of language models with random weights: tokens, batches of tokens, p
 `prompt:N` reads a prompt of N tokens. A model is written as a GGUF file of `--format` (only
 `--blocks` blocks if the whole is too large) and compiled once for each number of texts.
 
-- `run_ms`: device time between two timestamps around a run; `device_ms`: sum of the dispatches.
+- `run_ms`: device time between two timestamps around a run (`disturbed_run_ms` if it is longer than
+  the run on the host's clock); `device_ms`: sum of the dispatches; `load`: the host's load.
 - `host_ms`: wall-clock time; `token_ms`: wall-clock time without moving logits.
 - `answer_ms`: wall-clock time from token to token of answers; `ahead_ms`: the same if the next run
   starts before the host has the token.
 - `bytes`: weights that the step reads (the expected share of experts) and keys and values of the
   past.
 - `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
-  PyTorch's), relative to `run_ms`.
+  PyTorch's), relative to `run_ms`, or to `device_ms` if `run_ms` was disturbed; so is `TFLOPS`.
 - `TFLOPS`: two operations for each weight and token.
 
 Times are medians.
@@ -36,6 +37,7 @@ import numpy as np
 from device_runs import CUDA, WARM_UP, parser_of
 from language_model import FORMATS, RUNS, blocks_of, gguf, time_function
 from llama_peer import SHAPES, Shapes, copy_bandwidth
+from run_times import device_time
 
 from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.gguf.file import File, read_file
@@ -203,14 +205,14 @@ def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None)
                         result[key] = time_tokens(session, context, texts, past, ahead)
                 if function == "prefill":
                     result["TFLOPS"] = round(
-                        2 * count * count_multiplied(file, p) / result["run_ms"] / 1e9, 2
+                        2 * count * count_multiplied(file, p) / device_time(result) / 1e9, 2
                     )
                 else:
                     result["bytes"] = read_bytes(file, p, texts, past)
                 if bandwidth and "bytes" in result:
                     floor = result["bytes"] / bandwidth / 1e9
                     result |= {"floor_ms": round(floor, 4)}
-                    result |= {"of_bandwidth": round(floor / result["run_ms"], 4)}
+                    result |= {"of_bandwidth": round(floor / device_time(result), 4)}
                 record[name] = result
                 print(json.dumps({name: result}), flush=True)
     return record

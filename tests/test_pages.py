@@ -124,7 +124,7 @@ def links(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 @pytest.mark.parametrize("page", [*PAGES[1:], "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_links_lead_to_files_and_to_pages_of_the_site(links: ModuleType, page: str):
-    """GitHub shows the repository only. The site shows pages, files, and a page for some folders."""
+    """GitHub shows the repository. The site shows pages, files, and a page for some folders."""
     text = (ROOT / page).read_text()
     dead = {
         path for path in links.targets(text, links.site_place(page)) if not on_both(links, path)
