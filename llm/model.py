@@ -127,6 +127,10 @@ class LanguageModel:
             prediction = self.texts.read_part(self.slot, tokens, work, goes_on)
         return prediction
 
+    def drop_from(self, place: int) -> None:
+        """Forgets the read tokens from index `place` on."""
+        self.texts.read[self.slot].replace_from(place, ())
+
 
 class Answer(Iterator[str]):
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.sampling import Prediction
-from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work, Works
+from xdsl_spirv.llm.texts import DECODE, PREFILL, ReadText, Texts, Work, Works
 
 if TYPE_CHECKING:
     from xdsl_spirv.llm.prompts import Prompts
@@ -44,7 +44,11 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
 class Draft(Protocol):
     """Interface of a language model that proposes tokens."""
 
-    def predict(self, tokens: list[int], work: Works) -> Prediction: ...
+    def predict(self, tokens: Sequence[int], work: Works) -> Prediction: ...
+
+    def drop_from(self, place: int) -> None:
+        """Is called before the tokens of the predicted text change from index `place` on."""
+        ...
 
 
 class Speculation:
@@ -53,7 +57,7 @@ class Speculation:
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
         self.proposed = self.accepted = 0
-        self._text: list[int] = []
+        self._read = ReadText()
         """Tokens that the last run has read, including proposals."""
         self._first = 0
         """Length of the shortest text for which the last run has a prediction."""
@@ -62,7 +66,9 @@ class Speculation:
     def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:
         """Returns the prediction after `tokens` if the last run has read them, else None."""
         number = len(tokens) - self._first
-        if not 0 < number < len(self._predictions) or list(tokens) != self._text[: len(tokens)]:
+        if not 0 < number < len(self._predictions):
+            return None
+        if self._read.count_same(tokens) < len(tokens):
             return None
         self.accepted += 1
         work[DECODE].tokens += 1
@@ -79,16 +85,19 @@ class Speculation:
         if texts.count_left(slot, tokens) > 1 or len(tokens) + self.ahead > texts.context:
             return None
         start = time.perf_counter()
+        self._predictions, self._first = (), len(tokens)
         proposals = self._propose(tokens)
         work[DECODE].seconds += time.perf_counter() - start
-        self._text, self._first = [*tokens, *proposals], len(tokens)
-        self._predictions = ()
         self._predictions = texts.read_ahead(slot, tokens, proposals, work)
         self.proposed += len(proposals)
         return self._predictions[0]
 
     def _propose(self, tokens: Sequence[int]) -> list[int]:
-        text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
+        text, work = self._read.tokens, {PREFILL: Work(), DECODE: Work()}
+        same = self._read.count_same(tokens)
+        # The draft compares this text, which is always the same list, only from its changes on.
+        self.draft.drop_from(same)
+        self._read.replace_from(same, tokens[same:])
         for _ in range(self.ahead):
             text.append(self.draft.predict(text, work).likeliest)
         return text[len(tokens) :]

@@ -84,8 +84,8 @@ class Texts:
         """True if a run has failed, so that the contents of the states are unknown."""
         self._likeliest = np.zeros(slots, np.int32)
         """The likeliest next token of each slot in the last run of all slots."""
-        self._ahead: tuple[float, Mapping[str, Any]] | None = None
-        """End time of the last run, and inputs of the following run; None if no run follows."""
+        self._ahead: tuple[float, str, Mapping[str, Any]] | None = None
+        """End time of the last run, and the following run without its tokens; None without one."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns the number of unread tokens of a text; the last token counts as unread."""
@@ -180,9 +180,11 @@ class Texts:
         if self._lost:
             self.session.reset()
         start, self._lost = time.perf_counter(), True
-        end, ahead = self._ahead or (start, {})
-        if ahead and all(np.array_equal(inputs.get(n, -1), ahead[n]) for n in ahead):
-            start = end
+        others = {name: value for name, value in inputs.items() if name != TOKEN}
+        if self._ahead is not None:
+            end, ahead, expected = self._ahead
+            start = end if ahead == function and _are_equal(expected, others) else start
+        self._ahead = None
         following: dict[str, Any] = {}
         if later is not None:
             following["following"] = Following(later, {TOKEN: LIKELIEST})
@@ -193,10 +195,11 @@ class Texts:
             if self._lost:
                 self.read = [ReadText() for _ in self.read]
         end = time.perf_counter()
-        seconds, self._ahead = end - start, None if later is None else (end, later)
+        if later is not None:
+            self._ahead = end, function, {**others, **later}
         rows = zip(results[LIKELIEST].tolist(), results[HIGHEST].tolist(), strict=True)
         read = partial(self._read_row, function)
-        return [Prediction(*best, partial(read, row)) for row, best in enumerate(rows)], seconds
+        return [Prediction(*best, partial(read, row)) for row, best in enumerate(rows)], end - start
 
     def _read_row(self, function: str, row: int) -> Array:
         return self.session.read(function, LOGITS, row, 1)[0]
@@ -209,6 +212,11 @@ def _batch_inputs(places: Sequence[int], active: Collection[int]) -> dict[str, A
         PAST: max(places[slot] for slot in active),
         **{f"{PAST}_{slot}": place for slot, place in enumerate(places)},
     }
+
+
+def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True if two runs have equal inputs."""
+    return one.keys() == other.keys() and all(np.array_equal(one[n], other[n]) for n in one)
 
 
 def common_start(one: Sequence[int], other: Sequence[int]) -> int:

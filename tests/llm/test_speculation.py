@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.sampling import Sampling
 from xdsl_spirv.llm.speculation import Speculation, refuse_other_tokens
-from xdsl_spirv.llm.texts import DECODE, VERIFY
+from xdsl_spirv.llm.texts import DECODE, VERIFY, common_start
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
@@ -72,6 +73,30 @@ def test_a_draft_that_is_wrong_is_dropped():
     _, session, speculation = answer_of(6, GREEDY)
     assert speculation.accepted < speculation.proposed / 2
     assert all(past + count <= CONTEXT for _, count, past in session.runs)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_texts_are_compared_only_from_their_last_tokens_on(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    """The comparisons of a token do not grow with the text, also if proposals are wrong."""
+    compared: list[int] = []
+
+    def common_start_counted(one: Sequence[int], other: Sequence[int]) -> int:
+        compared.append(min(len(one), len(other)))
+        return common_start(one, other)
+
+    monkeypatch.setattr("xdsl_spirv.llm.texts.common_start", common_start_counted)
+    prompts = prompts_of()
+    count = len(prompts.tokenizer.vocabulary.tokens)
+    draft = LanguageModel(prompts, NumpySession(count, 500, seed=seed), 500)
+    speculation = Speculation(draft, AHEAD)
+    model = LanguageModel(prompts, NumpySession(count, 500), 500, speculation=speculation)
+    answer = model.generate("Hello" * 80, raw=True, max_tokens=40)
+    list(answer)
+    assert len(answer.tokens) == 40
+    assert len(compared) > 80
+    assert sum(compared) < 3 * len(answer.prompt) + 5 * len(compared)
 
 
 def test_two_answers_in_turns():

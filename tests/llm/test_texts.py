@@ -1,10 +1,17 @@
-"""The text in the states and a text that grows are compared correctly, and only where needed."""
+"""
+The text in the states and a text that grows are compared correctly, and only where needed. The
+time of a run that a device starts ahead counts from the end of the run before it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from xdsl_spirv.llm.texts import ReadText, common_start
+from xdsl_spirv.llm import texts as texts_module
+from xdsl_spirv.llm.texts import DECODE, PREFILL, ReadText, Texts, Work, common_start
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.testing.numpy_session import NumpySession
 
 
 def test_equal_tokens_are_those_of_a_whole_comparison():
@@ -48,3 +55,57 @@ def test_a_text_that_grows_is_compared_once():
         assert read.count_same(text) == number
         read.replace_from(number, [number])
     assert text.sliced < 4000
+
+
+CONTEXT = 16
+
+
+class Clock:
+    """A clock that stands still except where a test sets its time."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(texts_module, "time", clock)
+    return clock
+
+
+def time_last(texts: Texts, clock: Clock, slot: int, text: list[int]) -> float:
+    """Returns the seconds that the run of the last token counts, 5 s after the run before it."""
+    work = {PREFILL: Work(), DECODE: Work()}
+    clock.now += 5
+    texts.read_part(slot, text, work)
+    return work[DECODE].seconds
+
+
+def test_the_time_of_a_following_run_counts_from_the_run_before_it(clock: Clock):
+    texts, work = Texts(NumpySession(9, CONTEXT), CONTEXT), {PREFILL: Work(), DECODE: Work()}
+    texts.read_part(0, [3], work, goes_on=True)
+    assert time_last(texts, clock, 0, [3, 4]) == 5
+    assert time_last(texts, clock, 0, [3, 4, 5]) == 0
+
+
+def test_no_run_of_another_text_follows(clock: Clock):
+    texts = Texts(NumpySession(9, CONTEXT, slots=2), CONTEXT, slots=2)
+    work = {PREFILL: Work(), DECODE: Work()}
+    texts.read_part(1, [7], work)
+    texts.read_part(0, [3], work, goes_on=True)
+    assert time_last(texts, clock, 1, [7, 8]) == 0
+
+
+def test_no_run_follows_one_that_failed(clock: Clock):
+    session = NumpySession(9, CONTEXT)
+    texts, work = Texts(session, CONTEXT), {PREFILL: Work(), DECODE: Work()}
+    texts.read_part(0, [3], work, goes_on=True)
+    session.fails = True
+    with pytest.raises(ProgramError, match="the device is lost"):
+        texts.read_part(0, [3, 4], work)
+    session.fails = False
+    texts.read[0].replace_from(0, [3])
+    assert time_last(texts, clock, 0, [3, 4]) == 0
