@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -27,7 +27,7 @@ from xdsl_spirv.llm.sliding import SlidingSession
 from xdsl_spirv.llm.speculation import refuse_other_tokens
 from xdsl_spirv.llm.texts import Session, Texts
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.memory import physical_bytes
+from xdsl_spirv.runtime.memory import list_kept, physical_bytes
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load as load_target
 
@@ -210,12 +210,21 @@ class ModelFile:
         jobs: int | None = None,
         slots: int = 1,
         ahead: int = 0,
+        beside: Sequence[Program] = (),
     ) -> Program:
         """
         Returns the program for a device, from the cache or compiled by `jobs` processes.
 
-        The states hold `slots` texts. The function `verify` reads `ahead` proposals.
+        The states hold `slots` texts. The function `verify` reads `ahead` proposals. Raises
+        `ProgramError` if sessions of this program and of those `beside` exceed the device's memory.
         """
+        program = self._load_or_compile(place, note, kept, jobs, slots, ahead)
+        _refuse_programs(place, [program, *beside])
+        return program
+
+    def _load_or_compile(
+        self, place: Place, note: Note, kept: bool, jobs: int | None, slots: int, ahead: int
+    ) -> Program:
         options: dict[str, Any] = {
             "context": self.context,
             "products": products_for(place.target),
@@ -244,3 +253,21 @@ class ModelFile:
         elif path is not None:
             note(f"kept in {path}")
         return program
+
+
+def _refuse_programs(place: Place, programs: Sequence[Program]) -> None:
+    """
+    Raises `ProgramError` if sessions of all programs exceed the device's memory.
+
+    Unlike a model's file, a program tells how many copies of its weights are packed for kernels.
+    """
+    kept = [list_kept(program) for program in programs]
+    weights, packed, states = (sum(k[name] for k in kept) for name in kept[0])
+    if place.memory is None or weights + packed + states <= place.memory:
+        return
+    raise ProgramError(
+        f"the weights take {weights:,} bytes, copies of them that are packed for kernels take "
+        f"{packed:,}, and the states take {states:,}, but the memory has only {place.memory:,}",
+        place.description,
+        "give a shorter --context, fewer --slots, another --device, or a smaller model",
+    )

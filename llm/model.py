@@ -68,14 +68,15 @@ class LanguageModel:
         file, place = ModelFile.read(path, context, kv_type), find_place(device, target)
         small = None if draft is None else file.read_draft(draft, ahead)
         file.refuse_beyond(place, beside=small)
-        speculation = None
+        speculation, beside = None, ()
         if small is not None:
-            program = small.program(place, lambda _: None, kept=kept, jobs=jobs)
-            texts = small.texts(program.session(place.device))
+            beside = (small.program(place, lambda _: None, kept=kept, jobs=jobs),)
+            texts = small.texts(beside[0].session(place.device))
             model = LanguageModel(small.prompts, texts, small.context)
             speculation = Speculation(model, ahead)
+        ahead = ahead if speculation else 0
         program = file.program(
-            place, lambda _: None, kept=kept, jobs=jobs, ahead=ahead if speculation else 0
+            place, lambda _: None, kept=kept, jobs=jobs, ahead=ahead, beside=beside
         )
         texts = file.texts(program.session(place.device))
         return LanguageModel(file.prompts, texts, file.context, speculation=speculation)

@@ -1,4 +1,7 @@
-"""Refuses buffers that are too large for this machine, before the system kills the process."""
+"""
+Counts the memory of a program, and refuses buffers that are too large for this machine, before the
+system kills the process.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,32 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.manifest import Buffer
+    from xdsl_spirv.runtime.program import Program
 
 EMPTY_BYTES = 16
 """
 Size of the memory of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel with
 clamped indices may read an unused first element, in a vector of 16 bytes at most.
 """
+
+
+def list_kept(program: Program) -> dict[str, int]:
+    """
+    Returns the bytes that a session of a program always holds: `weights`, `packed` (the results of
+    dispatches that run once, of each function, such as weights in another order) and `states`.
+    """
+    shared: dict[str, dict[str, int]] = {"weight": {}, "state": {}}
+    packed = 0
+    for function in program.functions.values():
+        manifest = function.manifest
+        once = {b.buffer for d in manifest.dispatches if d.once for b in d.bindings}
+        for buffer in manifest.buffers:
+            if buffer.kind in shared:
+                shared[buffer.kind][buffer.name] = buffer.bytes
+            elif buffer.name in once:
+                packed += buffer.bytes
+    weights, states = (sum(sizes.values()) for sizes in shared.values())
+    return {"weights": weights, "packed": packed, "states": states}
 
 
 def physical_bytes() -> int | None:

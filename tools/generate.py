@@ -60,19 +60,21 @@ def generate(arguments: argparse.Namespace) -> int:
     file.refuse_beyond(place, beside=small)
     _say(f"running on {place.description}")
     with ExitStack() as sessions:
+        opened: list[Program] = []
 
-        def open_model(file: ModelFile, ahead: int) -> tuple[Program, Session]:
-            program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs, ahead=ahead)
+        def open_model(file: ModelFile, ahead: int) -> Session:
+            kept = not arguments.no_cache
+            program = file.program(place, _say, kept=kept, jobs=jobs, ahead=ahead, beside=opened)
+            opened.append(program)
             session = program.session(place.device, isolated=not arguments.in_process)
-            return program, sessions.enter_context(session)
+            return sessions.enter_context(session)
 
         draft = None
         if small is not None:
-            texts = small.texts(open_model(small, 0)[1])
+            texts = small.texts(open_model(small, 0))
             model = LanguageModel(small.prompts, texts, small.context)
             draft = Speculation(model, ahead)
-        program, session = open_model(file, ahead)
-        texts = file.texts(session)
+        texts = file.texts(open_model(file, ahead))
         answer = LanguageModel(file.prompts, texts, file.context, speculation=draft).generate(
             prompt,
             system=arguments.system,
@@ -89,6 +91,7 @@ def generate(arguments: argparse.Namespace) -> int:
                 print(piece, end="", flush=True)
     print()
     note(answer="".join(pieces), device=place.device)
+    program = opened[-1]
     _report(answer, program, file)
     if draft is not None:
         _say(f"draft: {draft.proposed} tokens proposed, {draft.accepted} of them accepted")
