@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     PairAndMembers,
@@ -116,7 +116,7 @@ class FNegateOp(UnaryOperation):
         check_arithmetic(self, [self.operand.type], floating=True, matrices=True)
 
 
-class ExtendedArithmetic(SPIRVOp, ABC):
+class ExtendedArithmetic(SPIRVOp, ABC, result=lambda t: StructType([t, t])):
     """Arithmetic with both halves of the result: `spirv.X %a, %b : !spirv.struct<(low, high)>`."""
 
     operand_1 = operand_def()
@@ -125,10 +125,6 @@ class ExtendedArithmetic(SPIRVOp, ABC):
     traits = traits_def(Pure())
     custom_directives = (PairAndMembers,)
     assembly_format = "operands attr-dict `:` custom<PairAndMembers>(type($result), type(operands))"
-
-    def __init__(self, operand_1: Value, operand_2: Value):
-        type_ = SSAValue.get(operand_1).type
-        super().__init__([operand_1, operand_2], [StructType([type_, type_])])
 
     def verify_(self) -> None:
         require(self, [o.type for o in self.operands], is_integer, "integer")
@@ -165,7 +161,7 @@ def _expect(op: Operation, what: str, expected: Attribute, actual: Attribute) ->
         raise VerifyException(f"{op.name}: the {what} must be {expected}, not {actual}")
 
 
-class VectorTimesScalarOp(SPIRVOp):
+class VectorTimesScalarOp(SPIRVOp, result="vector"):
     """A vector times a scalar: `spirv.VectorTimesScalar %v, %s : (vector<4xf32>, f32) -> ...`."""
 
     vector = operand_def()
@@ -173,9 +169,6 @@ class VectorTimesScalarOp(SPIRVOp):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "operands attr-dict `:` `(` type(operands) `)` `->` type($result)"
-
-    def __init__(self, vector: Value, scalar: Value):
-        super().__init__([vector, scalar], [SSAValue.get(vector).type])
 
     def verify_(self) -> None:
         rules.bf_09_no_arithmetic([self.vector.type])
@@ -193,9 +186,6 @@ class MatrixTimesScalarOp(SPIRVOp):
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "operands attr-dict `:` type($matrix) `,` type($scalar)"
-
-    def __init__(self, matrix: Value, scalar: Value):
-        super().__init__([matrix, scalar], [SSAValue.get(matrix).type])
 
     def verify_(self) -> None:
         type_ = self.matrix.type
@@ -294,7 +284,7 @@ class TransposeOp(SPIRVOp):
         _expect(self, "result", wanted, self.result.type)
 
 
-class DotOp(SPIRVOp):
+class DotOp(SPIRVOp, result=rules.element_of):
     """The dot product of two float vectors, including bfloat16 vectors (BF-02, BF-08)."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -303,10 +293,6 @@ class DotOp(SPIRVOp):
     result = result_def()
     traits = traits_def(Commutative(), Pure())
     assembly_format = "operands attr-dict `:` type($vector_1) `->` type($result)"
-
-    def __init__(self, vector_1: Value, vector_2: Value):
-        element = rules.element_of(SSAValue.get(vector_1).type)
-        super().__init__([vector_1, vector_2], [element])
 
     def verify_(self) -> None:
         vector = _float_vector(self, self.vector_1.type)

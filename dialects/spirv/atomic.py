@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
@@ -26,9 +26,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Predicate, is_ieee_float, is_integer, is_numeric
-from xdsl_spirv.dialects.spirv.enums import Capability, MemorySemantics, Scope
+from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.pointers import POINTER
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
@@ -91,6 +91,7 @@ class AtomicOperation(SPIRVOp, ABC):
     COMPONENT: ClassVar[str] = "integer"
     FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
 
+    pointer = operand_def(POINTER)
     memory_scope = prop_def(ScopeAttr)
     custom_directives = (PointerAndValues, PointerAndPointee)
 
@@ -120,7 +121,11 @@ class AtomicOperation(SPIRVOp, ABC):
             yield Capability.Int64Atomics, f"{self.name} on 64 bits"
 
 
-class AtomicUpdate(AtomicOperation, ABC):
+def _pointee(pointer: Attribute) -> Attribute:
+    return pointer.pointee if isinstance(pointer, PointerType) else pointer
+
+
+class AtomicUpdate(AtomicOperation, ABC, result="value"):
     """Combines the value in memory with an operand, and returns the old value."""
 
     semantics = prop_def(MemorySemanticsAttr)
@@ -132,32 +137,19 @@ class AtomicUpdate(AtomicOperation, ABC):
         "custom<PointerAndPointee>(type(operands), type($result))"
     )
 
-    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
-        operand = SSAValue.get(value)
-        super().__init__(
-            [pointer, operand], [operand.type], memory_scope=scope, semantics=semantics
-        )
 
-
-class AtomicStep(AtomicOperation, ABC):
+class AtomicStep(AtomicOperation, ABC, result=_pointee):
     """An atomic without a value operand: a read, an increment or a decrement."""
 
     semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(POINTER)
     result = result_def()
     assembly_format = (
         "$memory_scope $semantics operands attr-dict `:` "
         "custom<PointerAndPointee>(type(operands), type($result))"
     )
 
-    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
-        operand = SSAValue.get(pointer)
-        type_ = operand.type
-        pointee = type_.pointee if isinstance(type_, PointerType) else type_
-        super().__init__([operand], [pointee], memory_scope=scope, semantics=semantics)
 
-
-class AtomicCompare(AtomicOperation, ABC):
+class AtomicCompare(AtomicOperation, ABC, result="value"):
     """Writes the value if memory equals the comparator, and returns the old value."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
@@ -176,24 +168,6 @@ class AtomicCompare(AtomicOperation, ABC):
         "custom<PointerAndPointee>(type(operands), type($result))"
     )
 
-    def __init__(
-        self,
-        pointer: Value,
-        scope: Scope,
-        equal: MemorySemantics,
-        unequal: MemorySemantics,
-        value: Value,
-        comparator: Value,
-    ):
-        operand = SSAValue.get(value)
-        super().__init__(
-            [pointer, operand, comparator],
-            [operand.type],
-            memory_scope=scope,
-            equal_semantics=equal,
-            unequal_semantics=unequal,
-        )
-
 
 class AtomicStoreOp(AtomicOperation):
     """Writes a value atomically."""
@@ -205,9 +179,6 @@ class AtomicStoreOp(AtomicOperation):
     assembly_format = (
         "$memory_scope $semantics operands attr-dict `:` custom<PointerAndValues>(type(operands))"
     )
-
-    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
-        super().__init__([pointer, value], memory_scope=scope, semantics=semantics)
 
 
 # fmt: off

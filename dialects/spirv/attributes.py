@@ -10,7 +10,7 @@ are parsed.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntEnum, IntFlag
 from functools import cache
 from typing import Any, ClassVar, Generic, cast, get_args
@@ -18,10 +18,12 @@ from typing import Any, ClassVar, Generic, cast, get_args
 from typing_extensions import TypeVar, get_original_bases
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     Signedness,
+    StringAttr,
     SymbolRefAttr,
     i1,
     i32,
@@ -156,15 +158,22 @@ def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
     return {int(value): name for name, value in names if name.endswith("INTEL")}
 
 
-def as_attribute(value: Attribute | Enum | int | str) -> Attribute:
-    """Converts an enumerant, a Boolean, a 32-bit number or a symbol's name to an attribute."""
+def as_attribute(value: Any, *, text: bool = False) -> Attribute:
+    """
+    Converts an enumerant, a Boolean, a 32-bit number, a symbol's name (with `text`: a text), or a
+    sequence of these to an attribute.
+    """
+    if isinstance(value, Attribute):
+        return value
     if isinstance(value, Enum):
         return ATTRIBUTE_OF[type(value)](value)
     if isinstance(value, bool):
         return IntegerAttr(int(value), i1)
     if isinstance(value, str):
-        return SymbolRefAttr(value)
-    return IntegerAttr(value, i32) if isinstance(value, int) else value
+        return StringAttr(value) if text else SymbolRefAttr(value)
+    if isinstance(value, Sequence):
+        return ArrayAttr([as_attribute(element) for element in cast(Sequence[Any], value)])
+    return IntegerAttr(value, i32)
 
 
 def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:

@@ -10,7 +10,6 @@ from xdsl.irdl import prop_def
 
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope
 
 
 class ControlBarrier(SPIRVOp, ABC):
@@ -24,9 +23,6 @@ class ControlBarrier(SPIRVOp, ABC):
     execution_scope = prop_def(ScopeAttr)
     memory_scope = prop_def(ScopeAttr)
     memory_semantics = prop_def(MemorySemanticsAttr)
-
-    def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
-        super().__init__(execution_scope=execution, memory_scope=memory, memory_semantics=semantics)
 
 
 class ControlBarrierOp(ControlBarrier):
@@ -48,6 +44,3 @@ class MemoryBarrierOp(SPIRVOp):
     memory_scope = prop_def(ScopeAttr)
     memory_semantics = prop_def(MemorySemanticsAttr)
     assembly_format = "$memory_scope `,` $memory_semantics attr-dict"
-
-    def __init__(self, memory: Scope, semantics: MemorySemantics):
-        super().__init__(memory_scope=memory, memory_semantics=semantics)

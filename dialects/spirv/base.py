@@ -11,6 +11,17 @@ Operations that differ in few facts form a table of one-line classes, with the f
 
 The operation's name follows from the class name (`operation_name`) unless the header has a `name`.
 
+The constructor of an operation takes the fields that the class declares, in the order of the
+declarations, those of base classes first. For the result it takes `result_type`:
+
+    AtomicIAddOp(pointer, Scope.Device, MemorySemantics.None_, value)
+    BitcastOp(value, f32)
+
+Optional fields follow all others. The result's type is optional if it follows from the operands: by
+a constraint variable, or by the class's `RESULT`. Sequences are the values of a variadic operand,
+or the elements of an array. Enumerants, numbers and symbols become attributes. A class that
+computes more than this has its own constructor.
+
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450). The field of a grammar operand is its
 name in snake case (`Vector 1` is `vector_1`). `FIELDS` of a class lists names that MLIR changes.
@@ -22,10 +33,19 @@ import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, Unpack
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.irdl import traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    OpDef,
+    OptionalDef,
+    VariadicDef,
+    VerificationContext,
+    traits_def,
+)
 from xdsl.traits import Commutative
 
 from xdsl_spirv.dialects.spirv import operation_name
@@ -49,6 +69,14 @@ VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 Value = SSAValue | Operation
 """An operand for a constructor: a value, or an operation that stands for its result."""
 
+Argument: TypeAlias = (
+    "Value | Attribute | Enum | int | str | Block | Region | Sequence[Argument] | None"
+)
+"""An argument of a constructor (see `SPIRVOp`)."""
+
+RESULT_TYPE = "result_type"
+"""The parameter of a constructor for the type of the result."""
+
 
 class Facts(TypedDict, total=False):
     """Class attributes that a class's header may set, in lower case."""
@@ -65,7 +93,7 @@ class Facts(TypedDict, total=False):
     uniform: tuple[str, str] | None
     vector: VectorType
     packed: Attribute
-    result: Attribute
+    result: Attribute | str | Callable[[Attribute], Attribute]
 
 
 class SPIRVOp(PlacedOperation, ABC):
@@ -97,31 +125,102 @@ class SPIRVOp(PlacedOperation, ABC):
             cls.name = name or operation_name(cls.__name__)
             signatures.define(cls)
 
-    def __init__(
-        self,
-        operands: Sequence[Value | Sequence[Value] | None] = (),
-        result_types: Sequence[Attribute | Sequence[Attribute] | None] = (),
-        *,
-        properties: Mapping[str, Attribute | None] | None = None,
-        regions: Sequence[Region | Sequence[Region]] = (),
-        successors: Sequence[Block | Sequence[Block]] = (),
-        attributes: Mapping[str, Attribute | None] | None = None,
-        **named: Attribute | Enum | int | str | None,
-    ):
-        """Sets `named` as properties: enumerants, numbers and symbol names become attributes."""
-        given = {key: as_attribute(value) for key, value in named.items() if value is not None}
-        super().__init__(
-            operands=operands,
-            result_types=result_types,
-            properties={**properties, **given} if properties else given,
-            attributes=attributes,
-            successors=successors,
-            regions=regions,
-        )
+    RESULT: ClassVar[Attribute | str | Callable[[Attribute], Attribute] | None] = None
+    """
+    The result's type, if no constraint determines it: a type, the name of an operand with the same
+    type, or a function of the first operand's type. None if the constructor's caller chooses.
+    """
+
+    def __init__(self, *arguments: Argument, **named: Argument):
+        """Takes the class's declarations in order (see the module's text). Raises `TypeError`."""
+        form = constructor_of(type(self))
+        initialize = Operation.__init__ if form.is_plain else IRDLOperation.__init__
+        initialize(self, **form.parts(arguments, named))
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
         """Returns the capabilities that the operation's types require, each with the reason."""
         return ()
+
+
+class Constructor:
+    """The parameters of an operation's constructor, which follow from the class's declarations."""
+
+    def __init__(self, cls: type[SPIRVOp]):
+        self.definition = definition = cls.get_irdl_definition()
+        fields = {name: field for field, (name, _) in definition.accessor_names.items()}
+        self.properties = [
+            (fields.get(name, name), name, d.constr.get_bases() == {StringAttr})
+            for name, d in definition.properties.items()
+        ]
+        """Parameter, name of the property, True if the property is a text and not a symbol."""
+        results = dict[str, object](definition.results)
+        declared = results | dict[str, object](
+            (*definition.operands, *definition.successors, *definition.regions)
+        )
+        self.is_plain = not any(isinstance(d, VariadicDef) for d in declared.values())
+        """True if all fields hold one value each, so that xDSL need not count the values."""
+        declared |= {field: definition.properties[name] for field, name, _ in self.properties}
+        self.infer = _inference(cls, definition) if results else None
+        if self.infer is not None:
+            declared |= dict.fromkeys(results, OptionalDef())
+        order = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
+        names = [name for name in order if name in declared]
+        names.sort(key=lambda name: isinstance(declared[name], OptionalDef))
+        parameters = {name: RESULT_TYPE if name in results else name for name in names}
+        self.names = tuple(parameters.values())
+        self.allowed = frozenset(self.names)
+        self.required = [
+            parameters[name] for name in names if not isinstance(declared[name], VariadicDef)
+        ]
+
+    def parts(self, arguments: Sequence[Argument], named: Mapping[str, Argument]) -> dict[str, Any]:
+        """Returns the arguments of xDSL's constructor. Raises `TypeError` if they do not fit."""
+        definition = self.definition
+        given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | named
+        fits = len(given) == len(arguments) + len(named) and given.keys() <= self.allowed
+        if not fits or any(given.get(name) is None for name in self.required):
+            names = ", ".join(n if n in self.required else f"[{n}]" for n in self.names)
+            raise TypeError(
+                f"{definition.name} takes the arguments ({names}), but {len(arguments)} are given "
+                f"by position and ({', '.join(named)}) by name"
+            )
+        result_type = given.get(RESULT_TYPE) or (self.infer and self.infer(given))
+        return {
+            "operands": [
+                SSAValue.get(given[name]) if self.is_plain else given.get(name)
+                for name, _ in definition.operands
+            ],
+            "result_types": [result_type] if definition.results else [],
+            "properties": {
+                name: as_attribute(given[field], text=text)
+                for field, name, text in self.properties
+                if given.get(field) is not None
+            },
+            "successors": [given.get(name) for name, _ in definition.successors],
+            "regions": [given.get(name) for name, _ in definition.regions],
+        }
+
+
+constructor_of = cache(Constructor)
+"""Returns the constructor of a class of operations."""
+
+
+def _inference(
+    cls: type[SPIRVOp], definition: OpDef
+) -> Callable[[Mapping[str, Any]], Attribute] | None:
+    """Returns the function that computes the result's type; None if the type must be given."""
+    operands, constraint = dict(definition.operands), definition.results[0][1].constr
+    source = cls.RESULT
+    if source is None and constraint.variables():
+        source = next((name for name, d in operands.items() if d.constr == constraint), None)
+    if source is None and constraint.can_infer(set(), length_known=True):
+        (source,) = constraint.infer(VerificationContext(), length=1)
+    if source is None or isinstance(source, Attribute):
+        return source and (lambda given: source)
+    if isinstance(source, str):
+        return lambda given: SSAValue.get(given[source]).type
+    first = next(iter(operands))
+    return lambda given: source(SSAValue.get(given[first]).type)
 
 
 def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:

@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     UnaryOperation,
     component_count,
@@ -68,7 +67,7 @@ class BitCountOp(IntegerUnary):
             )
 
 
-class Shift(IntegerFoldable, ABC):
+class Shift(IntegerFoldable, ABC, result="base"):
     """
     `spirv.X %base, %shift : base type, shift type`. A shift by the width or more is undefined.
 
@@ -84,9 +83,6 @@ class Shift(IntegerFoldable, ABC):
     assembly_format = (
         "operands attr-dict `:` custom<BaseAndFurtherTypes>(type(operands), type($result))"
     )
-
-    def __init__(self, base: Value, shift: Value):
-        super().__init__([base, shift], [SSAValue.get(base).type])
 
     def component(self, operands: Sequence[IntegerAttr]) -> int | None:
         base, shift = operands

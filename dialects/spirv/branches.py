@@ -93,13 +93,10 @@ def _verify_branches(op: Operation, operands: Sequence[Sequence[SSAValue]]) -> N
 class BranchOp(SPIRVOp):
     """OpBranch: `spirv.Branch ^bb(%x : f32)`."""
 
-    target_operands = var_operand_def()
     target = successor_def()
+    target_operands = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
     assembly_format = "$target (`(` $target_operands^ `:` type($target_operands) `)`)? attr-dict"
-
-    def __init__(self, target: Block, target_operands: Sequence[SSAValue | Operation] = ()):
-        super().__init__(operands=[target_operands], successors=[target])
 
     def verify_(self) -> None:
         _verify_branches(self, [self.target_operands])
@@ -129,9 +126,7 @@ class BranchConditionalOp(SPIRVOp):
     ):
         weights = branch_weights and ArrayAttr([IntegerAttr(w, i32) for w in branch_weights])
         super().__init__(
-            operands=[condition, true_operands, false_operands],
-            properties={"branch_weights": weights},
-            successors=[true_target, false_target],
+            condition, true_operands, false_operands, true_target, false_target, weights
         )
 
     @classmethod
@@ -207,9 +202,13 @@ class SwitchOp(SPIRVOp):
             type = VectorType(selector.type, [len(cases)])
             literals = DenseIntElementsAttr.from_list(type, [literal for literal, _, _ in cases])
         super().__init__(
-            operands=[selector, default[1], passed],
-            properties={"literals": literals, "case_operand_segments": segments},
-            successors=[default[0], [block for _, block, _ in cases]],
+            selector=selector,
+            default_operands=default[1],
+            target_operands=passed,
+            literals=literals,
+            case_operand_segments=segments,
+            default_target=default[0],
+            targets=[block for _, block, _ in cases],
         )
 
     @property

@@ -114,9 +114,6 @@ class CompositeConstructOp(SPIRVOp):
     traits = traits_def(Pure())
     assembly_format = "$constituents attr-dict `:` `(` type(operands) `)` `->` type($result)"
 
-    def __init__(self, constituents: Sequence[Value], result_type: Attribute):
-        super().__init__([constituents], [result_type])
-
     def verify_(self) -> None:
         type_, given = self.result.type, [c.type for c in self.constituents]
         if isinstance(type_, CooperativeMatrixType):
@@ -183,7 +180,7 @@ class CompositeExtractOp(Foldable):
 
     def __init__(self, composite: Value, indices: Sequence[int] | IndexArray):
         value, path = SSAValue.get(composite), indices_attribute(indices)
-        super().__init__([value], [element_at(self, value.type, path)], indices=path)
+        super().__init__(value, path, element_at(self, value.type, path))
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
         return _part(self.composite, [index.value.data for index in self.indices])
@@ -209,11 +206,6 @@ class CompositeInsertOp(SPIRVOp):
         "$object `,` $composite custom<Indices>($indices) attr-dict `:` "
         "type($object) `into` type($composite)"
     )
-
-    def __init__(self, object: Value, composite: Value, indices: Sequence[int] | IndexArray):
-        super().__init__(
-            [object, composite], [SSAValue.get(composite).type], indices=indices_attribute(indices)
-        )
 
     def verify_(self) -> None:
         wanted = element_at(self, self.composite.type, self.indices)
@@ -264,7 +256,7 @@ def _vector(op: Operation, type_: Attribute) -> VectorType:
     return type_
 
 
-class VectorExtractDynamicOp(SPIRVOp):
+class VectorExtractDynamicOp(SPIRVOp, result=rules.element_of):
     """`spirv.VectorExtractDynamic %vector[%index] : vector type, index type`."""
 
     vector = operand_def()
@@ -276,10 +268,6 @@ class VectorExtractDynamicOp(SPIRVOp):
         "$vector `[` $index `]` attr-dict `:` "
         "custom<VectorAndElement>(type($vector), type($result)) `,` type($index)"
     )
-
-    def __init__(self, vector: Value, index: Value):
-        element = rules.element_of(SSAValue.get(vector).type)
-        super().__init__([vector, index], [element])
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)
@@ -304,9 +292,6 @@ class VectorInsertDynamicOp(SPIRVOp):
         "$component `,` $vector `[` $index `]` attr-dict `:` "
         "custom<VectorAndElement>(type($vector), type($component)) `,` type($index)"
     )
-
-    def __init__(self, vector: Value, component: Value, index: Value):
-        super().__init__([vector, component, index], [SSAValue.get(vector).type])
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)
@@ -342,7 +327,7 @@ class VectorShuffleOp(SPIRVOp):
     def __init__(self, components: Sequence[int] | IndexArray, vector_1: Value, vector_2: Value):
         path = indices_attribute(components)
         element = rules.element_of(SSAValue.get(vector_1).type)
-        super().__init__([vector_1, vector_2], [VectorType(element, [len(path)])], components=path)
+        super().__init__(path, vector_1, vector_2, VectorType(element, [len(path)]))
 
     def verify_(self) -> None:
         vectors = [_vector(self, v.type) for v in (self.vector_1, self.vector_2)]

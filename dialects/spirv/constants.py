@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
     TensorType,
@@ -39,7 +38,7 @@ from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInt
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.folding import Foldable, integer_attribute
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -99,7 +98,7 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
                     "spirv.Constant: an array of values has no type; give a result_type"
                 )
             result_type = value.get_type()
-        super().__init__(result_types=[result_type], value=value)
+        super().__init__(value, result_type)
 
     def fold(self) -> Sequence[Attribute]:
         return (self.value,)
@@ -226,9 +225,6 @@ class ConstantNullOp(SPIRVOp, HasFolderInterface):
     traits = traits_def(Pure(), ConstantLike())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self, result_type: Attribute):
-        super().__init__(result_types=[result_type])
-
     def fold(self) -> Sequence[Attribute] | None:
         """Returns the zero of a scalar or of a vector of numbers; None for other types."""
         type_ = self.result.type
@@ -250,9 +246,6 @@ class UndefOp(SPIRVOp):
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self, result_type: Attribute):
-        super().__init__(result_types=[result_type])
-
 
 class ConstantSymbol(SPIRVOp, ABC):
     """A constant of the module that other operations refer to by its symbol."""
@@ -273,11 +266,9 @@ class SpecConstantOp(ConstantSymbol):
     def __init__(
         self, sym_name: str, default_value: IntegerAttr | FloatAttr, spec_id: int | None = None
     ):
-        super().__init__(
-            attributes={} if spec_id is None else {"spec_id": IntegerAttr(spec_id, 64)},
-            sym_name=StringAttr(sym_name),
-            default_value=default_value,
-        )
+        super().__init__(sym_name, default_value)
+        if spec_id is not None:
+            self.attributes["spec_id"] = IntegerAttr(spec_id, 64)
 
     @property
     def spec_id(self) -> int | None:
@@ -343,16 +334,9 @@ class SpecConstantCompositeOp(ConstantSymbol):
     """
 
     sym_name = prop_def(SymbolNameConstraint())
-    type = prop_def(TypeAttribute)
     constituents = prop_def(ArrayAttr[SymbolRefAttr])
+    type = prop_def(TypeAttribute)
     traits = traits_def(SymbolOpInterface())
-
-    def __init__(self, sym_name: str, constituents: Sequence[str], type: TypeAttribute):
-        super().__init__(
-            sym_name=StringAttr(sym_name),
-            type=type,
-            constituents=ArrayAttr([SymbolRefAttr(name) for name in constituents]),
-        )
 
     @property
     def constant_type(self) -> Attribute:
@@ -440,9 +424,6 @@ class ReferenceOfOp(SPIRVOp, name="spirv.mlir.referenceof"):
     traits = traits_def(Pure())
     assembly_format = "$spec_const attr-dict `:` type($result)"
 
-    def __init__(self, spec_const: str | SymbolRefAttr, result_type: Attribute):
-        super().__init__(result_types=[result_type], spec_const=spec_const)
-
     def verify_(self) -> None:
         if self.parent_op() is None:
             return
@@ -473,9 +454,6 @@ class YieldOp(SPIRVOp, name="spirv.mlir.yield"):
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(SpecConstantOperationOp)))
     assembly_format = "attr-dict $operand `:` type($operand)"
 
-    def __init__(self, operand: Value):
-        super().__init__([operand])
-
 
 class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     """
@@ -490,7 +468,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
 
     def __init__(self, wrapped: Operation):
         body = Region(Block([wrapped, YieldOp(wrapped.results[0])]))
-        super().__init__(result_types=[wrapped.results[0].type], regions=[body])
+        super().__init__(wrapped.results[0].type, body)
 
     @property
     def wrapped(self) -> Operation:

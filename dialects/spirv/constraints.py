@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, BFloat16Type, IntegerAttr, IntegerType, VectorType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import AnyAttr, IRDLOperation, VarConstraint, operand_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -29,7 +29,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.rules_types import is_integer, refuse
@@ -141,9 +141,6 @@ class UnaryOperation(SPIRVOp, ABC):
     traits = traits_def(Pure())
     assembly_format = "$operand `:` type($operand) attr-dict"
 
-    def __init__(self, operand: Value):
-        super().__init__([operand], [SSAValue.get(operand).type])
-
 
 class BinaryOperation(SPIRVOp, ABC):
     """An operation with two operands and a result of the same type: `spirv.X %a, %b : type`."""
@@ -156,9 +153,6 @@ class BinaryOperation(SPIRVOp, ABC):
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "$operand_1 `,` $operand_2 attr-dict `:` type($result)"
-
-    def __init__(self, operand_1: Value, operand_2: Value):
-        super().__init__([operand_1, operand_2], [SSAValue.get(operand_1).type])
 
 
 class TernaryOperation(SPIRVOp, ABC):
@@ -174,9 +168,6 @@ class TernaryOperation(SPIRVOp, ABC):
     traits = traits_def(Pure())
     assembly_format = "$x `,` $y `,` $z attr-dict `:` type($result)"
 
-    def __init__(self, x: Value, y: Value, z: Value):
-        super().__init__([x, y, z], [SSAValue.get(x).type])
-
 
 class Cast(SPIRVOp, ABC):
     """A conversion: `spirv.X %a : operand type to result type`."""
@@ -185,9 +176,6 @@ class Cast(SPIRVOp, ABC):
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
-
-    def __init__(self, operand: Value, result_type: Attribute):
-        super().__init__([operand], [result_type])
 
 
 @irdl_custom_directive
@@ -216,7 +204,7 @@ class ComparedTypes(CustomDirective):
             printer.print_list(types, printer.print_attribute)
 
 
-class Predicating(SPIRVOp, ABC):
+class Predicating(SPIRVOp, ABC, result=lambda t: with_element(t, i1)):
     """
     An operation with a Boolean result for each component: `spirv.X %a, %b : operand type`.
 
@@ -250,20 +238,12 @@ class UnaryPredicate(Predicating, ABC):
 
     operand = operand_def()
 
-    def __init__(self, operand: Value):
-        value = SSAValue.get(operand)
-        super().__init__([value], [with_element(value.type, i1)])
-
 
 class BinaryPredicate(Predicating, ABC):
     """A comparison of two values, component by component."""
 
     operand_1 = operand_def()
     operand_2 = operand_def()
-
-    def __init__(self, operand_1: Value, operand_2: Value):
-        value = SSAValue.get(operand_1)
-        super().__init__([value, operand_2], [with_element(value.type, i1)])
 
 
 def _parse_types(parser: Parser) -> list[Attribute]:

@@ -13,13 +13,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FlatSymbolRefAttrConstr,
-    IntegerAttr,
-    SymbolRefAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FlatSymbolRefAttrConstr, IntegerAttr
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
@@ -61,7 +55,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     LoopControlAttr,
     SelectionControlAttr,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.folding import components_of, unsigned
@@ -75,9 +69,6 @@ class ReturnOp(SPIRVOp):
 
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "attr-dict"
-
-    def __init__(self):
-        super().__init__()
 
     def verify_(self) -> None:
         function = enclosing_function(self)
@@ -94,9 +85,6 @@ class ReturnValueOp(SPIRVOp):
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "$value attr-dict `:` type($value)"
 
-    def __init__(self, value: Value):
-        super().__init__([value])
-
     def verify_(self) -> None:
         function = enclosing_function(self)
         if function is not None and function.result_type != self.value.type:
@@ -111,18 +99,12 @@ class UnreachableOp(SPIRVOp):
     traits = traits_def(IsTerminator())
     assembly_format = "attr-dict"
 
-    def __init__(self):
-        super().__init__()
-
 
 class KillOp(SPIRVOp):
     """OpKill: ends a fragment shader's invocation."""
 
     traits = traits_def(IsTerminator())
     assembly_format = "attr-dict"
-
-    def __init__(self):
-        super().__init__()
 
 
 def enclosing_function(op: Operation) -> FuncOp | None:
@@ -138,19 +120,14 @@ class FunctionCallOp(SPIRVOp):
 
     callee = prop_def(FlatSymbolRefAttrConstr)
     arguments = var_operand_def()
+    result = opt_result_def()
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
-    result = opt_result_def()
     assembly_format = (
         "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $result)"
     )
     irdl_options = (ParsePropInAttrDict(),)
     FIELDS: ClassVar = {"function": "callee"}
-
-    def __init__(
-        self, callee: str | SymbolRefAttr, arguments: Sequence[Value], result_type: Attribute | None
-    ):
-        super().__init__([arguments], [result_type], callee=callee)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -180,9 +157,6 @@ class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
         lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(SelectionOp, LoopOp))
     )
     assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
-
-    def __init__(self, arguments: Sequence[Value] = ()):
-        super().__init__([arguments])
 
 
 @irdl_custom_directive
@@ -261,9 +235,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface, name="spirv.m
         result_types: Sequence[Attribute] = (),
         selection_control: SelectionControl = SelectionControl.None_,
     ):
-        super().__init__(
-            result_types=[result_types], regions=[body], selection_control=selection_control
-        )
+        super().__init__(body, result_types, selection_control)
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -302,7 +274,7 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
         result_types: Sequence[Attribute] = (),
         loop_control: LoopControl = LoopControl.None_,
     ):
-        super().__init__(result_types=[result_types], regions=[body], loop_control=loop_control)
+        super().__init__(body, result_types, loop_control)
 
     @property
     def header_block(self) -> Block:

@@ -17,7 +17,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     Cast,
     Predicate,
@@ -202,9 +202,6 @@ class ConvertPtrToUOp(SPIRVOp):
     traits = traits_def(Pure())
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
-    def __init__(self, pointer: Value, result_type: Attribute):
-        super().__init__([pointer], [result_type])
-
     def verify_(self) -> None:
         _pointer(self, self.pointer.type)
         _address(self, self.result.type)
@@ -227,9 +224,6 @@ class PointerCast(SPIRVOp, ABC):
     result = result_def(PointerType)
     traits = traits_def(Pure())
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
-
-    def __init__(self, pointer: Value, result_type: PointerType):
-        super().__init__([pointer], [result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
         """Checks which pointers are Generic: the operand if `source`, the result if `target`."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i32
-from xdsl.ir import Attribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     AnyOf,
     BaseAttr,
@@ -184,12 +184,7 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.Cooperative
         memory_scope: Scope | None = None,
     ):
         super().__init__(
-            [pointer, stride],
-            [result_type],
-            matrix_layout=layout,
-            memory_operand=memory_operand,
-            alignment=alignment,
-            memory_scope=memory_scope,
+            pointer, layout, result_type, stride, memory_operand, alignment, memory_scope
         )
 
     def verify_(self) -> None:
@@ -225,20 +220,14 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation, name="spirv.KHR.Cooperativ
         alignment: int | None = None,
         memory_scope: Scope | None = None,
     ):
-        super().__init__(
-            [pointer, object, stride],
-            matrix_layout=layout,
-            memory_operand=memory_operand,
-            alignment=alignment,
-            memory_scope=memory_scope,
-        )
+        super().__init__(pointer, layout, object, stride, memory_operand, alignment, memory_scope)
 
     def verify_(self) -> None:
         rules.cm_10_matrix("the object", self.object.type, "spirv.Store")
         self._verify_memory(store=True)
 
 
-class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd"):
+class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd", result="c"):
     """
     Computes `a * b + c` of matrices MxK, KxN and MxN (SPV_KHR_cooperative_matrix, 3.42.13).
 
@@ -269,8 +258,7 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
         matrix_operands: CooperativeMatrixOperands | None = None,
         result_type: Attribute | None = None,
     ):
-        type_ = result_type or SSAValue.get(c).type
-        super().__init__([a, b, c], [type_], matrix_operands=matrix_operands or None)
+        super().__init__(a, b, c, matrix_operands or None, result_type)
 
     def verify_(self) -> None:
         types = (self.a.type, self.b.type, self.c.type, self.result.type)
@@ -279,7 +267,7 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
         rules.cm_21_operands(self.matrix_operands, matrices)
 
 
-class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength"):
+class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength", result=i32):
     """
     The number of components of a matrix type that each invocation holds (CM-18).
 
@@ -292,9 +280,6 @@ class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength
     result = result_def()
 
     traits = traits_def(NoMemoryEffect())
-
-    def __init__(self, cooperative_matrix_type: CooperativeMatrixType):
-        super().__init__(result_types=[i32], cooperative_matrix_type=cooperative_matrix_type)
 
     def verify_(self) -> None:
         rules.cm_17_length(self.result.type, self.cooperative_matrix_type)

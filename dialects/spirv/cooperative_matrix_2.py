@@ -10,17 +10,17 @@ speculatable. MLIR has none of these operations.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixReduceAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import is_integer
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.function import FuncOp
@@ -57,9 +57,6 @@ class MatrixConversion(SPIRVOp, ABC):
     result = result_def(CooperativeMatrixType)
     traits = traits_def(NoMemoryEffect())
     assembly_format = "$matrix attr-dict `:` type($matrix) `to` type($result)"
-
-    def __init__(self, matrix: Value, result_type: CooperativeMatrixType):
-        super().__init__([matrix], [result_type])
 
     @property
     def types(self) -> tuple[CooperativeMatrixType, CooperativeMatrixType]:
@@ -124,15 +121,6 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
         "$reduce $matrix `,` $combine_func attr-dict `:` type($matrix) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        matrix: Value,
-        reduce: CooperativeMatrixReduce,
-        combine_func: str,
-        result_type: CooperativeMatrixType,
-    ):
-        super().__init__([matrix], [result_type], reduce=reduce, combine_func=combine_func)
-
     def verify_(self) -> None:
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)  # the constraints
@@ -170,7 +158,9 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
             _same(self, ("columns", before.columns, after.columns))
 
 
-class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPerElementOp"):
+class CooperativeMatrixPerElementOp(
+    SPIRVOp, name="spirv.NV.CooperativeMatrixPerElementOp", result="matrix"
+):
     """
     Applies a function of row, column, component and further arguments to every component.
 
@@ -188,20 +178,6 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
         "$matrix `,` $func (`(` $arguments^ `)`)? attr-dict `:` "
         "type($matrix) (`,` type($arguments)^)? `->` type($result)"
     )
-
-    def __init__(
-        self,
-        matrix: Value,
-        func: str,
-        arguments: Sequence[Value] = (),
-        result_type: Attribute | None = None,
-    ):
-        matrix = SSAValue.get(matrix)
-        super().__init__(
-            [matrix, [SSAValue.get(argument) for argument in arguments]],
-            [result_type or matrix.type],
-            func=func,
-        )
 
     def verify_(self) -> None:
         before, after = self.matrix.type, self.result.type
@@ -254,9 +230,6 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatri
     assembly_format = (
         "$matrix `,` $index attr-dict `:` type($matrix) `,` type($index) `->` type($result)"
     )
-
-    def __init__(self, matrix: Value, index: Value, result_type: VectorType):
-        super().__init__([matrix, index], [result_type])
 
     def verify_(self) -> None:
         type_ = self.result.type

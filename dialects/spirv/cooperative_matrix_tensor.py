@@ -21,7 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, TensorAddressingOperandsAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import find_function
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, TensorAddressingOperands
 from xdsl_spirv.dialects.spirv.pointers import POINTER, SCOPE, MemoryOperand, ReadsMemory
@@ -146,13 +146,6 @@ class MatrixTensorOperation(SPIRVOp, ABC):
             raise VerifyException(f"{self.name}: only a load can decode")
 
 
-def _operands(
-    pointer: Value, object: Value, tensor_layout: Value, tensor_view: Value | None
-) -> list[SSAValue]:
-    given = (pointer, object, tensor_layout, tensor_view)
-    return [SSAValue.get(value) for value in given if value is not None]
-
-
 class CooperativeMatrixLoadTensorOp(
     MatrixTensorOperation, name="spirv.NV.CooperativeMatrixLoadTensor"
 ):
@@ -161,21 +154,6 @@ class CooperativeMatrixLoadTensorOp(
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)
     traits = traits_def(ReadsMemory())
-
-    @classmethod
-    def build_from(
-        cls,
-        pointer: Value,
-        object: Value,
-        tensor_layout: Value,
-        tensor_view: Value | None = None,
-        memory: MemoryOperand | None = None,
-        decode_func: str | None = None,
-    ) -> CooperativeMatrixLoadTensorOp:
-        """Builds a load. `decode_func` names the function that decodes elements of a block."""
-        functions = {} if decode_func is None else {"decode_func": SymbolRefAttr(decode_func)}
-        values = _operands(pointer, object, tensor_layout, tensor_view)
-        return cls.of(values, memory or MemoryOperand(), functions)
 
     def verify_(self) -> None:
         super().verify_()
@@ -193,16 +171,3 @@ class CooperativeMatrixStoreTensorOp(
 
     STORES: ClassVar[bool] = True
     traits = traits_def(MemoryWriteEffect())
-
-    @classmethod
-    def build_from(
-        cls,
-        pointer: Value,
-        object: Value,
-        tensor_layout: Value,
-        tensor_view: Value | None = None,
-        memory: MemoryOperand | None = None,
-    ) -> CooperativeMatrixStoreTensorOp:
-        """Builds a store of the matrix `object`."""
-        values = _operands(pointer, object, tensor_layout, tensor_view)
-        return cls.of(values, memory or MemoryOperand(), {})

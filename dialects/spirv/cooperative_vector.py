@@ -29,11 +29,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
-from xdsl_spirv.dialects.spirv.enums import (
-    ComponentType,
-    CooperativeMatrixOperands,
-    CooperativeVectorMatrixLayout,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeVectorMatrixLayout
 from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
@@ -245,9 +241,8 @@ class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorL
         result_type: CooperativeVectorType,
         memory: MemoryOperand | None = None,
     ):
-        super().__init__(
-            [pointer, offset], [result_type], properties=(memory or MemoryOperand()).properties()
-        )
+        properties = (memory or MemoryOperand()).properties()
+        super().__init__(pointer, offset, result_type, **properties)
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)
@@ -270,9 +265,7 @@ class CooperativeVectorStoreOp(MemoryAccessing, name="spirv.NV.CooperativeVector
     def __init__(
         self, pointer: Value, offset: Value, object: Value, memory: MemoryOperand | None = None
     ):
-        super().__init__(
-            [pointer, offset, object], properties=(memory or MemoryOperand()).properties()
-        )
+        super().__init__(pointer, offset, object, **(memory or MemoryOperand()).properties())
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)
@@ -301,22 +294,6 @@ class CooperativeVectorOuterProductAccumulateOp(
     matrix_stride = opt_operand_def()
     memory_layout = prop_def(enumerant(CooperativeVectorMatrixLayoutAttr))
     matrix_interpretation = prop_def(enumerant(ComponentTypeAttr))
-
-    def __init__(
-        self,
-        pointer: Value,
-        offset: Value,
-        a: Value,
-        b: Value,
-        memory_layout: CooperativeVectorMatrixLayout,
-        matrix_interpretation: ComponentType,
-        matrix_stride: Value | None = None,
-    ):
-        super().__init__(
-            [pointer, offset, a, b, matrix_stride],
-            memory_layout=memory_layout,
-            matrix_interpretation=matrix_interpretation,
-        )
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -377,9 +354,6 @@ class CooperativeVectorReduceSumAccumulateOp(
         "$pointer `[` $offset `]` `,` $v attr-dict `:` "
         "type($pointer) `,` type($offset) `,` type($v)"
     )
-
-    def __init__(self, pointer: Value, offset: Value, v: Value):
-        super().__init__([pointer, offset, v])
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)

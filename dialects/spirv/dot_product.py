@@ -14,15 +14,14 @@ from enum import Enum
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
-from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import OneOrTwoTypes, SameType
-from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
+from xdsl_spirv.dialects.spirv.enums import Capability
 
 
 class DotSignedness(Enum):
@@ -85,17 +84,8 @@ class DotOperation(IntegerDotOperation, ABC):
         "custom<OneOrTwoTypes>(type($vector_1), type($vector_2)) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        vector_1: Value,
-        vector_2: Value,
-        result_type: Attribute,
-        format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
-    ):
-        super().__init__([vector_1, vector_2], [result_type], format=format)
 
-
-class DotAccumulateOperation(IntegerDotOperation, ABC):
+class DotAccumulateOperation(IntegerDotOperation, ABC, result="accumulator"):
     """A dot product added to an accumulator by a saturating addition."""
 
     vector_1 = operand_def()
@@ -108,19 +98,6 @@ class DotAccumulateOperation(IntegerDotOperation, ABC):
         "custom<OneOrTwoTypes>(type($vector_1), type($vector_2)) `->` "
         "custom<SameType>(type($result), type($accumulator))"
     )
-
-    def __init__(
-        self,
-        vector_1: Value,
-        vector_2: Value,
-        accumulator: Value,
-        format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
-    ):
-        super().__init__(
-            [vector_1, vector_2, accumulator],
-            [SSAValue.get(accumulator).type],
-            format=format,
-        )
 
     def verify_(self) -> None:
         super().verify_()

@@ -9,10 +9,9 @@ block, and give the number of constructs that they leave. MLIR has neither opera
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block
 from xdsl.irdl import prop_def, traits_def, var_operand_def
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -28,9 +27,6 @@ class ExitOp(SPIRVOp, ABC):
     arguments = var_operand_def()
     traits = traits_def(IsTerminator())
     assembly_format = "$levels (`(` $arguments^ `:` type($arguments) `)`)? attr-dict"
-
-    def __init__(self, levels: int, arguments: Sequence[SSAValue | Operation] = ()):
-        super().__init__(operands=[arguments], properties={"levels": IntegerAttr(levels, i32)})
 
     @property
     def construct(self) -> Construct | None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FunctionType,
-    StringAttr,
-    SymbolNameConstraint,
-)
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, SymbolNameConstraint
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.dialects.utils import print_func_argument, print_func_output
 from xdsl.ir import Attribute, Block, Operation, Region
@@ -84,13 +78,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
             function_type = FunctionType.from_lists(*function_type)
         if body is None:
             body = Region(Block(arg_types=function_type.inputs))
-        super().__init__(
-            regions=[body],
-            sym_name=StringAttr(sym_name),
-            function_type=function_type,
-            function_control=function_control,
-            linkage_attributes=linkage_attributes,
-        )
+        super().__init__(sym_name, function_type, function_control, body, linkage_attributes)
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:

@@ -93,7 +93,7 @@ class GLTyped(SPIRVOp, ABC):
             raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
 
 
-class GLFMixOp(GLTyped):
+class GLFMixOp(GLTyped, result="x"):
     """Interpolates linearly: x * (1 - a) + y * a."""
 
     traits = traits_def(Pure())
@@ -101,24 +101,18 @@ class GLFMixOp(GLTyped):
     y = operand_def()
     a = operand_def()
 
-    def __init__(self, x: Value, y: Value, a: Value):
-        super().__init__([x, y, a], [SSAValue.get(x).type])
-
     def verify_(self) -> None:
         check_floats(self)
         for what, type_ in (("y", self.y), ("a", self.a), ("result", self.result)):
             self.expect(what, self.x.type, type_.type)
 
 
-class GLLdexpOp(GLTyped):
+class GLLdexpOp(GLTyped, result="x"):
     """Scales by a power of two: x * 2^exp."""
 
     traits = traits_def(Pure())
     x = operand_def()
     exp = operand_def()
-
-    def __init__(self, x: Value, exp: Value):
-        super().__init__([x, exp], [SSAValue.get(x).type])
 
     def verify_(self) -> None:
         require(self, [self.x.type], is_ieee_float, "floating-point")
@@ -131,16 +125,13 @@ class GLLdexpOp(GLTyped):
             )
 
 
-class GLRefractOp(GLTyped):
+class GLRefractOp(GLTyped, result="i"):
     """Refracts an incident vector at a surface with a normal and a ratio of refractive indices."""
 
     traits = traits_def(Pure())
     i = operand_def()
     n = operand_def()
     eta = operand_def()
-
-    def __init__(self, i: Value, n: Value, eta: Value):
-        super().__init__([i, n, eta], [SSAValue.get(i).type])
 
     def verify_(self) -> None:
         check_floats(self)
@@ -158,7 +149,8 @@ class GLStructForm(GLTyped, ABC):
 
     def __init__(self, operand: Value, result_type: Attribute | None = None):
         value = SSAValue.get(operand)
-        super().__init__([value], [result_type or StructType(self.members(value.type))])
+        result_type = result_type or StructType(self.members(value.type))
+        super().__init__(operand=value, result_type=result_type)
 
     def members(self, operand: Attribute) -> list[Attribute]:
         """Returns the types of the struct's members for an operand type."""
@@ -186,15 +178,12 @@ class GLFrexpStructOp(GLStructForm):
         return [operand, with_element(operand, i32)]
 
 
-class GLPointerForm(GLTyped, ABC):
+class GLPointerForm(GLTyped, ABC, result="operand"):
     """An operation that returns one result and writes a second one through a pointer."""
 
     operand = operand_def()
     pointer = operand_def(PointerType)
     traits = traits_def(MemoryWriteEffect())
-
-    def __init__(self, operand: Value, pointer: Value):
-        super().__init__([operand, pointer], [SSAValue.get(operand).type])
 
     def written(self) -> Attribute:
         """The type of the written value, without signedness."""
@@ -232,7 +221,7 @@ class GLPacking(GLTyped, ABC):
 
     def __init__(self, operand: Value):
         result = self.PACKED if self.PACKS else self.VECTOR
-        super().__init__([operand], [result])
+        super().__init__(operand=operand, result_type=result)
 
     def verify_(self) -> None:
         source, target = (self.VECTOR, self.PACKED) if self.PACKS else (self.PACKED, self.VECTOR)
@@ -275,7 +264,7 @@ class GLUnpackDouble2x32Op(GLUnpack, vector=VectorType(i32, [2]), packed=f64):
 # fmt: on
 
 
-class GLVectorLength(SPIRVOp, ABC):
+class GLVectorLength(SPIRVOp, ABC, result=rules.element_of):
     """A length or distance of vectors: `spirv.GL.Length %v : vector<3xf32> -> f32`."""
 
     result = result_def()
@@ -295,10 +284,6 @@ class GLLengthOp(GLVectorLength):
     operand = operand_def()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
-    def __init__(self, operand: Value):
-        element = rules.element_of(SSAValue.get(operand).type)
-        super().__init__([operand], [element])
-
 
 class GLDistanceOp(GLVectorLength):
     """The distance between two points."""
@@ -306,10 +291,6 @@ class GLDistanceOp(GLVectorLength):
     p0 = operand_def()
     p1 = operand_def()
     assembly_format = "operands attr-dict `:` type($p0) `,` type($p1) `->` type($result)"
-
-    def __init__(self, p0: Value, p1: Value):
-        element = rules.element_of(SSAValue.get(p0).type)
-        super().__init__([p0, p1], [element])
 
 
 def _square(op: Operation, type_: Attribute) -> MatrixType:

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FunctionType,
     IntegerAttr,
-    StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
     i32,
@@ -37,7 +36,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.function import (
     parse_signature,
@@ -76,10 +75,10 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
     ):
         """Without `body`, the graph gets a block with the inputs as arguments."""
         super().__init__(
-            regions=[Region(Block(arg_types=function_type[0])) if body is None else body],
-            sym_name=StringAttr(sym_name),
-            function_type=FunctionType.from_lists(*function_type),
-            entry_point=IntegerAttr.from_bool(True) if entry_point else None,
+            sym_name,
+            FunctionType.from_lists(*function_type),
+            Region(Block(arg_types=function_type[0])) if body is None else body,
+            entry_point=True if entry_point else None,
         )
 
     @classmethod
@@ -128,9 +127,6 @@ class GraphEntryPointOp(SPIRVOp, name="spirv.ARM.GraphEntryPoint"):
     custom_directives = (FurtherSymbols,)
     assembly_format = "$fn custom<FurtherSymbols>($interface) attr-dict"
 
-    def __init__(self, fn: str, interface: Sequence[str]):
-        super().__init__(fn=fn, interface=ArrayAttr([SymbolRefAttr(name) for name in interface]))
-
     def verify_(self) -> None:
         module = self.parent_op()
         if module is None:
@@ -163,9 +159,6 @@ class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
     result = result_def(TensorArmType)
     traits = traits_def(Pure())
 
-    def __init__(self, graph_constant_id: int, result_type: Attribute):
-        super().__init__(result_types=[result_type], graph_constant_id=graph_constant_id)
-
     @classmethod
     def parse(cls, parser: Parser) -> GraphConstantOp:
         """Also parses the syntax of later MLIR versions: `spirv.ARM.GraphConstant id = 0 : ...`."""
@@ -193,6 +186,3 @@ class GraphOutputsOp(SPIRVOp, name="spirv.ARM.GraphOutputs"):
     value = var_operand_def()
     traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp)))
     assembly_format = "$value attr-dict `:` type($value)"
-
-    def __init__(self, value: Sequence[Value]):
-        super().__init__([value])

@@ -8,7 +8,7 @@ invocations, which are fewer under a condition.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1, i32
@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
     is_bool,
@@ -66,17 +66,6 @@ class GroupNonUniformOperation(GroupInstruction, ABC):
     FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
 
-    def __init__(
-        self,
-        execution_scope: Scope | ScopeAttr,
-        operands: Sequence[Value | None],
-        result: Attribute,
-        group_operation: GroupOperation | None = None,
-    ):
-        super().__init__(
-            operands, [result], execution_scope=execution_scope, group_operation=group_operation
-        )
-
     def check_scope(self) -> None:
         """Checks that the execution scope is Workgroup or Subgroup."""
         if self.execution_scope.data not in (Scope.Workgroup, Scope.Subgroup):
@@ -95,9 +84,6 @@ class GroupNonUniformElectOp(GroupNonUniformOperation):
     result = result_def(i1)
     assembly_format = "$execution_scope attr-dict `:` type($result)"
 
-    def __init__(self, execution_scope: Scope | ScopeAttr):
-        super().__init__(execution_scope, [], i1)
-
 
 class GroupVote(GroupNonUniformOperation, ABC):
     """Combines the Booleans of all invocations to one: `spirv.X <Subgroup> %p : i1`."""
@@ -105,9 +91,6 @@ class GroupVote(GroupNonUniformOperation, ABC):
     predicate = operand_def(i1)
     result = result_def(i1)
     assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
-        super().__init__(execution_scope, [predicate], i1)
 
 
 class GroupNonUniformAllOp(GroupVote):
@@ -125,19 +108,13 @@ class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
     result = result_def(i1)
     assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
 
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(execution_scope, [value], i1)
 
-
-class GroupNonUniformBallotOp(GroupNonUniformOperation):
+class GroupNonUniformBallotOp(GroupNonUniformOperation, result=BALLOT):
     """A ballot: the bits are the Booleans of the active invocations."""
 
     predicate = operand_def(i1)
     result = result_def(VectorType)
     assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, predicate: Value):
-        super().__init__(execution_scope, [predicate], BALLOT)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -165,7 +142,7 @@ def check_scan(name: str, operation: GroupOperation) -> None:
         )
 
 
-class BallotQuestion(GroupNonUniformOperation, ABC):
+class BallotQuestion(GroupNonUniformOperation, ABC, result=i32):
     """Computes a value from a ballot: `spirv.X <Subgroup> %ballot : vector<4xi32>, i32`."""
 
     value = operand_def()
@@ -173,9 +150,6 @@ class BallotQuestion(GroupNonUniformOperation, ABC):
     assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
 
     RESULT: ClassVar[Attribute] = i32
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(execution_scope, [value], self.RESULT)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -199,15 +173,12 @@ class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
         "$execution_scope $value `,` $index attr-dict `:` type($value) `,` type($index)"
     )
 
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, index: Value):
-        super().__init__(execution_scope, [value, index], i1)
-
     def verify_(self) -> None:
         self.check_scope()
         check_ballot(self, self.value.type)
 
 
-class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
+class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation, result=i32):
     """Number of set bits in a ballot, or in the bits up to the executing invocation."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
@@ -220,9 +191,6 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
     assembly_format = (
         "$execution_scope $group_operation $value attr-dict `:` type($value) `->` type($result)"
     )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, value: Value):
-        super().__init__(execution_scope, [value], i32, group_operation=operation)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -248,9 +216,6 @@ class GroupExchange(GroupNonUniformOperation, ABC):
     assembly_format = (
         "$execution_scope $value `,` $which attr-dict `:` type($value) `,` type($which)"
     )
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, which: Value):
-        super().__init__(execution_scope, [value, which], SSAValue.get(value).type)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -303,11 +268,8 @@ class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
     result = result_def(T)
     assembly_format = "$execution_scope $value attr-dict `:` type($value)"
 
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value):
-        super().__init__(execution_scope, [value], SSAValue.get(value).type)
 
-
-class GroupArithmetic(GroupNonUniformOperation, ABC):
+class GroupArithmetic(GroupNonUniformOperation, ABC, result="value"):
     """
     A reduction or scan over the active invocations of a group, or of each cluster.
 
@@ -325,20 +287,6 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
     value = operand_def()
     cluster_size = opt_operand_def()
     result = result_def()
-
-    def __init__(
-        self,
-        execution_scope: Scope | ScopeAttr,
-        operation: GroupOperation,
-        value: Value,
-        cluster_size: Value | None = None,
-    ):
-        super().__init__(
-            execution_scope,
-            [value, cluster_size],
-            SSAValue.get(value).type,
-            group_operation=operation,
-        )
 
     assembly_format = (
         "$execution_scope $group_operation $value (`cluster_size` `(` $cluster_size^ `)`)? "

@@ -46,9 +46,6 @@ class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
     condition = operand_def(i1)
     assembly_format = "$condition attr-dict"
 
-    def __init__(self, condition: Value):
-        super().__init__([condition])
-
 
 class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
     """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` returns `%x`, which likely is `%likely`."""
@@ -59,9 +56,6 @@ class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "$value `,` $expected_value attr-dict `:` type($result)"
-
-    def __init__(self, value: Value, expected_value: Value):
-        super().__init__([value, expected_value], [SSAValue.get(value).type])
 
     def verify_(self) -> None:
         types = [self.value.type]
@@ -75,9 +69,6 @@ class PoisonOp(SPIRVOp, name="spirv.KHR.Poison"):
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self, result_type: Attribute):
-        super().__init__(result_types=[result_type])
-
 
 class SameValue(SPIRVOp, ABC):
     """An operation whose result has the operand's type: `spirv.X %x : f32`."""
@@ -86,9 +77,6 @@ class SameValue(SPIRVOp, ABC):
     value = operand_def(T)
     result = result_def(T)
     assembly_format = "$value attr-dict `:` type($result)"
-
-    def __init__(self, value: Value):
-        super().__init__([value], [SSAValue.get(value).type])
 
 
 class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
@@ -136,9 +124,6 @@ class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
         "$base `[` $offset `]` attr-dict `:` type($base) `,` type($offset) `->` type($result)"
     )
 
-    def __init__(self, base: Value, offset: Value, result_type: Attribute):
-        super().__init__([base, offset], [result_type])
-
     def verify_(self) -> None:
         if not is_integer(self.offset.type):
             raise VerifyException(
@@ -169,9 +154,6 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
     result = result_def()
     assembly_format = "$execution_scope attr-dict `:` type($result)"
 
-    def __init__(self, execution_scope: Scope | ScopeAttr, result_type: Attribute):
-        super().__init__(result_types=[result_type], execution_scope=execution_scope)
-
     def verify_(self) -> None:
         type_ = self.result.type
         element = rules.element_of(type_)
@@ -197,7 +179,7 @@ class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
 
     def __init__(self, message: Value):
         message = SSAValue.get(message)
-        super().__init__([message], message_type=message.type)
+        super().__init__(message.type, message)
 
     @classmethod
     def parse(cls, parser: Parser) -> AbortOp:

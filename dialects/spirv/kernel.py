@@ -33,7 +33,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     with_element,
 )
 from xdsl_spirv.dialects.spirv.conversion import Cast, NumericConversion, PointerCast
-from xdsl_spirv.dialects.spirv.enums import MemorySemantics, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.enums import MemorySemantics, StorageClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import (
     POINTER,
@@ -66,9 +66,6 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
     result = result_def(IntegerType(32))
     traits = traits_def(Pure())
     assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
-
-    def __init__(self, pointer: Value):
-        super().__init__([pointer], [i32])
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.Generic:
@@ -107,7 +104,7 @@ class Lifetime(SPIRVOp, ABC):
     assembly_format = "$pointer `,` $size attr-dict `:` type($pointer)"
 
     def __init__(self, pointer: Value, size: int = 0):
-        super().__init__([pointer], size=size)
+        super().__init__(pointer, size)
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.Function:
@@ -130,9 +127,9 @@ class AtomicFlag(SPIRVOp, ABC):
     """Accesses a 32-bit flag atomically: `spirv.X <Device> <Acquire> %p : !spirv.ptr<i32, ...>`."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
+    pointer = operand_def(POINTER)
     memory_scope = prop_def(ScopeAttr)
     semantics = prop_def(MemorySemanticsAttr)
-    pointer = operand_def(POINTER)
     assembly_format = "$memory_scope $semantics $pointer attr-dict `:` type($pointer)"
 
     def check_pointer(self) -> None:
@@ -140,20 +137,11 @@ class AtomicFlag(SPIRVOp, ABC):
         if isinstance(self.pointer.type, PointerType) and self.pointer.type.pointee != i32:
             raise VerifyException(f"{self.name} requires a pointer to i32, not {self.pointer.type}")
 
-    def _properties(self, scope: Scope, semantics: MemorySemantics) -> dict[str, Attribute]:
-        return {
-            "memory_scope": ScopeAttr(scope),
-            "semantics": MemorySemanticsAttr(semantics),
-        }
-
 
 class AtomicFlagTestAndSetOp(AtomicFlag):
     """Sets the flag. The result is true if the flag was already set."""
 
     result = result_def(i1)
-
-    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
-        super().__init__([pointer], [i1], properties=self._properties(scope, semantics))
 
     def verify_(self) -> None:
         self.check_pointer()
@@ -161,9 +149,6 @@ class AtomicFlagTestAndSetOp(AtomicFlag):
 
 class AtomicFlagClearOp(AtomicFlag):
     """Clears the flag."""
-
-    def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
-        super().__init__([pointer], properties=self._properties(scope, semantics))
 
     def verify_(self) -> None:
         self.check_pointer()
@@ -242,9 +227,6 @@ class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
     traits = traits_def(ReadsMemory())
     assembly_format = "$ptr attr-dict `:` type($ptr) `->` type($result)"
 
-    def __init__(self, ptr: Value, result_type: Attribute):
-        super().__init__([ptr], [result_type])
-
     def verify_(self) -> None:
         _check_block(self, self.ptr, self.result.type)
 
@@ -259,9 +241,6 @@ class SubgroupBlockWriteOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockWrite"):
     ptr = operand_def(PointerType)
     value = operand_def()
     traits = traits_def(MemoryWriteEffect())
-
-    def __init__(self, ptr: Value, value: Value):
-        super().__init__([ptr, value])
 
     @classmethod
     def parse(cls, parser: Parser) -> SubgroupBlockWriteOp:

@@ -14,7 +14,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryPredicate,
     UnaryOperation,
@@ -124,9 +124,6 @@ class BooleanReduction(SPIRVOp, ABC):
     traits = traits_def(Pure())
     assembly_format = "$vector attr-dict `:` type($vector)"
 
-    def __init__(self, vector: Value):
-        super().__init__([vector], [i1])
-
     def verify_(self) -> None:
         if not is_bool(rules.element_of(self.vector.type)):
             raise VerifyException(f"{self.name} takes a vector of i1, not {self.vector.type}")
@@ -155,9 +152,6 @@ class SelectOp(Foldable):
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "operands attr-dict `:` type($condition) `,` type($result)"
-
-    def __init__(self, condition: Value, object_1: Value, object_2: Value):
-        super().__init__([condition, object_1, object_2], [SSAValue.get(object_1).type])
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | None:
         if self.object_1 is self.object_2:

@@ -59,6 +59,7 @@ from xdsl_spirv.dialects.spirv.pointers import (
     ReadsMemory,
     chain_type,
     is_plain,
+    memory_properties,
     parse_storage_class,
     pointer_type,
     print_pointer,
@@ -131,7 +132,7 @@ class VariableOp(SPIRVOp):
     )
 
     def __init__(self, result_type: PointerType, initializer: Value | None = None):
-        super().__init__([initializer], [result_type], storage_class=result_type.storage_class)
+        super().__init__(result_type.storage_class, result_type, initializer)
 
     def verify_(self) -> None:
         type = pointer_type(self.result)
@@ -175,11 +176,8 @@ class LoadOp(MemoryAccessing):
     ):
         """`result_type` is required if the pointer is untyped."""
         pointer = SSAValue.get(pointer)
-        super().__init__(
-            [pointer],
-            [result_type or pointer_type(pointer).pointee],
-            properties=(memory or MemoryOperand()).properties(),
-        )
+        result_type = result_type or pointer_type(pointer).pointee
+        super().__init__(pointer, result_type, **(memory or MemoryOperand()).properties())
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -230,7 +228,7 @@ class StoreOp(MemoryAccessing):
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, pointer: Value, object: Value, memory: MemoryOperand | None = None):
-        super().__init__([pointer, object], properties=(memory or MemoryOperand()).properties())
+        super().__init__(pointer, object, **(memory or MemoryOperand()).properties())
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
@@ -294,11 +292,7 @@ class CopyMemoryOp(MemoryCopying):
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
-        super().__init__(
-            [target, source],
-            properties=(memory or MemoryOperand()).properties()
-            | (source_memory or MemoryOperand()).properties("source_"),
-        )
+        super().__init__(target, source, **memory_properties(memory, source_memory))
 
     @classmethod
     def parse(cls, parser: Parser) -> CopyMemoryOp:
@@ -383,7 +377,7 @@ class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
     ):
         base = SSAValue.get(base)
         values = [SSAValue.get(index) for index in indexes]
-        super().__init__([base, values], [result_type or chain_type(pointer_type(base), values)])
+        super().__init__(base, values, result_type or chain_type(pointer_type(base), values))
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -417,9 +411,8 @@ class PtrAccessChain(SPIRVOp, ABC):
     ):
         base = SSAValue.get(base)
         values = [SSAValue.get(index) for index in indexes]
-        super().__init__(
-            [base, element, values], [result_type or chain_type(pointer_type(base), values)]
-        )
+        result_type = result_type or chain_type(pointer_type(base), values)
+        super().__init__(base, element, values, result_type)
 
     def verify_(self) -> None:
         verify_chain(self.base, self.indexes, self.result)
@@ -452,9 +445,6 @@ class ArrayLengthOp(SPIRVOp):
         "$structure `[` $array_member `]` attr-dict `:` type($structure) `->` type($result)"
     )
 
-    def __init__(self, structure: Value, array_member: int):
-        super().__init__([structure], [i32], array_member=array_member)
-
     def verify_(self) -> None:
         struct = pointer_type(self.structure).pointee
         if not isinstance(struct, StructType):
@@ -475,10 +465,6 @@ class CopyObjectOp(Foldable):
     result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "$operand attr-dict `:` type($operand)"
-
-    def __init__(self, operand: Value):
-        operand = SSAValue.get(operand)
-        super().__init__([operand], [operand.type])
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue:
         return self.operand

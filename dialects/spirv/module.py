@@ -335,13 +335,8 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
         vce_triple: VerCapExtAttr | None = None,
         sym_name: str | None = None,
     ):
-        super().__init__(
-            regions=[body if isinstance(body, Region) else Region(Block(body))],
-            addressing_model=addressing_model,
-            memory_model=memory_model,
-            vce_triple=vce_triple,
-            sym_name=None if sym_name is None else StringAttr(sym_name),
-        )
+        region = body if isinstance(body, Region) else Region(Block(body))
+        super().__init__(addressing_model, memory_model, region, vce_triple, sym_name)
 
     @classmethod
     def parse(cls, parser: Parser) -> ModuleOp:

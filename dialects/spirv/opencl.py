@@ -7,16 +7,16 @@ The syntax is MLIR's. The other instructions of the set are carried as `spirv.Ra
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     Predicate,
@@ -106,7 +106,7 @@ class CLMixOp(CLTernary, name="spirv.CL.mix", fields={"a": "z"}): """x + (y - x)
 # fmt: on
 
 
-class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
+class CLPrintfOp(SPIRVOp, name="spirv.CL.printf", result=i32):
     """
     Prints values by a constant format string.
 
@@ -121,10 +121,6 @@ class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
         "$format ($arguments^)? attr-dict `:` type($format) (`,` type($arguments)^)? "
         "`->` type($result)"
     )
-
-    def __init__(self, format: Value, arguments: Sequence[Value] = ()):
-        values = [SSAValue.get(argument) for argument in arguments]
-        super().__init__([format, values], [i32])
 
     def verify_(self) -> None:
         type_ = self.format.type

@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.pointers import (
     VARYING,
     MemoryCopying,
     MemoryOperand,
+    memory_properties,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
@@ -85,9 +86,6 @@ class PointerComparison(TwoPointers, ABC):
         "$operand_1 `,` $operand_2 attr-dict `:` type($operand_1) `,` type($operand_2)"
     )
 
-    def __init__(self, operand_1: Value, operand_2: Value):
-        super().__init__([operand_1, operand_2], [i1])
-
     def verify_(self) -> None:
         self.check_pointers()
 
@@ -113,9 +111,6 @@ class PtrDiffOp(TwoPointers):
         "$operand_1 `,` $operand_2 attr-dict `:` type($operand_1) `,` type($operand_2) "
         "`->` type($result)"
     )
-
-    def __init__(self, operand_1: Value, operand_2: Value, result_type: Attribute):
-        super().__init__([operand_1, operand_2], [result_type])
 
     def verify_(self) -> None:
         self.check_pointers()
@@ -155,11 +150,7 @@ class CopyMemorySizedOp(MemoryCopying):
         source_memory: MemoryOperand | None = None,
     ):
         """`size` is the number of bytes to copy."""
-        super().__init__(
-            [target, source, size],
-            properties=(memory or MemoryOperand()).properties()
-            | (source_memory or MemoryOperand()).properties("source_"),
-        )
+        super().__init__(target, source, size, **memory_properties(memory, source_memory))
 
     def verify_(self) -> None:
         if not is_integer(self.size.type):
@@ -182,9 +173,6 @@ class SizeOfOp(SPIRVOp):
     result = result_def(IntegerType(32))
     traits = traits_def(Pure())
     assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
-
-    def __init__(self, pointer: Value):
-        super().__init__([pointer], [IntegerType(32)])
 
 
 class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
@@ -209,19 +197,6 @@ class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
         "`:` type($base) `,` type($byte_stride) `,` type($element_index) `,` type($byte_offset) "
         "`->` type($result)"
     )
-
-    def __init__(
-        self,
-        base: Value,
-        byte_stride: Value,
-        element_index: Value,
-        byte_offset: Value,
-        result_type: PointerType,
-        robustness: RawAccessChainOperands | None = None,
-    ):
-        super().__init__(
-            [base, byte_stride, element_index, byte_offset], [result_type], robustness=robustness
-        )
 
     def verify_(self) -> None:
         for operand in self.operands[1:]:

@@ -272,6 +272,14 @@ class MemoryOperand:
         }
 
 
+def memory_properties(
+    target: MemoryOperand | None, source: MemoryOperand | None
+) -> dict[str, Attribute | None]:
+    """Returns the properties of a copy with these memory operands."""
+    of_source = (source or MemoryOperand()).properties("source_")
+    return (target or MemoryOperand()).properties() | of_source
+
+
 def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
     if isinstance(scope, Scope):
         return ScopeAttr(scope)

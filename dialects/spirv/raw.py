@@ -41,7 +41,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, OptionalSymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
@@ -181,12 +181,8 @@ class Carried(SPIRVOp, ABC):
     ):
         """`operands` are in the grammar's order, without result type and result."""
         layout = [VALUE if isinstance(o, SSAValue) else o for o in operands]
-        super().__init__(
-            [[o for o in operands if isinstance(o, SSAValue)]],
-            [result_type],
-            instruction=StringAttr(instruction),
-            layout=ArrayAttr(layout),
-        )
+        values = [o for o in operands if isinstance(o, SSAValue)]
+        super().__init__(instruction, layout, values, result_type)
 
     @classmethod
     def parse(cls, parser: Parser) -> Carried:
@@ -287,12 +283,7 @@ class RawGlobalOp(ConstantSymbol):
         type: Attribute | None = None,
     ):
         """`layout` is in the grammar's order, without result type and result."""
-        super().__init__(
-            sym_name=None if sym_name is None else StringAttr(sym_name),
-            instruction=StringAttr(instruction),
-            layout=ArrayAttr(layout),
-            type=type,
-        )
+        super().__init__(instruction, layout, sym_name, type)
 
     @property
     def workgroup_size(self) -> ConstantRefAttr | None:
@@ -354,6 +345,3 @@ class DecorateOp(SPIRVOp):
 
     target = operand_def()
     assembly_format = "$target attr-dict `:` type($target)"
-
-    def __init__(self, target: Value):
-        super().__init__([target])

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    StringAttr,
     SymbolNameConstraint,
     i32,
 )
@@ -38,7 +37,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantSymbol,
     constituent_types,
@@ -92,9 +91,6 @@ class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeRep
     traits = traits_def(Pure(), ConstantLike())
     assembly_format = "` ` `[` $value `]` `:` type($result) attr-dict"
 
-    def __init__(self, value: Attribute, result_type: Attribute):
-        super().__init__(result_types=[result_type], value=value)
-
     def verify_(self) -> None:
         verify_constituent(self, self.value, self.result.type)
 
@@ -113,13 +109,10 @@ class SpecConstantCompositeReplicateOp(
     """OpSpecConstantCompositeReplicateEXT: all constituents are the constant `constituent`."""
 
     sym_name = prop_def(SymbolNameConstraint())
-    type = prop_def(TypeAttribute)
     constituent = prop_def(FlatSymbolRefAttrConstr)
+    type = prop_def(TypeAttribute)
     traits = traits_def(SymbolOpInterface())
     assembly_format = "$sym_name ` ` `(` $constituent `)` `:` $type attr-dict"
-
-    def __init__(self, sym_name: str, constituent: str, type: TypeAttribute):
-        super().__init__(sym_name=StringAttr(sym_name), type=type, constituent=constituent)
 
     @property
     def constant_type(self) -> Attribute:
@@ -148,9 +141,6 @@ class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructR
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
-
-    def __init__(self, value: Value, result_type: Attribute):
-        super().__init__([value], [result_type])
 
     def verify_(self) -> None:
         expected = constituent_type(self, self.result.type)
@@ -208,7 +198,7 @@ class ConstantDataOp(ConstantData, name="spirv.KHR.ConstantData"):
     assembly_format = "custom<Words>($data) `:` type($result) attr-dict"
 
     def __init__(self, data: Sequence[int], result_type: Attribute):
-        super().__init__(result_types=[result_type], data=_words(data))
+        super().__init__(_words(data), result_type)
 
     def verify_(self) -> None:
         self.check_data(self.result.type)
@@ -224,7 +214,7 @@ class SpecConstantDataOp(ConstantSymbol, ConstantData, name="spirv.KHR.SpecConst
     assembly_format = "$sym_name custom<Words>($data) `:` $type attr-dict"
 
     def __init__(self, sym_name: str, data: Sequence[int], type: TypeAttribute):
-        super().__init__(sym_name=StringAttr(sym_name), type=type, data=_words(data))
+        super().__init__(sym_name=sym_name, type=type, data=_words(data))
 
     @property
     def constant_type(self) -> Attribute:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import operand_def, opt_operand_def, result_def
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
 
 
-class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
+class GroupNonUniformRotateKHROp(GroupNonUniformOperation, result="value"):
     """
     The value of the invocation with the id `id + delta`, modulo the size of the group or cluster.
 
@@ -37,18 +34,6 @@ class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
         "$execution_scope $value `,` $delta (`,` `cluster_size` `(` $cluster_size^ `)`)? attr-dict "
         "`:` type($value) `,` type($delta) (`,` type($cluster_size)^)? `->` type($result)"
     )
-
-    def __init__(
-        self,
-        execution_scope: Scope | ScopeAttr,
-        value: SSAValue | Operation,
-        delta: SSAValue | Operation,
-        cluster_size: SSAValue | Operation | None = None,
-        result_type: Attribute | None = None,
-    ):
-        super().__init__(
-            execution_scope, [value, delta, cluster_size], result_type or SSAValue.get(value).type
-        )
 
     def verify_(self) -> None:
         rules.rot_03_value(self.value.type, self.result.type)

@@ -15,7 +15,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
@@ -30,7 +30,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import require, signless
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
 
@@ -99,7 +99,7 @@ class BaseAndFurtherTypes(CustomDirective):
             printer.print_attribute(result)
 
 
-class IntegerOperation(SPIRVOp, ABC):
+class IntegerOperation(SPIRVOp, ABC, result=lambda first: first):
     """An elementwise operation on integers of one width and any signedness."""
 
     BY_SIGNATURE: ClassVar[bool] = True
@@ -109,11 +109,6 @@ class IntegerOperation(SPIRVOp, ABC):
     result = result_def()
     traits = traits_def(Pure())
     custom_directives = (OneOrEachType,)
-
-    def __init__(self, *operands: Value, result_type: Attribute | None = None):
-        """The result has the type of the first operand, unless `result_type` is given."""
-        of_first = SSAValue.get(operands[0]).type
-        super().__init__(operands, [result_type or of_first])
 
     def verify_(self) -> None:
         types = [v.type for v in (*self.operands, self.result)]

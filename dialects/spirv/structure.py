@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
-    i32,
 )
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, TypeAttribute
@@ -142,11 +141,7 @@ class EntryPointOp(SPIRVOp):
     )
 
     def __init__(self, execution_model: ExecutionModel, fn: str, interface: Sequence[str] = ()):
-        super().__init__(
-            execution_model=execution_model,
-            fn=fn,
-            interface=ArrayAttr([SymbolRefAttr(name) for name in interface]),
-        )
+        super().__init__(execution_model, fn, interface)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -201,11 +196,7 @@ class ExecutionModeOp(SPIRVOp):
     def __init__(
         self, fn: str, execution_mode: ExecutionMode, values: Sequence[int | Attribute] = ()
     ):
-        super().__init__(
-            fn=fn,
-            execution_mode=execution_mode,
-            values=ArrayAttr([IntegerAttr(v, i32) if isinstance(v, int) else v for v in values]),
-        )
+        super().__init__(fn, execution_mode, values)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -331,11 +322,11 @@ class GlobalVariableOp(ModuleVariable):
     ):
         """`bind` is the pair of descriptor set and binding."""
         super().__init__(
-            sym_name=StringAttr(sym_name),
+            sym_name=sym_name,
             type=type,
-            descriptor_set=None if bind is None else IntegerAttr(bind[0], i32),
-            binding=None if bind is None else IntegerAttr(bind[1], i32),
-            built_in=None if built_in is None else StringAttr(built_in.name),
+            descriptor_set=bind and bind[0],
+            binding=bind and bind[1],
+            built_in=None if built_in is None else built_in.name,
             initializer=initializer,
         )
 
@@ -389,11 +380,11 @@ class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVaria
     ):
         """`bind` is the pair of descriptor set and binding."""
         super().__init__(
-            sym_name=StringAttr(sym_name),
+            sym_name=sym_name,
             type=type,
             data_type=data_type,
-            descriptor_set=None if bind is None else IntegerAttr(bind[0], i32),
-            binding=None if bind is None else IntegerAttr(bind[1], i32),
+            descriptor_set=bind and bind[0],
+            binding=bind and bind[1],
             initializer=initializer,
         )
 
@@ -458,7 +449,7 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
             variable = variable.sym_name.data
         if result_type is None:
             raise ValueError("spirv.mlir.addressof: result_type is required if variable is a name")
-        super().__init__(result_types=[result_type], variable=variable)
+        super().__init__(variable, result_type)
 
     def verify_(self) -> None:
         if self.parent_op() is None:

@@ -15,13 +15,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
-from xdsl.ir import SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import Value
+from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
     is_bool,
@@ -29,7 +27,6 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_integer,
     require,
 )
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.group import (
     BALLOT,
     GroupInstruction,
@@ -67,9 +64,6 @@ class GroupBroadcastOp(GroupNonUniformOperation):
         "$execution_scope $value `,` $localid attr-dict `:` type($value) `,` type($localid)"
     )
 
-    def __init__(self, execution_scope: Scope | ScopeAttr, value: Value, localid: Value):
-        super().__init__(execution_scope, [value, localid], SSAValue.get(value).type)
-
     def verify_(self) -> None:
         self.check_scope()
         rules.bf_09_no_group_operation(self.value.type)
@@ -99,14 +93,6 @@ class GroupReduction(GroupNonUniformOperation, ABC):
     x = operand_def(T)
     result = result_def(T)
     assembly_format = "$execution_scope $group_operation $x attr-dict `:` type($x)"
-
-    def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, x: Value):
-        super().__init__(
-            execution_scope,
-            [x],
-            SSAValue.get(x).type,
-            group_operation=operation,
-        )
 
     def verify_(self) -> None:
         self.check_scope()
@@ -160,9 +146,6 @@ class SubgroupVote(GroupInstruction, ABC):
     result = result_def(i1)
     assembly_format = "$predicate attr-dict `:` type($result)"
 
-    def __init__(self, predicate: Value):
-        super().__init__([predicate], [i1])
-
 
 # fmt: off
 class SubgroupAllOp(SubgroupVote, name="spirv.KHR.SubgroupAll"):
@@ -178,15 +161,12 @@ class GroupNonUniformQuadAnyOp(SubgroupVote, name="spirv.KHR.GroupNonUniformQuad
 # fmt: on
 
 
-class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
+class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot", result=BALLOT):
     """A ballot of the invocations' Booleans: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
 
     predicate = operand_def(i1)
     result = result_def(VectorType)
     assembly_format = "$predicate attr-dict `:` type($result)"
-
-    def __init__(self, predicate: Value):
-        super().__init__([predicate], [BALLOT])
 
     def verify_(self) -> None:
         check_ballot(self, self.result.type)
@@ -212,9 +192,6 @@ class SubgroupFirstInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupFirstInvoc
     value = operand_def(SubgroupRead.T)
     assembly_format = "$value attr-dict `:` type($result)"
 
-    def __init__(self, value: Value):
-        super().__init__([value], [SSAValue.get(value).type])
-
     def verify_(self) -> None:
         self.check_value()
 
@@ -226,9 +203,6 @@ class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocat
     index = operand_def()
     assembly_format = "$value `,` $index attr-dict `:` type($value) `,` type($index)"
 
-    def __init__(self, value: Value, index: Value):
-        super().__init__([value, index], [SSAValue.get(value).type])
-
     def verify_(self) -> None:
         self.check_value()
         if not is_integer(self.index.type):
@@ -237,7 +211,9 @@ class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocat
             )
 
 
-class GroupNonUniformPartitionOp(GroupInstruction, name="spirv.NV.GroupNonUniformPartition"):
+class GroupNonUniformPartitionOp(
+    GroupInstruction, name="spirv.NV.GroupNonUniformPartition", result=BALLOT
+):
     """
     A ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
 
@@ -247,9 +223,6 @@ class GroupNonUniformPartitionOp(GroupInstruction, name="spirv.NV.GroupNonUnifor
     value = operand_def()
     result = result_def(VectorType)
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
-
-    def __init__(self, value: Value):
-        super().__init__([value], [BALLOT])
 
     def verify_(self) -> None:
         check_ballot(self, self.result.type)

@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import is_numeric
 from xdsl_spirv.dialects.spirv.enums import TensorClampMode
 from xdsl_spirv.dialects.spirv.types import known_size
@@ -34,9 +34,6 @@ class CreateTensorLayoutOp(SPIRVOp, name="spirv.NV.CreateTensorLayout"):
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self, result_type: TensorLayoutType):
-        super().__init__(result_types=[result_type])
-
 
 class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
     """Creates an identity view: `spirv.NV.CreateTensorView : !spirv.NV.tensor_view<...>`."""
@@ -44,9 +41,6 @@ class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
     result = result_def(TensorViewType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, result_type: TensorViewType):
-        super().__init__(result_types=[result_type])
 
 
 def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
@@ -70,10 +64,6 @@ class TensorLayoutChange(SPIRVOp, ABC):
     assembly_format = (
         "$tensor_layout `[` $values `]` attr-dict `:` type($tensor_layout) (`,` type($values)^)?"
     )
-
-    def __init__(self, tensor_layout: Value, values: Sequence[Value]):
-        layout = SSAValue.get(tensor_layout)
-        super().__init__([layout, [SSAValue.get(value) for value in values]], [layout.type])
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -123,10 +113,6 @@ class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampVa
         "$tensor_layout `,` $value attr-dict `:` type($tensor_layout) `,` type($value)"
     )
 
-    def __init__(self, tensor_layout: Value, value: Value):
-        layout = SSAValue.get(tensor_layout)
-        super().__init__([layout, value], [layout.type])
-
     def verify_(self) -> None:
         type_ = self.result.type
         assert isinstance(type_, TensorLayoutType)  # the result's constraint
@@ -150,10 +136,6 @@ class TensorViewChange(SPIRVOp, ABC):
     assembly_format = (
         "$tensor_view `[` $values `]` attr-dict `:` type($tensor_view) (`,` type($values)^)?"
     )
-
-    def __init__(self, tensor_view: Value, values: Sequence[Value]):
-        view = SSAValue.get(tensor_view)
-        super().__init__([view, [SSAValue.get(value) for value in values]], [view.type])
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -196,10 +178,6 @@ class TensorViewSetClipOp(SPIRVOp, name="spirv.NV.TensorViewSetClip"):
         "$clip_col_span `]` attr-dict `:` type($tensor_view) `,` type($clip_row_offset) `,` "
         "type($clip_row_span) `,` type($clip_col_offset) `,` type($clip_col_span)"
     )
-
-    def __init__(self, tensor_view: Value, row: Value, rows: Value, column: Value, columns: Value):
-        view = SSAValue.get(tensor_view)
-        super().__init__([view, row, rows, column, columns], [view.type])
 
     def verify_(self) -> None:
         check_values(self, self.operands[1:], 4)

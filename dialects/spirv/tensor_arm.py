@@ -112,11 +112,8 @@ class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
         outside: Value | None = None,
         visible: Scope | None = None,
     ):
-        super().__init__(
-            [tensor, coordinates, outside],
-            [result_type],
-            properties=_mask(operands, outside, None, visible),
-        )
+        properties = _mask(operands, outside, None, visible)
+        super().__init__(tensor, coordinates, result_type, outside, **properties)
 
     def verify_(self) -> None:
         bit = TensorOperands.MakeElementAvailableARM
@@ -151,9 +148,7 @@ class TensorWriteOp(TensorAccess, name="spirv.ARM.TensorWrite"):
         operands: TensorOperands = TensorOperands.NoneARM,
         available: Scope | None = None,
     ):
-        super().__init__(
-            [tensor, coordinates, object], properties=_mask(operands, None, available, None)
-        )
+        super().__init__(tensor, coordinates, object, **_mask(operands, None, available, None))
 
     def verify_(self) -> None:
         self.check(self.object.type, None, TensorOperands.MakeElementVisibleARM)
@@ -174,9 +169,6 @@ class TensorQuerySizeOp(SPIRVOp, name="spirv.ARM.TensorQuerySize"):
         "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `,` type($dimension) "
         "`->` type($result)"
     )
-
-    def __init__(self, tensor: Value, dimension: Value, result_type: Attribute):
-        super().__init__([tensor, dimension], [result_type])
 
     def verify_(self) -> None:
         for type_ in (self.dimension.type, self.result.type):

@@ -115,10 +115,11 @@ class TosaOp(SPIRVOp, ABC):
         operands: Sequence[Value | Sequence[Value]] = tensors
         if isinstance(self, TosaConcatOp):
             operands = [tensors]
+        names = [name for name, _ in self.get_irdl_definition().operands]
         super().__init__(
-            operands,
-            [result_type],
-            properties={name: _attribute(name, value) for name, value in parameters.items()},
+            result_type=result_type,
+            **dict(zip(names, operands, strict=False)),
+            **{name: _attribute(name, value) for name, value in parameters.items()},
         )
 
     @classmethod

@@ -110,12 +110,7 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
         result_type: UntypedPointerType | None = None,
     ):
         result_type = result_type or UntypedPointerType(StorageClass.Function)
-        super().__init__(
-            [initializer],
-            [result_type],
-            storage_class=result_type.storage_class,
-            data_type=data_type,
-        )
+        super().__init__(result_type.storage_class, data_type, result_type, initializer)
 
     def verify_(self) -> None:
         if self.storage_class != storage_class(self.result.type):
@@ -143,7 +138,7 @@ def _verify_untyped_chain(op: Operation, base_type: Attribute, indexes: Sequence
     chain_type(PointerType(base_type, storage_class(base.type)), indexes)
 
 
-class UntypedAccessChain(SPIRVOp, ABC):
+class UntypedAccessChain(SPIRVOp, ABC, result=lambda base: UntypedPointerType(storage_class(base))):
     """Returns a pointer to a part of the base's object, which has the type `base_type`."""
 
     base_type = prop_def(TypeAttribute)
@@ -156,19 +151,13 @@ class UntypedAccessChain(SPIRVOp, ABC):
         "type($base) (`,` type($indexes)^)? `->` type($result)"
     )
 
-    def __init__(self, base_type: TypeAttribute, base: Value, indexes: Sequence[Value]):
-        base = SSAValue.get(base)
-        super().__init__(
-            [base, [SSAValue.get(index) for index in indexes]],
-            [UntypedPointerType(storage_class(base.type))],
-            base_type=base_type,
-        )
-
     def verify_(self) -> None:
         _verify_untyped_chain(self, self.base_type, self.indexes)
 
 
-class UntypedPtrAccessChain(SPIRVOp, ABC):
+class UntypedPtrAccessChain(
+    SPIRVOp, ABC, result=lambda base: UntypedPointerType(storage_class(base))
+):
     """
     Returns a pointer into element `element` of an array of `base_type`. The base points to element
     0.
@@ -184,16 +173,6 @@ class UntypedPtrAccessChain(SPIRVOp, ABC):
         "$base_type `,` $base `[` $element ($indexes^)? `]` attr-dict `:` "
         "type($base) `,` type($element) (`,` type($indexes)^)? `->` type($result)"
     )
-
-    def __init__(
-        self, base_type: TypeAttribute, base: Value, element: Value, indexes: Sequence[Value] = ()
-    ):
-        base = SSAValue.get(base)
-        super().__init__(
-            [base, element, [SSAValue.get(index) for index in indexes]],
-            [UntypedPointerType(storage_class(base.type))],
-            base_type=base_type,
-        )
 
     def verify_(self) -> None:
         _verify_untyped_chain(self, self.base_type, self.indexes)
@@ -243,9 +222,6 @@ class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
         "type($pointer) `->` type($result)"
     )
 
-    def __init__(self, structure: StructType, pointer: Value, array_member: int):
-        super().__init__([pointer], [i32], structure=structure, array_member=array_member)
-
     def verify_(self) -> None:
         if not isinstance(self.structure, StructType):
             raise VerifyException(f"{self.name} requires a struct, not {self.structure}")
@@ -278,23 +254,6 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
         "(`cache_type` `(` custom<NumberOrSymbol>($cache_type)^ `)`)? attr-dict `:` "
         "type($pointer) `,` type($num_bytes)"
     )
-
-    def __init__(
-        self,
-        pointer: Value,
-        num_bytes: Value,
-        rw: int | None = None,
-        locality: int | None = None,
-        cache_type: int | None = None,
-    ):
-        hints = dict(zip(self.HINTS, (rw, locality, cache_type), strict=True))
-        super().__init__(
-            [pointer, num_bytes],
-            properties={
-                name: None if value is None else IntegerAttr(value, i32)
-                for name, value in hints.items()
-            },
-        )
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.CrossWorkgroup:

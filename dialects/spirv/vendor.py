@@ -21,15 +21,14 @@ from xdsl.dialects.builtin import (
     IntegerType,
     VectorType,
     i1,
-    i32,
 )
-from xdsl.ir import Attribute, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import AnyAttr, VarConstraint, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.pointers import (
@@ -107,9 +106,6 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
     traits = traits_def(NoMemoryEffect())
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
-    def __init__(self, a: Value, b: Value, c: Value):
-        super().__init__([a, b, c], [SSAValue.get(c).type])
-
     def verify_(self) -> None:
         a, b, c = self.a.type, self.b.type, self.c.type
         assert isinstance(a, CooperativeMatrixNVType)  # the constraints
@@ -134,9 +130,6 @@ class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLengt
     result = result_def(IntegerType(32))
     traits = traits_def(NoMemoryEffect())
     assembly_format = "attr-dict `:` $cooperative_matrix_type"
-
-    def __init__(self, cooperative_matrix_type: CooperativeMatrixNVType):
-        super().__init__(result_types=[i32], cooperative_matrix_type=cooperative_matrix_type)
 
     def verify_(self) -> None:
         if not isinstance(self.cooperative_matrix_type, CooperativeMatrixNVType):
@@ -167,9 +160,6 @@ class MixedDotProduct(SPIRVOp, ABC):
     assembly_format = (
         "$vector_1 `,` $vector_2 `,` $accumulator attr-dict `:` type($vector_1) `->` type($result)"
     )
-
-    def __init__(self, vector_1: Value, vector_2: Value, accumulator: Value):
-        super().__init__([vector_1, vector_2, accumulator], [SSAValue.get(accumulator).type])
 
     def verify_(self) -> None:
         vector, result = self.vector_1.type, self.result.type
@@ -234,9 +224,6 @@ class ArrayConversion(SPIRVOp, ABC):
     traits = traits_def(Pure())
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
-    def __init__(self, source: Value, result_type: Attribute):
-        super().__init__([source], [result_type])
-
     def check_types(self, source: type[Attribute], result: type[Attribute]) -> None:
         """Checks that the operand and result types have these classes."""
         for what, value, kind in (
@@ -286,9 +273,6 @@ class ExtractSubArrayOp(SPIRVOp, name="spirv.QCOM.ExtractSubArray"):
         "`->` type($result)"
     )
 
-    def __init__(self, source_array: Value, index: Value, result_type: ArrayType):
-        super().__init__([source_array, index], [result_type])
-
     def verify_(self) -> None:
         before, after = self.source_array.type, self.result.type
         assert isinstance(before, ArrayType)  # the constraints
@@ -315,6 +299,3 @@ class BFloat16MulAddOp(SPIRVOp, name="spirv.QCOM.BFloat16MulAdd"):
     result = result_def(Float32Type)
     traits = traits_def(Pure())
     assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `->` type($result)"
-
-    def __init__(self, x: Value, y: Value, z: Value):
-        super().__init__([x, y, z], [Float32Type()])
