@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
+from xdsl.dialects.builtin import (
+    IntAttr,
+    IntegerAttr,
+    MemRefType,
+    NoneType,
+    SymbolRefAttr,
+    VectorType,
+)
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects import spv
@@ -146,9 +153,11 @@ class Context:
         return self.specialized[symbol]
 
     def number(self, number: Attribute) -> int:
-        """Returns a number that is given directly or by a specialization constant."""
-        if isinstance(number, IntAttr):
-            return number.data
+        """Returns a number or enumerant, given directly or by a specialization constant."""
+        if isinstance(number, IntegerAttr):
+            return number.value.data
+        if isinstance(number, IntAttr | spv.EnumerationAttr):
+            return int(number.data)
         return int(self.specialize(number).item())
 
     def size(self, size: Attribute) -> int:
@@ -164,9 +173,7 @@ class Context:
 
     def scope(self, scope: Attribute) -> spv.Scope:
         """Returns a scope that is given directly or by a specialization constant."""
-        if isinstance(scope, spv.ScopeAttr):
-            return scope.data
-        return spv.Scope(int(self.specialize(scope).item()))
+        return spv.Scope(self.number(scope))
 
     def form(self, type: Attribute) -> Form:
         """Returns the run-time representation (forms.py) of values of a type."""

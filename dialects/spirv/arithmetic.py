@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, VectorType
@@ -230,10 +230,6 @@ class MatrixTimesVectorOp(SPIRVOp):
 class MatrixTimesMatrixOp(SPIRVOp):
     """The product of two matrices."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "leftmatrix": "left_matrix",
-        "rightmatrix": "right_matrix",
-    }
     left_matrix = operand_def()
     right_matrix = operand_def()
     result = result_def()

@@ -89,7 +89,6 @@ class AtomicOperation(SPIRVOp, ABC):
     """
 
     COMPONENT: ClassVar[str] = "integer"
-    FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
 
     pointer = operand_def(POINTER)
     memory_scope = prop_def(ScopeAttr)
@@ -153,7 +152,6 @@ class AtomicCompare(AtomicOperation, ABC, result="value"):
     """Writes the value if memory equals the comparator, and returns the old value."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {
-        "memory": "memory_scope",
         "equal": "equal_semantics",
         "unequal": "unequal_semantics",
     }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
-from typing import ClassVar
 
 from xdsl.irdl import prop_def
 
@@ -15,11 +13,6 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp
 class ControlBarrier(SPIRVOp, ABC):
     """A barrier, or its arrive or wait half, with an execution scope and memory semantics."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "memory": "memory_scope",
-        "semantics": "memory_semantics",
-    }
     execution_scope = prop_def(ScopeAttr)
     memory_scope = prop_def(ScopeAttr)
     memory_semantics = prop_def(MemorySemanticsAttr)
@@ -37,10 +30,6 @@ class ControlBarrierOp(ControlBarrier):
 class MemoryBarrierOp(SPIRVOp):
     """OpMemoryBarrier: `spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "memory": "memory_scope",
-        "semantics": "memory_semantics",
-    }
     memory_scope = prop_def(ScopeAttr)
     memory_semantics = prop_def(MemorySemanticsAttr)
     assembly_format = "$memory_scope `,` $memory_semantics attr-dict"

@@ -24,7 +24,8 @@ computes more than this has its own constructor.
 
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450). The field of a grammar operand is its
-name in snake case (`Vector 1` is `vector_1`). `FIELDS` of a class lists names that MLIR changes.
+name in snake case (`Vector 1` is `vector_1`). SSA operands may have other names, since they are
+also matched in order. `FIELDS` of a class lists other names of properties.
 """
 
 from __future__ import annotations
@@ -184,7 +185,9 @@ class Constructor:
                 f"{definition.name} takes the arguments ({names}), but {len(arguments)} are given "
                 f"by position and ({', '.join(named)}) by name"
             )
-        result_type = given.get(RESULT_TYPE) or (self.infer and self.infer(given))
+        result_type = given.get(RESULT_TYPE)
+        if result_type is None and self.infer is not None:
+            result_type = self.infer(given)
         return {
             "operands": [
                 SSAValue.get(given[name]) if self.is_plain else given.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -47,16 +47,12 @@ class NotOp(IntegerUnary, IntegerFoldable, compute=operator.invert): """Bitwise 
 class BitReverseOp(UnaryOperation):
     """Reverses the order of the bits."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
-
     def verify_(self) -> None:
         require(self, [self.operand.type], is_integer, "integer")
 
 
 class BitCountOp(IntegerUnary):
     """The number of set bits. Operand and result may have different widths."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
     def verify_(self) -> None:
         types = [self.operand.type, self.result.type]

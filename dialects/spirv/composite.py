@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, IntegerAttr, VectorType, i32
@@ -167,7 +167,6 @@ class CompositeAndPart(TypeAndDerived):
 class CompositeExtractOp(Foldable):
     """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
     composite = operand_def()
     indices = prop_def(IndexArray)
     result = result_def()
@@ -194,7 +193,6 @@ class CompositeExtractOp(Foldable):
 class CompositeInsertOp(SPIRVOp):
     """`spirv.CompositeInsert %object, %composite[0 : i32] : object type into composite type`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
     T: ClassVar = VarConstraint("T", AnyAttr())
     object = operand_def()
     composite = operand_def(T)

@@ -7,7 +7,7 @@ The conversions that SPV_KHR_cooperative_matrix lists also accept cooperative ma
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr
@@ -33,17 +33,27 @@ from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.folding import Compute, Foldable, IntegerFoldable
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
 
+_INTEGER: tuple[Predicate, str] = (is_integer, "integer")
+_FLOAT: tuple[Predicate, str] = (is_float, "floating-point")
+
 
 class NumericConversion(Cast, ABC):
-    """Converts components to another kind of numbers. The shape does not change."""
+    """
+    Converts components to another kind of numbers. The shape does not change.
 
-    def check_kinds(self, source: tuple[Predicate, str], target: tuple[Predicate, str]) -> None:
-        """Checks components and shapes. Matrices may differ only in their components (CM-19)."""
+    Matrices may differ only in their components (CM-19).
+    """
+
+    SOURCE: ClassVar[tuple[Predicate, str]] = _INTEGER
+    TARGET: ClassVar[tuple[Predicate, str]] = _INTEGER
+
+    def verify_(self) -> None:
         from_type, to_type = self.operand.type, self.result.type
         rules.cm_19_conversion(from_type, to_type)
-        require(self, [from_type], *source, matrices=True)
-        if not target[0](rules.element_of(to_type)):
-            raise VerifyException(f"{self.name} cannot give {to_type}: use {target[1]} components")
+        require(self, [from_type], *self.SOURCE, matrices=True)
+        is_target, wanted = self.TARGET
+        if not is_target(rules.element_of(to_type)):
+            raise VerifyException(f"{self.name} cannot give {to_type}: use {wanted} components")
         matrix = isinstance(from_type, CooperativeMatrixType)
         if not matrix and component_count(from_type) != component_count(to_type):
             raise VerifyException(
@@ -51,17 +61,10 @@ class NumericConversion(Cast, ABC):
             )
 
 
-_INTEGER = (is_integer, "integer")
-_FLOAT = (is_float, "floating-point")
-
-
 class FloatToInteger(NumericConversion, ABC):
     """Rounds floats toward zero to integers. A result that does not fit is undefined."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
-
-    def verify_(self) -> None:
-        self.check_kinds(_FLOAT, _INTEGER)
+    SOURCE: ClassVar[tuple[Predicate, str]] = _FLOAT
 
 
 class ConvertFToSOp(FloatToInteger):
@@ -75,23 +78,22 @@ class ConvertFToUOp(FloatToInteger):
 class IntegerToFloat(NumericConversion, ABC):
     """Converts integers to floats, rounded to the float's precision."""
 
-    def verify_(self) -> None:
-        self.check_kinds(_INTEGER, _FLOAT)
+    TARGET: ClassVar[tuple[Predicate, str]] = _FLOAT
 
 
-class ConvertSToFOp(IntegerToFloat, fields={"signed_value": "operand"}):
+class ConvertSToFOp(IntegerToFloat):
     """Converts signed integers to floats."""
 
 
-class ConvertUToFOp(IntegerToFloat, fields={"unsigned_value": "operand"}):
+class ConvertUToFOp(IntegerToFloat):
     """Converts unsigned integers to floats."""
 
 
 class WidthConversion(NumericConversion, ABC):
     """Converts between widths of integers or of floats. A float may also change its encoding."""
 
-    def check_widths(self) -> None:
-        """Checks that the component width changes, as SPIR-V requires."""
+    def verify_(self) -> None:
+        super().verify_()
         source, target = (rules.element_of(v.type) for v in (self.operand, self.result))
         same = source == target if is_float(source) else width_of(source) == width_of(target)
         if same:
@@ -104,7 +106,8 @@ class WidthConversion(NumericConversion, ABC):
 class FConvertOp(WidthConversion, Foldable):
     """Converts floats to floats, through binary32 if a type is bfloat16 (BF-06)."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
+    SOURCE: ClassVar[tuple[Predicate, str]] = _FLOAT
+    TARGET: ClassVar[tuple[Predicate, str]] = _FLOAT
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """Folds exact conversions of constants only. Execution modes may change other roundings."""
@@ -124,38 +127,22 @@ class FConvertOp(WidthConversion, Foldable):
         except OverflowError:
             return None
 
-    def verify_(self) -> None:
-        self.check_kinds(_FLOAT, _FLOAT)
-        self.check_widths()
-
 
 class SConvertOp(WidthConversion, IntegerFoldable):
     """Converts integers to another width, by sign extension or truncation."""
 
     SIGNED: ClassVar[bool] = True
     COMPUTE: ClassVar[Compute] = int
-    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
-
-    def verify_(self) -> None:
-        self.check_kinds(_INTEGER, _INTEGER)
-        self.check_widths()
 
 
 class UConvertOp(WidthConversion, IntegerFoldable):
     """Converts integers to another width, by zero extension or truncation."""
 
     COMPUTE: ClassVar[Compute] = int
-    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
-
-    def verify_(self) -> None:
-        self.check_kinds(_INTEGER, _INTEGER)
-        self.check_widths()
 
 
 class QuantizeToF16Op(UnaryOperation):
     """Rounds an f32 to a value that f16 can represent; the result is an f32."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
     def verify_(self) -> None:
         require(self, [self.operand.type], lambda t: isinstance(t, Float32Type), "f32")
@@ -209,8 +196,6 @@ class ConvertPtrToUOp(SPIRVOp):
 
 class ConvertUToPtrOp(Cast):
     """Converts an integer to a pointer with this address."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"integer_value": "operand"}
 
     def verify_(self) -> None:
         _address(self, self.operand.type)

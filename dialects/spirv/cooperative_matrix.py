@@ -235,8 +235,6 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
     C have different component types, the types are `A, B, C -> Result`.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"cooperative_matrix_operands": "matrix_operands"}
-
     a = operand_def()
     b = operand_def()
     c = operand_def()

@@ -10,8 +10,6 @@ speculatable. MLIR has none of these operations.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
-from typing import ClassVar
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation
@@ -169,7 +167,6 @@ class CooperativeMatrixPerElementOp(
     component at the same position.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"operands": "arguments"}
     matrix = operand_def(CooperativeMatrixType)
     func = prop_def(FlatSymbolRefAttrConstr)
     arguments = var_operand_def()

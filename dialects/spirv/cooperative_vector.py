@@ -82,10 +82,6 @@ class VectorTimesMatrix(SPIRVOp, ABC):
 
     PLACES: ClassVar[int]
     SETTINGS: ClassVar[Mapping[str, Kind]]
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "cooperative_matrix_operands": "matrix_operands",
-        "input_interpretation": "input_interpretation",
-    }
     input_interpretation = prop_def(enumerant(ComponentTypeAttr))
     matrix_interpretation = prop_def(enumerant(ComponentTypeAttr))
     m = prop_def(NUMBER)

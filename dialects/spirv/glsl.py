@@ -7,12 +7,11 @@ The interpolation functions, which only fragment shaders can use, are omitted.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
-from typing import ClassVar
 
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import rules
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     TernaryOperation,
@@ -30,53 +29,23 @@ def check_floats(op: Operation) -> None:
     require(op, types, is_ieee_float, "floating-point")
 
 
-class GLUnary(UnaryOperation, ABC):
+class GLFloats(SPIRVOp, ABC):
+    """A function of floats."""
+
+    def verify_(self) -> None:
+        check_floats(self)
+
+
+class GLUnary(GLFloats, UnaryOperation, ABC):
     """An elementwise function of one float."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
-    def verify_(self) -> None:
-        check_floats(self)
-
-
-class GLBinary(BinaryOperation, ABC):
+class GLBinary(GLFloats, BinaryOperation, ABC):
     """An elementwise function of two floats."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
-    def verify_(self) -> None:
-        check_floats(self)
-
-
-class GLTernary(TernaryOperation, ABC):
+class GLTernary(GLFloats, TernaryOperation, ABC):
     """An elementwise function of three floats."""
-
-    def verify_(self) -> None:
-        check_floats(self)
-
-
-class GLClamp(GLTernary, ABC):
-    """Clamps the first value between the second and the third."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
-
-
-class GLIntegerUnary(IntegerUnary, ABC):
-    """An elementwise function of one integer."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-
-
-class GLIntegerBinary(IntegerBinary, ABC):
-    """An elementwise function of two integers."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
-
-
-class GLIntegerClamp(IntegerTernary, ABC):
-    """Clamps the first integer between the second and the third."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
 
 
 # fmt: off
@@ -106,16 +75,16 @@ class GLLog2Op(GLUnary): """Logarithm to base 2."""
 class GLSqrtOp(GLUnary): """Square root."""
 class GLInverseSqrtOp(GLUnary): """1 / sqrt(x)."""
 class GLNormalizeOp(GLUnary): """Scales a vector to length 1."""
-class GLSAbsOp(GLIntegerUnary): """Absolute value of a signed integer."""
-class GLSSignOp(GLIntegerUnary): """Sign of a signed integer: -1, 0 or 1."""
-class GLAtanOp(GLUnary, fields={"y_over_x": "operand"}): """Arc tangent."""
-class GLRadiansOp(GLUnary, fields={"degrees": "operand"}): """Converts degrees to radians."""
-class GLDegreesOp(GLUnary, fields={"radians": "operand"}): """Converts radians to degrees."""
-class GLFindILsbOp(GLIntegerUnary, fields={"value": "operand"}):
+class GLSAbsOp(IntegerUnary): """Absolute value of a signed integer."""
+class GLSSignOp(IntegerUnary): """Sign of a signed integer: -1, 0 or 1."""
+class GLAtanOp(GLUnary): """Arc tangent."""
+class GLRadiansOp(GLUnary): """Converts degrees to radians."""
+class GLDegreesOp(GLUnary): """Converts radians to degrees."""
+class GLFindILsbOp(IntegerUnary):
     """Index of the lowest set bit; -1 for 0."""
-class GLFindSMsbOp(GLIntegerUnary, fields={"value": "operand"}):
+class GLFindSMsbOp(IntegerUnary):
     """Index of the highest bit that differs from the sign bit; -1 if there is none."""
-class GLFindUMsbOp(GLIntegerUnary, fields={"value": "operand"}):
+class GLFindUMsbOp(IntegerUnary):
     """Index of the highest set bit; -1 for 0; 32-bit operands only."""
 class GLFMinOp(GLBinary): """Minimum; unspecified for a NaN."""
 class GLFMaxOp(GLBinary): """Maximum; unspecified for a NaN."""
@@ -123,23 +92,23 @@ class GLNMinOp(GLBinary): """Minimum, ignoring a NaN."""
 class GLNMaxOp(GLBinary): """Maximum, ignoring a NaN."""
 class GLPowOp(GLBinary): """x to the power y."""
 class GLCrossOp(GLBinary): """Cross product of vectors with 3 components."""
-class GLAtan2Op(GLBinary, fields={"y": "operand_1", "x": "operand_2"}): """The angle of (x, y)."""
-class GLStepOp(GLBinary, fields={"edge": "operand_1", "x": "operand_2"}):
+class GLAtan2Op(GLBinary): """The angle of (x, y)."""
+class GLStepOp(GLBinary):
     """0 if x is less than the edge, else 1."""
-class GLReflectOp(GLBinary, fields={"i": "operand_1", "n": "operand_2"}):
+class GLReflectOp(GLBinary):
     """Reflects an incident vector at a surface."""
-class GLUMinOp(GLIntegerBinary): """Minimum of unsigned integers."""
-class GLSMinOp(GLIntegerBinary): """Minimum of signed integers."""
-class GLUMaxOp(GLIntegerBinary): """Maximum of unsigned integers."""
-class GLSMaxOp(GLIntegerBinary): """Maximum of signed integers."""
-class GLFClampOp(GLClamp): """Clamps floats."""
-class GLNClampOp(GLClamp): """Clamps floats; a NaN gives the minimum."""
-class GLUClampOp(GLIntegerClamp): """Clamps unsigned integers."""
-class GLSClampOp(GLIntegerClamp): """Clamps signed integers."""
-class GLFmaOp(GLTernary, fields={"a": "x", "b": "y", "c": "z"}):
+class GLUMinOp(IntegerBinary): """Minimum of unsigned integers."""
+class GLSMinOp(IntegerBinary): """Minimum of signed integers."""
+class GLUMaxOp(IntegerBinary): """Maximum of unsigned integers."""
+class GLSMaxOp(IntegerBinary): """Maximum of signed integers."""
+class GLFClampOp(GLTernary): """Clamps floats."""
+class GLNClampOp(GLTernary): """Clamps floats; a NaN gives the minimum."""
+class GLUClampOp(IntegerTernary): """Clamps unsigned integers."""
+class GLSClampOp(IntegerTernary): """Clamps signed integers."""
+class GLFmaOp(GLTernary):
     """Computes a * b + c; rounded once only with NoContraction."""
-class GLSmoothStepOp(GLTernary, fields={"edge0": "x", "edge1": "y", "x": "z"}):
+class GLSmoothStepOp(GLTernary, fields={"x": "z"}):
     """Hermite interpolation from 0 to 1 between two edges."""
-class GLFaceForwardOp(GLTernary, fields={"n": "x", "i": "y", "nref": "z"}):
+class GLFaceForwardOp(GLTernary):
     """N if dot(Nref, I) is negative, else -N."""
 # fmt: on

@@ -6,7 +6,6 @@ matrix operations, and functions with two results (in a struct or through a poin
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, f32, f64, i32
@@ -144,7 +143,6 @@ class GLStructForm(GLTyped, ABC):
     """An operation that returns two results in a struct."""
 
     traits = traits_def(Pure())
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
 
     def __init__(self, operand: Value, result_type: Attribute | None = None):
@@ -196,14 +194,12 @@ class GLPointerForm(GLTyped, ABC, result="operand"):
         self.expect("pointee", self.written(), self.pointer.type.pointee)
 
 
-class GLModfOp(GLPointerForm, fields={"x": "operand", "i": "pointer"}):
+class GLModfOp(GLPointerForm):
     """Returns the fractional part of a float and writes the integer part."""
 
 
 class GLFrexpOp(GLPointerForm):
     """Returns the significand in [0.5, 1) of a float and writes the exponent."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "exp": "pointer"}
 
     def written(self) -> Attribute:
         return with_element(self.operand.type, i32)
@@ -216,7 +212,6 @@ class GLPacking(GLTyped, ABC):
     VECTOR: ClassVar[VectorType]
     PACKED: ClassVar[Attribute] = i32
     PACKS: ClassVar[bool]
-    FIELDS: ClassVar[Mapping[str, str]] = {"v": "operand", "p": "operand"}
     operand = operand_def()
 
     def __init__(self, operand: Value):
@@ -280,7 +275,6 @@ class GLVectorLength(SPIRVOp, ABC, result=rules.element_of):
 class GLLengthOp(GLVectorLength):
     """The length of a vector."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
 
@@ -304,7 +298,6 @@ def _square(op: Operation, type_: Attribute) -> MatrixType:
 class GLDeterminantOp(SPIRVOp):
     """The determinant of a square matrix."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -320,8 +313,6 @@ class GLDeterminantOp(SPIRVOp):
 
 class GLMatrixInverseOp(UnaryOperation):
     """The inverse of a square matrix."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
     def verify_(self) -> None:
         _square(self, self.operand.type)

@@ -8,7 +8,6 @@ invocations, which are fewer under a condition.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1, i32
@@ -26,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
     is_bool,
@@ -36,6 +35,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
 )
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.dialects.spirv.pointers import ReadsInvocations
+from xdsl_spirv.grammar import grammar
 
 BALLOT = VectorType(i32, [4])
 """Type of a ballot, which has one bit for each invocation."""
@@ -63,7 +63,6 @@ class GroupInstruction(SPIRVOp, ABC):
 class GroupNonUniformOperation(GroupInstruction, ABC):
     """A group operation with the execution scope Workgroup or Subgroup (Vulkan: Subgroup)."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"execution": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
 
     def check_scope(self) -> None:
@@ -181,10 +180,6 @@ class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
 class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation, result=i32):
     """Number of set bits in a ballot, or in the bits up to the executing invocation."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "operation": "group_operation",
-    }
     group_operation = prop_def(GroupOperationAttr)
     value = operand_def()
     result = result_def()
@@ -198,15 +193,9 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation, result=i32):
         check_scan(self.name, self.group_operation.data)
 
 
-def _second(name: str) -> Mapping[str, str]:
-    return {"execution": "execution_scope", name: "which"}
-
-
 class GroupExchange(GroupNonUniformOperation, ABC):
     """
     Reads another invocation's value: `spirv.X <Subgroup> %value, %which : value type, which type`.
-
-    `FIELDS` maps the second operand's name in the grammar to `which`.
     """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
@@ -220,7 +209,7 @@ class GroupExchange(GroupNonUniformOperation, ABC):
     def verify_(self) -> None:
         self.check_scope()
         if not is_integer(self.which.type) or rules.is_signed(self.which.type):
-            (name,) = (name for name, field in self.FIELDS.items() if field == "which")
+            name = grammar().instruction(instruction_of(self)[1]).operands[-1].field
             raise VerifyException(
                 f"{self.name}: the {name} must be an unsigned integer, not {self.which.type}"
             )
@@ -230,18 +219,17 @@ class GroupExchange(GroupNonUniformOperation, ABC):
 class GroupNonUniformBroadcastOp(GroupExchange):
     """The value of an invocation. `invocation_id` must be equal in all active invocations."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
 # fmt: off
-class GroupNonUniformShuffleOp(GroupExchange, fields=_second("invocation_id")):
+class GroupNonUniformShuffleOp(GroupExchange):
     """The value of a given invocation."""
-class GroupNonUniformShuffleXorOp(GroupExchange, fields=_second("mask")):
+class GroupNonUniformShuffleXorOp(GroupExchange):
     """The value of the invocation with the id `id xor mask`."""
-class GroupNonUniformShuffleUpOp(GroupExchange, fields=_second("delta")):
+class GroupNonUniformShuffleUpOp(GroupExchange):
     """The value of the invocation with the id `id - delta`."""
-class GroupNonUniformShuffleDownOp(GroupExchange, fields=_second("delta")):
+class GroupNonUniformShuffleDownOp(GroupExchange):
     """The value of the invocation with the id `id + delta`."""
 # fmt: on
 
@@ -249,14 +237,12 @@ class GroupNonUniformShuffleDownOp(GroupExchange, fields=_second("delta")):
 class GroupNonUniformQuadBroadcastOp(GroupExchange):
     """The value of a given invocation of the quad."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = _second("index")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
 class GroupNonUniformQuadSwapOp(GroupExchange):
     """The value of the quad's horizontal, vertical or diagonal neighbour."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = _second("direction")
     assembly_format = "$execution_scope $value $which attr-dict `:` type($value) `,` type($which)"
 
 
@@ -277,10 +263,6 @@ class GroupArithmetic(GroupNonUniformOperation, ABC, result="value"):
     ClusteredReduce has a cluster size, which must be constant.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "operation": "group_operation",
-    }
     COMPONENT: ClassVar[tuple[Predicate, str]]
 
     group_operation = prop_def(GroupOperationAttr)

@@ -88,7 +88,6 @@ class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
 class ArithmeticFenceOp(SameValue, name="spirv.EXT.ArithmeticFence"):
     """OpArithmeticFenceEXT: returns the operand. Arithmetic is not rearranged across the fence."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"target": "value"}
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
@@ -102,8 +101,6 @@ def has_float_encoding(type_: Attribute) -> bool:
 
 class FmaOp(TernaryOperation, name="spirv.KHR.Fma"):
     """OpFmaKHR: `spirv.KHR.Fma %a, %b, %c : f32` returns a * b + c, rounded once."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
 
     def verify_(self) -> None:
         check_arithmetic(self, [self.x.type], floating=True, matrices=False)

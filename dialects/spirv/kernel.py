@@ -10,7 +10,6 @@ generic form.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, i1, i32
@@ -75,22 +74,17 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
 class SaturatingConversion(NumericConversion, ABC):
     """Converts between signed and unsigned integers, clamped to the result's range."""
 
-    def verify_(self) -> None:
-        self.check_kinds((is_integer, "integer"), (is_integer, "integer"))
 
-
-class SatConvertSToUOp(SaturatingConversion, fields={"signed_value": "operand"}):
+class SatConvertSToUOp(SaturatingConversion):
     """Converts signed to unsigned integers."""
 
 
-class SatConvertUToSOp(SaturatingConversion, fields={"unsigned_value": "operand"}):
+class SatConvertUToSOp(SaturatingConversion):
     """Converts unsigned to signed integers."""
 
 
 class LessOrGreaterOp(BinaryPredicate):
     """OpLessOrGreater, the older name of FOrdNotEqual: `spirv.LessOrGreater %a, %b : f32`."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
     def verify_(self) -> None:
         self.check_types(is_ieee_float, "floating-point")
@@ -126,7 +120,6 @@ class LifetimeStopOp(Lifetime):
 class AtomicFlag(SPIRVOp, ABC):
     """Accesses a 32-bit flag atomically: `spirv.X <Device> <Acquire> %p : !spirv.ptr<i32, ...>`."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"memory": "memory_scope"}
     pointer = operand_def(POINTER)
     memory_scope = prop_def(ScopeAttr)
     semantics = prop_def(MemorySemanticsAttr)
@@ -179,7 +172,6 @@ class ControlBarrierWaitOp(SplitBarrier, name="spirv.INTEL.ControlBarrierWait"):
 class FloatRounding(Cast, ABC):
     """Converts between f32 and the bits of a shorter float. The shape does not change."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
     SOURCE: ClassVar[Attribute] = Float32Type()
     TARGET: ClassVar[Attribute] = Float32Type()
 
@@ -204,7 +196,6 @@ class ConvertFToBF16Op(FloatRounding, name="spirv.INTEL.ConvertFToBF16"):
 class ConvertBF16ToFOp(FloatRounding, name="spirv.INTEL.ConvertBF16ToF"):
     """Converts the bits of a bfloat16 in an integer to f32."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"b_float16_value": "operand"}
     SOURCE: ClassVar[Attribute] = IntegerType(16)
 
 
@@ -237,7 +228,6 @@ class SubgroupBlockWriteOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockWrite"):
     "CrossWorkgroup" %p, %v : vector<2xi32>`.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"data": "value"}
     ptr = operand_def(PointerType)
     value = operand_def()
     traits = traits_def(MemoryWriteEffect())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
@@ -46,8 +46,6 @@ class FloatComparison(BinaryPredicate, ABC):
 class FloatClassification(UnaryPredicate, ABC):
     """A predicate of a float."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
-
     def verify_(self) -> None:
         rules.bf_09_no_arithmetic([self.operand.type])
         self.check_types(is_ieee_float, "floating-point")
@@ -85,9 +83,9 @@ class FUnordLessThanOp(FloatComparison): """Unordered or <."""
 class FUnordGreaterThanOp(FloatComparison): """Unordered or >."""
 class FUnordLessThanEqualOp(FloatComparison): """Unordered or <=."""
 class FUnordGreaterThanEqualOp(FloatComparison): """Unordered or >=."""
-class OrderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
+class OrderedOp(FloatComparison, commutative=True):
     """True if neither operand is a NaN."""
-class UnorderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
+class UnorderedOp(FloatComparison, commutative=True):
     """True if an operand is a NaN."""
 class IsNanOp(FloatClassification): """True for a NaN."""
 class IsInfOp(FloatClassification): """True for an infinity."""

@@ -7,11 +7,9 @@ The syntax is MLIR's. The other instructions of the set are carried as `spirv.Ra
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation
 from xdsl.irdl import operand_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,38 +31,28 @@ INTEGER: tuple[Predicate, str] = (is_integer, "integer")
 FLOAT: tuple[Predicate, str] = (is_ieee_float, "floating-point")
 
 
-def _check(op: Operation, kind: tuple[Predicate, str]) -> None:
-    types = [o.type for o in op.operands]
-    if kind is FLOAT:
-        rules.bf_09_no_arithmetic(types)
-    require(op, types, *kind)
+class CLFunction(SPIRVOp, ABC):
+    """A function of values of one kind."""
+
+    KIND: ClassVar[tuple[Predicate, str]] = FLOAT
+
+    def verify_(self) -> None:
+        types = [o.type for o in self.operands]
+        if self.KIND is FLOAT:
+            rules.bf_09_no_arithmetic(types)
+        require(self, types, *self.KIND)
 
 
-class CLUnary(UnaryOperation, ABC):
+class CLUnary(CLFunction, UnaryOperation, ABC):
     """An elementwise function of one value."""
 
-    KIND: ClassVar[tuple[Predicate, str]] = FLOAT
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
-    def verify_(self) -> None:
-        _check(self, self.KIND)
-
-
-class CLBinary(BinaryOperation, ABC):
+class CLBinary(CLFunction, BinaryOperation, ABC):
     """An elementwise function of two values."""
 
-    KIND: ClassVar[tuple[Predicate, str]] = FLOAT
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
-    def verify_(self) -> None:
-        _check(self, self.KIND)
-
-
-class CLTernary(TernaryOperation, ABC):
+class CLTernary(CLFunction, TernaryOperation, ABC):
     """An elementwise function of three values."""
-
-    def verify_(self) -> None:
-        _check(self, FLOAT)
 
 
 # fmt: off
@@ -91,7 +79,7 @@ class CLSqrtOp(CLUnary, name="spirv.CL.sqrt"): """Square root."""
 class CLTanOp(CLUnary, name="spirv.CL.tan"): """Tangent."""
 class CLTanhOp(CLUnary, name="spirv.CL.tanh"): """Hyperbolic tangent."""
 class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Absolute value, as unsigned."""
-class CLAtan2Op(CLBinary, name="spirv.CL.atan2", fields={"y": "operand_1", "x": "operand_2"}):
+class CLAtan2Op(CLBinary, name="spirv.CL.atan2"):
     """Angle of the point (x, y)."""
 class CLFmaxOp(CLBinary, name="spirv.CL.fmax"): """Maximum of floats."""
 class CLFminOp(CLBinary, name="spirv.CL.fmin"): """Minimum of floats."""
@@ -100,9 +88,9 @@ class CLSMaxOp(CLBinary, name="spirv.CL.s_max", kind=INTEGER): """Maximum of sig
 class CLSMinOp(CLBinary, name="spirv.CL.s_min", kind=INTEGER): """Minimum of signed integers."""
 class CLUMaxOp(CLBinary, name="spirv.CL.u_max", kind=INTEGER): """Maximum of unsigned integers."""
 class CLUMinOp(CLBinary, name="spirv.CL.u_min", kind=INTEGER): """Minimum of unsigned integers."""
-class CLFmaOp(CLTernary, name="spirv.CL.fma", fields={"a": "x", "b": "y", "c": "z"}):
+class CLFmaOp(CLTernary, name="spirv.CL.fma"):
     """a * b + c, rounded once."""
-class CLMixOp(CLTernary, name="spirv.CL.mix", fields={"a": "z"}): """x + (y - x) * a."""
+class CLMixOp(CLTernary, name="spirv.CL.mix"): """x + (y - x) * a."""
 # fmt: on
 
 
@@ -113,7 +101,6 @@ class CLPrintfOp(SPIRVOp, name="spirv.CL.printf", result=i32):
     `spirv.CL.printf %format %a, %b : !spirv.ptr<i8, UniformConstant>, f32, i32 -> i32`.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"additional_arguments": "arguments"}
     format = operand_def(PointerType)
     arguments = var_operand_def()
     result = result_def()

@@ -11,7 +11,6 @@ similar.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
@@ -52,10 +51,6 @@ class GroupBroadcastOp(GroupNonUniformOperation):
     `spirv.GroupBroadcast <Workgroup> %x, %id : f32, vector<3xi32>`.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "local_id": "localid",
-    }
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)
     localid = operand_def()
@@ -83,10 +78,6 @@ class GroupReduction(GroupNonUniformOperation, ABC):
     Clustered and partitioned operations are not allowed.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {
-        "execution": "execution_scope",
-        "operation": "group_operation",
-    }
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_integer, "integer")
     T: ClassVar = VarConstraint("T", AnyAttr())
     group_operation = prop_def(GroupOperationAttr)

@@ -10,7 +10,7 @@ Undefined>, i32, i32`. MLIR has none of these operations.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
@@ -75,26 +75,19 @@ class TensorLayoutChange(SPIRVOp, ABC):
 class TensorLayoutSetDimensionOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetDimension"):
     """Sets the extents, slowest dimension first, and resets the slice to the whole tensor."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
-
 
 class TensorLayoutSetStrideOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetStride"):
     """Sets the stride of each dimension, in elements."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
 class TensorLayoutSliceOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSlice"):
     """Selects a slice of the tensor by an offset and a span for each dimension."""
 
     PER_DIMENSION: ClassVar[int] = 2
-    FIELDS: ClassVar[Mapping[str, str]] = {"operands": "values"}
 
 
 class TensorLayoutSetBlockSizeOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetBlockSize"):
     """Sets the size of a block in memory, in elements of each dimension."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"block_size": "values"}
 
 
 class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampValue"):
@@ -148,13 +141,9 @@ class TensorViewChange(SPIRVOp, ABC):
 class TensorViewSetDimensionOp(TensorViewChange, name="spirv.NV.TensorViewSetDimension"):
     """Sets the extents of the view, slowest dimension first."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
-
 
 class TensorViewSetStrideOp(TensorViewChange, name="spirv.NV.TensorViewSetStride"):
     """Sets the strides of the view, by dimension."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
 class TensorViewSetClipOp(SPIRVOp, name="spirv.NV.TensorViewSetClip"):

@@ -9,7 +9,7 @@ MLIR has none of these operations.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -240,7 +240,6 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     !spirv.untyped_ptr<...>, i32`. The hints are optional; a hint requires the previous ones.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"pointer_type": "pointer"}
     HINTS: ClassVar[tuple[str, ...]] = ("rw", "locality", "cache_type")
     pointer = operand_def(UntypedPointerType)
     num_bytes = operand_def()

@@ -237,8 +237,6 @@ class ArrayConversion(SPIRVOp, ABC):
 class BitCastArrayOp(ArrayConversion, name="spirv.QCOM.BitCastArray"):
     """Reinterprets the bits of an array as another array type."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
-
     def verify_(self) -> None:
         self.check_types(ArrayType, ArrayType)
 
@@ -246,16 +244,12 @@ class BitCastArrayOp(ArrayConversion, name="spirv.QCOM.BitCastArray"):
 class CompositeConstructCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeConstructCoopMat"):
     """Builds a cooperative matrix from this invocation's components."""
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
-
     def verify_(self) -> None:
         self.check_types(ArrayType, CooperativeMatrixType)
 
 
 class CompositeExtractCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeExtractCoopMat"):
     """Returns this invocation's components of a cooperative matrix."""
-
-    FIELDS: ClassVar[Mapping[str, str]] = {"source_cooperative_matrix": "source"}
 
     def verify_(self) -> None:
         self.check_types(CooperativeMatrixType, ArrayType)
@@ -292,7 +286,6 @@ class BFloat16MulAddOp(SPIRVOp, name="spirv.QCOM.BFloat16MulAdd"):
     Computes a * b + c, where c is an f32: `spirv.QCOM.BFloat16MulAdd %a, %b, %c : bf16 -> f32`.
     """
 
-    FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
     x = operand_def(BFloat16Type)
     y = operand_def(BFloat16Type)
     z = operand_def(Float32Type)

@@ -17,13 +17,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.dialects.builtin import SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import Pure
 
 from xdsl_spirv.dialects.spirv import memory as memory_ops
 from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.enums import (
@@ -174,10 +172,7 @@ class MemoryModel:
         return (flags.data if flags is not None else MemoryAccess.None_), self._scope(scope)
 
     def _scope(self, scope: Attribute | None) -> Scope | None:
-        if isinstance(scope, SymbolRefAttr):
-            value = self.context.specialize(scope)
-            return Scope(int(value.reshape(-1)[0]))
-        return scope.data if isinstance(scope, ScopeAttr) else None
+        return None if scope is None else self.context.scope(scope)
 
     def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
         """Derives an access's properties under GLSL450 or OpenCL from variable decorations."""

@@ -73,7 +73,7 @@ class Placement:
             self.factor = 0
         self.pointee_bytes = pointee_bytes
         if by_rows is None:
-            by_rows = _layout(op.matrix_layout, context) == spv.CooperativeMatrixLayout.RowMajorKHR
+            by_rows = context.number(op.matrix_layout) == spv.CooperativeMatrixLayout.RowMajorKHR
         self.by_rows = by_rows
         self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
@@ -102,12 +102,6 @@ class Placement:
                 self.op,
             )
         return total // self.size
-
-
-def _layout(layout: Attribute, context: Context) -> spv.CooperativeMatrixLayout:
-    if isinstance(layout, spv.CooperativeMatrixLayoutAttr):
-        return layout.data
-    return spv.CooperativeMatrixLayout(int(context.specialize(layout).item()))
 
 
 @action(spv.CooperativeMatrixLoadOp)

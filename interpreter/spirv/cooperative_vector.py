@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects import spv
@@ -51,27 +50,8 @@ _TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
 _PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 
 
-def _constant(setting: Attribute, context: Context) -> int:
-    """Returns a number that is given directly or by a specialization constant."""
-    if isinstance(setting, IntegerAttr):
-        return setting.value.data
-    return int(context.specialize(setting).item())
-
-
 def _interpretation(setting: Attribute, context: Context) -> spv.ComponentType:
-    if isinstance(setting, spv.ComponentTypeAttr):
-        return setting.data
-    return spv.ComponentType(int(context.specialize(setting).item()))
-
-
-def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
-    """Returns True if a matrix is column-major, and True if its stride is used."""
-    if isinstance(setting, spv.CooperativeVectorMatrixLayoutAttr):
-        layout = setting.data
-    else:
-        layout = spv.CooperativeVectorMatrixLayout(int(context.specialize(setting).item()))
-    kinds = spv.CooperativeVectorMatrixLayout
-    return layout == kinds.ColumnMajorNV, layout in (kinds.RowMajorNV, kinds.ColumnMajorNV)
+    return spv.ComponentType(context.number(setting))
 
 
 @action(spv.CooperativeVectorLoadOp)
@@ -153,7 +133,9 @@ class Matrix:
         self, rows: int, columns: int, layout: Attribute, kind: Attribute, context: Context
     ):
         self.dtype, self.sign = _TYPES[_interpretation(kind, context)]
-        self.by_columns, self.strided = _by_columns(layout, context)
+        kinds, order = spv.CooperativeVectorMatrixLayout, context.number(layout)
+        self.by_columns = order == kinds.ColumnMajorNV
+        self.strided = order in (kinds.RowMajorNV, kinds.ColumnMajorNV)
         self.lines, self.width = (columns, rows) if self.by_columns else (rows, columns)
 
     def line_starts(
@@ -196,8 +178,8 @@ class Product:
     def __init__(
         self, op: spv.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
     ):
-        self.rows, columns = _constant(op.m, context), _constant(op.k, context)
-        if _constant(op.transpose, context):
+        self.rows, columns = context.number(op.m), context.number(op.k)
+        if context.number(op.transpose):
             raise InterpreterError(
                 f"{op.name} with a transposed matrix needs an OptimalNV layout",
                 op,

@@ -106,10 +106,8 @@ def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
 
 def _number(value: Attribute, context: Context) -> int:
     """Returns an integer of an execution mode, given directly or by a constant's name."""
-    if isinstance(value, SymbolRefAttr):
-        return int(context.specialize(value).item())
-    if isinstance(value, IntegerAttr):
-        return value.value.data
+    if isinstance(value, SymbolRefAttr | IntegerAttr):
+        return context.number(value)
     raise InterpreterError(f"{value} is not a number of invocations")
 
 

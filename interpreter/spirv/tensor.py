@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import memory
@@ -201,16 +200,13 @@ class Addressing:
         self.stores = op.STORES
         layout = op.tensor_layout.type
         assert isinstance(layout, spv.TensorLayoutType)
-        self.mode = _clamp_mode(layout, context)
+        self.mode = spv.TensorClampMode(context.number(layout.clamp_mode))
         view = None if op.tensor_view is None else op.tensor_view.type
         self.order: list[int] = []
         self.own = False
         if isinstance(view, spv.TensorViewType):
             self.order = [context.number(p) for p in view.permutation]
-            has = view.has_dimensions
-            self.own = bool(
-                has.value.data if isinstance(has, IntegerAttr) else context.specialize(has)
-            )
+            self.own = bool(context.number(view.has_dimensions))
 
     def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
         """Returns the components' locations, from the operands of the scope's first active lane."""
@@ -263,13 +259,6 @@ class Addressing:
             insides.append(c % size)
             element = element + blocks[-1] * layout.stride[number]
         return Where(element, clipped, outside & ~clipped, tuple(blocks), tuple(insides))
-
-
-def _clamp_mode(type: spv.TensorLayoutType, context: Context) -> spv.TensorClampMode:
-    mode = type.clamp_mode
-    if isinstance(mode, spv.TensorClampModeAttr):
-        return mode.data
-    return spv.TensorClampMode(int(context.specialize(mode).item()))
 
 
 def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:

@@ -8,12 +8,12 @@ the dialect (variable, specialization constant, function) or is carried word for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.grammar import grammar
@@ -24,6 +24,8 @@ from xdsl_spirv.serialization.decode.types import TypeReader
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand
+
+T = TypeVar("T", bound=Attribute | SSAValue)
 
 VARIABLES = ("OpVariable", "OpUntypedVariableKHR")
 SPECIALIZABLE = (
@@ -337,8 +339,14 @@ class GlobalTable:
 
     def layout(self, row: int) -> list[Attribute]:
         """Returns the operands of a module-level instruction that has no operation class."""
-        entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
+        entries = self.carried(row, self.read_carried)
+        self.index.at = at
+        return entries
+
+    def carried(self, row: int, read_id: Callable[[int], T]) -> list[Attribute | T]:
+        """Returns the operands of an instruction without a class. `read_id` converts ids."""
+        entries: list[Attribute | T] = []
         is_extended = self.index.name(row) in EXTENDED
         for operand in self.operands(row):
             value, kind = operand.value, operand.kind
@@ -350,12 +358,11 @@ class GlobalTable:
                 entries.append(StringAttr(_instruction_name(value)))
             elif kind.startswith("Id"):
                 first = is_extended and not entries
-                entries.append(self.extended_set(value) if first else self.read_carried(value))
+                entries.append(self.extended_set(value) if first else read_id(value))
             elif operand.number is not None:
                 entries += [IntAttr(w) for w in words_of(value, operand.number)]
             else:
                 entries.append(IntAttr(value))
-        self.index.at = at
         return entries
 
     def materialize(self, id: int) -> Operation | None:

@@ -24,7 +24,6 @@ from xdsl_spirv.serialization.decode.operations import (
     core_decoder,
     extended_decoder,
 )
-from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import opcode_of
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ class InstructionDecoder:
 
     def _carry(self, row: int, block: Block) -> None:
         index, words = self.index, self.index.rows[row]
-        operands = self._carried_operands(row)
+        operands = self.module.globals.carried(row, self._id)
         known = facts(index.opcodes[row])
         assert known is not None  # Reading operands fails for an unknown opcode.
         t: Attribute | None = self.type(words[1]) if known.has_type else None
@@ -137,27 +136,6 @@ class InstructionDecoder:
             op.attributes |= self.notes(id)
             self.values.define(id, op.results[0])
         block.add_op(op)
-
-    def _carried_operands(self, row: int) -> list[Attribute | SSAValue]:
-        index = self.index
-        operands: list[Attribute | SSAValue] = []
-        is_extended = index.name(row) in EXTENDED
-        for operand in self.module.globals.operands(row):
-            value, kind = operand.value, operand.kind
-            if kind in ("IdResultType", "IdResult"):
-                continue
-            if isinstance(value, str):
-                operands.append(index.literal(value))
-            elif kind.startswith("Id"):
-                first = is_extended and not operands
-                operands.append(
-                    self.module.globals.extended_set(value) if first else self._id(value)
-                )
-            elif operand.number is not None:
-                operands += [IntAttr(w) for w in words_of(value, operand.number)]
-            else:
-                operands.append(IntAttr(value))
-        return operands
 
     def _id(self, id: int) -> Attribute | SSAValue:
         span = self.values.span

@@ -34,7 +34,7 @@ from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
-from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, integers
+from xdsl_spirv.serialization.encode.operations import Encode, encoder_of, instruction_for, integers
 from xdsl_spirv.serialization.encode.types import (
     BLOCK_CLASSES,
     ConstantTable,
@@ -55,6 +55,14 @@ INTERFACE_OF_ALL = (1, 4)
 First version in which an entry point's interface lists variables of all storage classes, not only
 Input and Output (SPIR-V, OpEntryPoint).
 """
+
+
+SYMBOLIC_CONSTANTS = {
+    "spirv.SpecConstantComposite": "constituents",
+    "spirv.EXT.SpecConstantCompositeReplicate": "constituent",
+    "spirv.KHR.SpecConstantData": "data",
+}
+"""Operation of a composite constant with a symbol -> the property with its symbols or words."""
 
 
 def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
@@ -109,14 +117,18 @@ class ModuleEncoder:
         self._in_use: set[str] = set()
         # Keyed by name, since importing the classes takes time and most modules need few of them.
         self._without_instruction: dict[str, Callable[[SSAValue, Operation], int]] = {
-            "spirv.Constant": self._constant,
-            "spirv.ConstantNull": self._null,
-            "spirv.Undef": self._undefined,
+            "spirv.Constant": lambda v, op: self.constants.id(op.properties["value"], v.type, op),
+            "spirv.ConstantNull": lambda v, op: self.constants.null(v.type, op),
+            "spirv.Undef": lambda v, op: self.constants.undefined(v.type, op),
             "spirv.EXT.ConstantCompositeReplicate": self._replicated,
-            "spirv.KHR.ConstantData": self._constant_data,
-            "spirv.ARM.GraphConstant": self._graph_constant,
-            "spirv.mlir.addressof": self._address,
-            "spirv.mlir.referenceof": self._reference,
+            "spirv.KHR.ConstantData": lambda v, op: self._constant_words(v, op, "data"),
+            "spirv.ARM.GraphConstant": lambda v, op: self._constant_words(
+                v, op, "graph_constant_id"
+            ),
+            "spirv.mlir.addressof": lambda _, op: self._referenced(op.properties["variable"], op),
+            "spirv.mlir.referenceof": lambda _, op: self._referenced(
+                op.properties["spec_const"], op
+            ),
             "spirv.SpecConstantOperation": self._spec_constant_operation,
             "spirv.mlir.selection": self._merged,
             "spirv.mlir.loop": self._merged,
@@ -125,9 +137,7 @@ class ModuleEncoder:
             "spirv.GlobalVariable": self._global_variable,
             "spirv.KHR.UntypedGlobalVariable": self._untyped_variable,
             "spirv.SpecConstant": self._spec_constant,
-            "spirv.SpecConstantComposite": self._spec_constant_composite,
-            "spirv.EXT.SpecConstantCompositeReplicate": self._spec_replicated,
-            "spirv.KHR.SpecConstantData": self._spec_data,
+            **dict.fromkeys(SYMBOLIC_CONSTANTS, self._symbolic_constant),
             "spirv.RawGlobal": self._carried_definition,
         }
         # Bound here, because these methods are called most often.
@@ -323,32 +333,13 @@ class ModuleEncoder:
 
     # Values of operations that have no instruction in their block
 
-    def _constant(self, value: SSAValue, op: Operation) -> int:
-        return self.constants.id(op.properties["value"], value.type, op)
-
-    def _null(self, value: SSAValue, op: Operation) -> int:
-        return self.constants.null(value.type, op)
-
-    def _undefined(self, value: SSAValue, op: Operation) -> int:
-        return self.constants.undefined(value.type, op)
-
     def _replicated(self, value: SSAValue, op: Operation) -> int:
         assert isinstance(op, spv.ConstantCompositeReplicateOp)
         return self.constants.replicated(op.value, spv.repeated_types(op, op.value, value.type), op)
 
-    def _constant_data(self, value: SSAValue, op: Operation) -> int:
-        words, t = integers(op.properties["data"], op), self.type(value.type, op)
-        return self.declarations.declare("OpConstantDataKHR", t, words)[0]
-
-    def _graph_constant(self, value: SSAValue, op: Operation) -> int:
-        number, t = integers(op.properties["graph_constant_id"], op), self.type(value.type, op)
-        return self.declarations.declare("OpGraphConstantARM", t, number)[0]
-
-    def _address(self, value: SSAValue, op: Operation) -> int:
-        return self._referenced(op.properties["variable"], op)
-
-    def _reference(self, value: SSAValue, op: Operation) -> int:
-        return self._referenced(op.properties["spec_const"], op)
+    def _constant_words(self, value: SSAValue, op: Operation, field: str) -> int:
+        words, t = integers(op.properties[field], op), self.type(value.type, op)
+        return self.declarations.declare(instruction_for(type(op)).name, t, words)[0]
 
     def _referenced(self, symbol: Attribute, op: Operation) -> int:
         if not isinstance(symbol, SymbolRefAttr):
@@ -434,26 +425,18 @@ class ModuleEncoder:
         self._decorate_all(constant, op, ("sym_name", "default_value"))
         return constant
 
-    def _spec_constant_composite(self, op: Operation) -> int:
-        constituents = op.properties["constituents"]
-        symbols = constituents.data if isinstance(constituents, ArrayAttr) else ()
-        ids = [self._referenced(s, op) for s in symbols]
+    def _symbolic_constant(self, op: Operation) -> int:
+        field = SYMBOLIC_CONSTANTS[op.name]
+        given = op.properties[field]
+        if field == "data":
+            operands = integers(given, op)
+        else:
+            symbols = given.data if isinstance(given, ArrayAttr) else (given,)
+            operands = [self._referenced(symbol, op) for symbol in symbols]
         type_id = self.type(op.properties["type"], op)
-        composite = self.declarations.emit("OpSpecConstantComposite", type_id, ids)
-        self._decorate_all(composite, op, ("sym_name", "type", "constituents"))
-        return composite
-
-    def _spec_replicated(self, op: Operation) -> int:
-        ids = [self._referenced(op.properties["constituent"], op)]
-        type_id = self.type(op.properties["type"], op)
-        composite = self.declarations.emit("OpSpecConstantCompositeReplicateEXT", type_id, ids)
-        self._decorate_all(composite, op, ("sym_name", "type", "constituent"))
-        return composite
-
-    def _spec_data(self, op: Operation) -> int:
-        words, type_id = integers(op.properties["data"], op), self.type(op.properties["type"], op)
-        constant = self.declarations.emit("OpSpecConstantDataKHR", type_id, words)
-        self._decorate_all(constant, op, ("sym_name", "type", "data"))
+        name = instruction_for(type(op)).name
+        constant = self.declarations.emit(name, type_id, operands)
+        self._decorate_all(constant, op, ("sym_name", "type", field))
         return constant
 
     # Sections.

@@ -2,8 +2,8 @@
 Encodes an operation as one instruction, as the grammar describes the instruction.
 
 Each class of operation gets one encoder: a list of the instruction's operands in the grammar's
-order, each with the SSA operand or property that holds it (named by the class's `FIELDS` if the
-names differ). No code in this module names an instruction, so new instructions need no code.
+order, each with the SSA operand or property that holds it (`field_of`). No code in this module
+names an instruction, so new instructions need no code.
 Making an encoder fails if the class lacks an operand that the grammar requires.
 
 An enumerant's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
@@ -12,7 +12,7 @@ and `MakePointerVisible` read `memory_scope`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Protocol, TypeAlias
@@ -39,6 +39,16 @@ PARAMETERS = {
     "MakeElementVisibleARM": "visible_scope",
 }
 """Enumerant -> the property or SSA operand that holds its parameter."""
+
+OTHER_NAMES = {
+    "cooperative_matrix_operands": "matrix_operands",
+    "execution": "execution_scope",
+    "indexes": "indices",
+    "memory": "memory_scope",
+    "operation": "group_operation",
+    "semantics": "memory_semantics",
+}
+"""The grammar's name of an operand -> the name of the property in most classes."""
 
 IMPLICIT = ("IdResultType", "IdResult")
 
@@ -215,14 +225,35 @@ def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) 
 
 def field_of(cls: type[Operation], operand: Operand) -> str:
     """Returns the field of a class that holds a grammar operand."""
-    fields: dict[str, str] = getattr(cls, "FIELDS", {})
-    if operand.field in fields:
-        return fields[operand.field]
+    return _field_names(cls)[operand.field]
+
+
+@cache
+def _field_names(cls: type[Operation]) -> Mapping[str, str]:
+    """
+    Returns the field for each operand in the grammar, which has the operand's name or the name in
+    `FIELDS` or `OTHER_NAMES`. SSA operands that are left over are matched in order.
+    """
+    given: Mapping[str, str] = getattr(cls, "FIELDS", {})
+    operands, properties = list[str](), dict[str, str]()
     if issubclass(cls, IRDLOperation):
-        names = [name for name, _ in cls.get_irdl_definition().operands]
-        if names == ["operand"] and operand.field not in properties_of(cls):
-            return "operand"
-    return operand.field
+        operands = [name for name, _ in cls.get_irdl_definition().operands]
+        properties = properties_of(cls)
+
+    def has(field: str) -> bool:
+        computed = isinstance(getattr(cls, field, None), property) and not hasattr(Operation, field)
+        return field in operands or field in properties or computed
+
+    names: dict[str, str] = {}
+    for field in (o.field for o in _inputs(instruction_for(cls))):
+        other = OTHER_NAMES.get(field, field)
+        names[field] = given.get(field) or (field if has(field) or not has(other) else other)
+    used = {*names.values(), *PARAMETERS.values()}
+    left = [name for name in operands if name not in used]
+    missing = [field for field, name in names.items() if field not in given and not has(name)]
+    if len(left) == len(missing):
+        names |= zip(missing, left, strict=True)
+    return names
 
 
 def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from xdsl.traits import Commutative, Pure
 from xdsl_spirv.dialects.spirv import SPIRV, arithmetic
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.grammar import grammar
-from xdsl_spirv.serialization.encode.operations import PARAMETERS
+from xdsl_spirv.serialization.encode.operations import PARAMETERS, field_of
 from xdsl_spirv.upstream.lazy_formats import LazyFormat
 
 FILECHECK = Path(__file__).parent.parent / "filecheck"
@@ -84,14 +84,13 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
     """SSA operands have the grammar's order and quantifiers."""
     in_set, name = instruction_of(cls)
     instruction = grammar().instruction(name, in_set)
-    fields = cls.FIELDS if issubclass(cls, SPIRVOp) else {}
     definition = cls.get_irdl_definition()
     ssa = {field: kind for field, kind in definition.operands}
     wanted: list[str] = []
     for operand in instruction.operands:
         if operand.kind in ("IdResult", "IdResultType"):
             continue
-        field = fields.get(operand.field, operand.field)
+        field = field_of(cls, operand)
         if field in ssa:
             wanted.append(field)
             optional = isinstance(ssa[field], OptOperandDef)
