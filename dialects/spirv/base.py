@@ -177,7 +177,7 @@ class Constructor:
     def parts(self, arguments: Sequence[Argument], named: Mapping[str, Argument]) -> dict[str, Any]:
         """Returns the arguments of xDSL's constructor. Raises `TypeError` if they do not fit."""
         definition = self.definition
-        given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | named
+        given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | dict(named)
         fits = len(given) == len(arguments) + len(named) and given.keys() <= self.allowed
         if not fits or any(given.get(name) is None for name in self.required):
             names = ", ".join(n if n in self.required else f"[{n}]" for n in self.names)

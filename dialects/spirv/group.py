@@ -148,8 +148,6 @@ class BallotQuestion(GroupNonUniformOperation, ABC, result=i32):
     result = result_def()
     assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
 
-    RESULT: ClassVar[Attribute] = i32
-
     def verify_(self) -> None:
         self.check_scope()
         check_ballot(self, self.value.type)
