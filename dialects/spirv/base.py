@@ -12,7 +12,7 @@ Operations that differ in few facts form a table of one-line classes, with the f
 The operation's name follows from the class name (`operation_name`) unless the header has a `name`.
 
 The constructor of an operation takes the fields that the class declares, in the order of the
-declarations, those of base classes first. For the result it takes `result_type`:
+declarations; fields of base classes come first. For the result it takes `result_type`:
 
     AtomicIAddOp(pointer, Scope.Device, MemorySemantics.None_, value)
     BitcastOp(value, f32)

@@ -340,11 +340,11 @@ class GlobalTable:
     def layout(self, row: int) -> list[Attribute]:
         """Returns the operands of a module-level instruction that has no operation class."""
         at, self.index.at = self.index.at, row
-        entries = self.carried(row, self.read_carried)
+        entries = self.read_operands(row, self.read_carried)
         self.index.at = at
         return entries
 
-    def carried(self, row: int, read_id: Callable[[int], T]) -> list[Attribute | T]:
+    def read_operands(self, row: int, read_id: Callable[[int], T]) -> list[Attribute | T]:
         """Returns the operands of an instruction without a class. `read_id` converts ids."""
         entries: list[Attribute | T] = []
         is_extended = self.index.name(row) in EXTENDED

@@ -122,7 +122,7 @@ class InstructionDecoder:
 
     def _carry(self, row: int, block: Block) -> None:
         index, words = self.index, self.index.rows[row]
-        operands = self.module.globals.carried(row, self._id)
+        operands = self.module.globals.read_operands(row, self._id)
         known = facts(index.opcodes[row])
         assert known is not None  # Reading operands fails for an unknown opcode.
         t: Attribute | None = self.type(words[1]) if known.has_type else None
