@@ -45,6 +45,10 @@ class Comparison:
     """Number of elements that are NaN or infinite."""
     unbounded: int = 0
     """Number of elements for which any result is legal, so that they are not compared."""
+    wide: int = 0
+    """Number of elements whose finite bound is at least `largest`, so that they can hardly fail."""
+    largest: float = 0.0
+    """The largest absolute value of the finite expected results."""
 
     @property
     def passed(self) -> bool:
@@ -53,10 +57,14 @@ class Comparison:
     def __str__(self) -> str:
         verdict = "within" if self.passed else "BEYOND"
         any_passes = f"; NO BOUND: any result of {self.unbounded} elements passes"
+        wide = (
+            f"; WIDE BOUND: {self.wide} elements may be off by the largest expected result, "
+            f"{self.largest:.3g}, or more"
+        )
         return (
             f"{self.name}: max abs error {self.max_abs:.3g}, max rel error {self.max_rel:.3g}, "
             f"{verdict} the bound ({self.share:.2%} of {self.bound:.3g}){warning(self.not_finite)}"
-            f"{any_passes if self.unbounded else ''}"
+            f"{any_passes if self.unbounded else ''}{wide if self.wide else ''}"
         )
 
 
@@ -185,6 +193,8 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
     if result.size == 0:
         return Comparison(name, 0.0, 0.0, 0.0, 0.0)
     worst = int(np.argmax(share)) if share.max() > 0 else int(np.argmax(error))
+    unbounded, size = np.isinf(allowed), np.abs(truth)
+    largest = float(size[np.isfinite(size)].max(initial=0.0))
     return Comparison(
         name,
         float(error.max()),
@@ -192,5 +202,7 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
         float(share.max()),
         float(allowed.flat[worst]),
         count_not_finite(result),
-        int(np.isinf(allowed).sum()),
+        int(unbounded.sum()),
+        int((~unbounded & (allowed >= largest)).sum()) if largest else 0,
+        largest,
     )

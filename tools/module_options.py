@@ -74,7 +74,9 @@ input INPUT.mlir  the module to which the passes are applied
     number of workgroups, if there is no function on tensors (default: %(default)s)
 --length N int default=64  number of elements of runtime arrays (default: %(default)s)
 -o --output out.npz  where to write the smallest inputs with different results
---prove  prove, instead of running, that results do not change for any buffer contents
+--prove
+    prove, instead of running, that the results of kernels do not change for any buffer contents
+    (without --function and --output)
 """)
 
 prove = Options("""

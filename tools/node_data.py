@@ -19,14 +19,14 @@ def node_data(explanation: ExplanationData, graph: str) -> dict[str, Any]:
     Returns the cost of each node of the graph: measured or roofline microseconds, or scalar
     operations if no time is known.
 
-    If one dispatch computes several nodes, its first node gets the cost and the other nodes get 0.
-    Raises `ProgramError` if no node has a name.
+    The nodes that a dispatch computes get equal shares of its cost, since one kernel computes them
+    together. Raises `ProgramError` if no node has a name.
     """
     values: dict[str, float] = {}
     for entry in explanation.layers:
-        for position, node in enumerate(entry.layer.nodes):
-            values.setdefault(node, 0.0)
-            values[node] += 0.0 if position else _value(explanation, entry)
+        nodes = entry.layer.nodes
+        for node in nodes:
+            values[node] = values.get(node, 0.0) + _value(explanation, entry) / len(nodes)
     if not values:
         raise ProgramError(
             "no node has a name: this is not an ONNX file",

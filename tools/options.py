@@ -261,10 +261,10 @@ input MODEL.onnx|.gguf|.mlir|DIR  a model, or a program made by `compile`
 
 run = Options("""
 @json results (name, shape, type, least, mean, greatest); comparisons (name, max_abs, passed, bound;
-    with --check, or onnxruntime); for a model also the fields of `compile`; device and times
-    (kernel, entry_point, nanoseconds of each run, median; with --time); statistics; layers (with
-    --compare-layers); findings, allowed and counters as --check-json writes them (with checks);
-    values (function, kind, name, type, shape; with --list)
+    with --check also unbounded and wide; or onnxruntime); for a model also the fields of `compile`;
+    device and times (kernel, entry_point, nanoseconds of each run, median; with --time);
+    statistics; layers (with --compare-layers); findings, allowed and counters as --check-json
+    writes them (with checks); values (function, kind, name, type, shape; with --list)
 @listing
 program DIR|MODEL.onnx|.gguf|.mlir  a program made by `xdsl-spirv compile`, or a model to compile
 @target (default: the best device of this machine; only for models)

@@ -14,6 +14,7 @@ from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.prove.equivalence import Verdict, compare_programs
 from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse
 from xdsl_spirv.tools.grid import parse_grid
 from xdsl_spirv.tools.report import note
@@ -26,7 +27,17 @@ PREMISES = (
 
 
 def prove_passes(arguments: argparse.Namespace) -> int:
-    """Proves each pass of the pipeline. Returns 1 if a pass is refuted or not proved."""
+    """
+    Proves each pass of the pipeline. Returns 1 if a pass is refuted or not proved.
+
+    Raises `ProgramError` if `arguments` select a function or a file of inputs.
+    """
+    for option, given, reason in (
+        ("--function", arguments.function, "it proves each kernel, not a host function"),
+        ("--output", arguments.output, "it has no inputs to write"),
+    ):
+        if given is not None:
+            raise ProgramError(f"--prove does not take {option}: {reason}", "", f"omit {option}")
     ctx, grid = context(), parse_grid(arguments.grid)
     module = parse(arguments.input, ctx)
     options = Options(subgroup_size=arguments.subgroup_size or 32)

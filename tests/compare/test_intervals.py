@@ -102,6 +102,16 @@ def test_a_comparison_says_where_any_result_passes():
     assert "NO BOUND" not in str(compare_result("y", result, result, np.zeros(3)))
 
 
+def test_a_comparison_says_where_a_bound_is_as_wide_as_the_results():
+    result = np.array([-38, 2, 1, 0], np.float32)
+    allowed = np.array([52.6, 37.9, 38, np.inf])
+    told = str(compare_result("y", result, result, allowed))
+    assert "WIDE BOUND: 2 elements may be off by the largest expected result, 38, or more" in told
+    assert "WIDE BOUND" not in str(compare_result("y", result, result, np.full(4, 37.9)))
+    zeros = np.zeros(4, np.float32)
+    assert "WIDE BOUND" not in str(compare_result("y", zeros, zeros, np.full(4, 1e-40)))
+
+
 MIXED = """
 #map = affine_map<(i) -> (i)>
 #a = affine_map<(m, n, k) -> (m, k)>

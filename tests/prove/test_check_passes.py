@@ -115,6 +115,14 @@ def test_a_borrow_lost_is_refuted_with_its_input(
     assert "the interpreter gives a different @x" in told
 
 
+@pytest.mark.parametrize("option", ["--function", "--output"])
+def test_an_option_that_selects_nothing_to_prove_is_refused(
+    option: str, kernel: str, capsys: pytest.CaptureFixture[str]
+):
+    assert prove(kernel, option, "main") == 1
+    assert f"--prove does not take {option}" in capsys.readouterr().err
+
+
 def test_a_launch_that_is_too_large_is_unknown(kernel: str, capsys: pytest.CaptureFixture[str]):
     assert prove(kernel, "--grid", "1000") == 1
     assert "unknown: a launch of 1000 invocations is too large" in capsys.readouterr().out

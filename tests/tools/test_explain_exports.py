@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from xdsl_spirv import compile as compile_program
+from xdsl_spirv.runtime.layers import Layer
 from xdsl_spirv.runtime.phases import HOST, LOAD, Phase, device_phases
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.explain_text import duration
+from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
 from xdsl_spirv.tools.main import main
+from xdsl_spirv.tools.node_data import node_data
 from xdsl_spirv.tools.run_times import DispatchTime, times_json
 
 MATMUL = """
@@ -149,6 +152,14 @@ def test_node_data_are_microseconds_by_node(folder: Path, times: Path, tmp_path:
             "half": {"value": 3.0},
             "full": {"value": 5.0},
         }
+
+
+def test_nodes_of_one_dispatch_share_its_cost():
+    layer = Layer(("conv", "relu"), ("Conv", "Relu"), "", "", "", "", (), 1, 1, 1)
+    entry = ExplainedLayer(0, "k", (1, 1, 1), (64,), False, layer, (), (), 4e-6, "")
+    explanation = ExplanationData("s", 1, "m", "t", "", (), (entry,), 1, 0, 0, 0, 0)
+    (graph,) = node_data(explanation, "m").values()
+    assert graph["results"] == {"conv": {"value": 2.0}, "relu": {"value": 2.0}}
 
 
 DAMAGED = {
