@@ -37,8 +37,8 @@ from xdsl_spirv.jobs.cluster import Cluster
 from xdsl_spirv.jobs.job import LAVAPIPE, Job, Result
 from xdsl_spirv.jobs.places import here
 from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.runtime.caches import VARIABLE
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.vulkan.cache import VARIABLE
 from xdsl_spirv.testing.faulty_jobs import FAULTY
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench
 from xdsl_spirv.tools.tuning.candidates import Source

@@ -1,10 +1,8 @@
 """
 Caches compiled programs on disk, so that a model is compiled once for a device and options.
 
-A program is a folder in $XDG_CACHE_HOME/xdsl-spirv/programs, or in `programs` of the folder that
-XDSL_SPIRV_CACHE names. XDSL_SPIRV_CACHE=0 disables the cache. The name of a program is a digest of
-the inputs of its compilation. Programs are written atomically, and a program that cannot be read
-is compiled again.
+A program is a folder of the cache `programs`. Its name is a digest of the inputs of its
+compilation. Programs are written atomically, and a program that cannot be read is compiled again.
 """
 
 from __future__ import annotations
@@ -22,13 +20,12 @@ from typing import Any
 import xdsl_spirv
 from xdsl_spirv.passes.schedule.tuned import path_for as tuned_path_for
 from xdsl_spirv.progress import stage
+from xdsl_spirv.runtime.caches import cache_folder, drop_oldest
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import MANIFEST, Program
 from xdsl_spirv.targets import load as load_target
 
-VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "programs"
-
 MOST, MOST_BYTES = 32, 32 << 30
 """Maximum number and bytes of cached programs. The least recently used ones are removed."""
 
@@ -36,15 +33,6 @@ HEAD = 16 << 20
 """Bytes at the start of a file that are hashed to identify the file."""
 SAMPLES, SAMPLE = 64, 4 << 10
 """Number and bytes of samples that are hashed from the rest of a file."""
-
-
-def folder(name: str = NAME) -> Path | None:
-    """Returns the cache folder of a name, by default for programs. None if the cache is off."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return None if named in ("", "0") else Path(named, name)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / name
 
 
 @stage("looking for a program in the cache")
@@ -59,7 +47,7 @@ def path_for(
 
     `files` are further inputs of the compilation.
     """
-    base = folder()
+    base = cache_folder(NAME)
     if base is None:
         return None
     described = asdict(replace(load_target(target), provenance={}), dict_factory=_without_origins)
@@ -100,7 +88,7 @@ def keep(path: Path | None, program: Program) -> str:
         if free < 2 * size:
             return f"{free:,} bytes are free in {path.parent}, the weights take {size:,}"
         program.save(path)
-        drop_oldest(path.parent)
+        drop_oldest(path.parent, MOST, MOST_BYTES)
     except ProgramError as error:
         return str(error)
     except OSError as error:
@@ -110,7 +98,7 @@ def keep(path: Path | None, program: Program) -> str:
 
 def empty() -> tuple[int, int]:
     """Removes all cached programs. Returns their number and their bytes."""
-    base = folder()
+    base = cache_folder(NAME)
     if base is None or not base.is_dir():
         return 0, 0
     entries = list(base.iterdir())
@@ -118,21 +106,6 @@ def empty() -> tuple[int, int]:
     for entry in entries:
         shutil.rmtree(entry)
     return len(entries), size
-
-
-def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-    """Removes the oldest entries of a folder beyond a number and a size, and incomplete files."""
-    latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
-    size = 0
-    for number, entry in enumerate(latest_first):
-        files = [entry] if entry.is_file() else entry.rglob("*")
-        size += sum(file.stat().st_size for file in files if file.is_file())
-        if number < most and (size <= most_bytes or not number):
-            continue
-        if entry.is_file():
-            entry.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _contents(model: Path) -> list[Any]:

@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.passes.emit.spirv import free_symbol
 
-_OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib")
+_OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib", "numpy.")
 
 
 class Lines:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.kernels.operators import Operators
 from xdsl_spirv.kernels.tile_tracer import current
 from xdsl_spirv.kernels.tracer import KernelError
 from xdsl_spirv.kernels.types import Type, boolean, i32
@@ -39,72 +40,18 @@ _COMPARISONS = {
 }
 
 
-class Operand:
+class Operand(Operators):
     """Base class of tiles and numbers, with Python's operators."""
 
     ssa: SSAValue
     type: Type
     shape: tuple[int, ...] = ()
 
-    def __add__(self, other: Any) -> Any:
-        return binary("+", self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return binary("+", other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return binary("*", other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return binary("/", other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return binary("//", self, other)
-
-    def __mod__(self, other: Any) -> Any:
-        return binary("%", self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return binary("&", self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return binary("|", self, other)
+    def binary(self, symbol: str, left: Any, right: Any) -> Any:
+        return binary(symbol, left, right)
 
     def __neg__(self) -> Any:
         return binary("-", 0, self)
-
-    def __lt__(self, other: Any) -> Any:
-        return binary("<", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return binary("<=", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return binary(">", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return binary(">=", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return binary("==", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return binary("!=", self, other)
-
-    __hash__: ClassVar[Any] = object.__hash__
-    __array_ufunc__ = None
 
     def __bool__(self) -> NoReturn:
         raise KernelError(
@@ -234,7 +181,7 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
         predicate = _COMPARISONS[symbol][_column(type)]
         kind = arith.CmpfOp if type.is_float else arith.CmpiOp
         return lambda a, b: kind(a, b, predicate)
-    found = _OPERATORS[symbol][_column(type)]
+    found = _OPERATORS.get(symbol, (None,) * 3)[_column(type)]
     if found is None:
         remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
         raise KernelError(f"the operator {symbol} does not support {type}", "", remedy)

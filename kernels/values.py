@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, logic
+from xdsl_spirv.kernels.operators import COMPARISONS, Operators
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import Type, boolean
 
@@ -45,13 +46,6 @@ _BY_TYPE: dict[str, tuple[Any, Any, Any, Any]] = {
     "==": (logic.IEqualOp, logic.IEqualOp, logic.FOrdEqualOp, logic.LogicalEqualOp),
     "!=": (logic.INotEqualOp, logic.INotEqualOp, logic.FUnordNotEqualOp, logic.LogicalNotEqualOp),
 }
-_UFUNCS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//",
-    "remainder": "%", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
-    "equal": "==", "not_equal": "!=",
-}  # fmt: skip
-"""numpy's names of operators, for a numpy number as the left operand."""
-_COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _REMEDY = {
     "//": "// rounds down in Python and to zero on a device: write >> n for 2**n, or convert "
     "with .to(u32)",
@@ -61,7 +55,7 @@ _REMEDY = {
 }
 
 
-class Value:
+class Value(Operators):
     """A value with a type. `ssa` is its value in the module."""
 
     __slots__ = ("ssa", "type")
@@ -69,70 +63,8 @@ class Value:
     def __init__(self, ssa: SSAValue, type: Type):
         self.ssa, self.type = ssa, type
 
-    # Arithmetic
-
-    def __add__(self, other: Number) -> Value:
-        return binary("+", self, other)
-
-    def __radd__(self, other: Number) -> Value:
-        return binary("+", other, self)
-
-    def __sub__(self, other: Number) -> Value:
-        return binary("-", self, other)
-
-    def __rsub__(self, other: Number) -> Value:
-        return binary("-", other, self)
-
-    def __mul__(self, other: Number) -> Value:
-        return binary("*", self, other)
-
-    def __rmul__(self, other: Number) -> Value:
-        return binary("*", other, self)
-
-    def __truediv__(self, other: Number) -> Value:
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        return binary("/", other, self)
-
-    def __floordiv__(self, other: Number) -> Value:
-        return binary("//", self, other)
-
-    def __rfloordiv__(self, other: Number) -> Value:
-        return binary("//", other, self)
-
-    def __mod__(self, other: Number) -> Value:
-        return binary("%", self, other)
-
-    def __rmod__(self, other: Number) -> Value:
-        return binary("%", other, self)
-
-    def __and__(self, other: Number) -> Value:
-        return binary("&", self, other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: Number) -> Value:
-        return binary("|", self, other)
-
-    __ror__ = __or__
-
-    def __xor__(self, other: Number) -> Value:
-        return binary("^", self, other)
-
-    __rxor__ = __xor__
-
-    def __lshift__(self, other: Number) -> Value:
-        return binary("<<", self, other)
-
-    def __rlshift__(self, other: Number) -> Value:
-        return binary("<<", other, self)
-
-    def __rshift__(self, other: Number) -> Value:
-        return binary(">>", self, other)
-
-    def __rrshift__(self, other: Number) -> Value:
-        return binary(">>", other, self)
+    def binary(self, symbol: str, left: Number, right: Number) -> Value:
+        return binary(symbol, left, right)
 
     def __neg__(self) -> Value:
         if self.type.is_boolean:
@@ -144,28 +76,6 @@ class Value:
         if self.type.is_float:
             _refuse("~", self.type)
         return self._with((logic.LogicalNotOp if self.type.is_boolean else bit.NotOp)(self.ssa))
-
-    # Comparisons
-
-    def __lt__(self, other: Number) -> Value:
-        return binary("<", self, other)
-
-    def __le__(self, other: Number) -> Value:
-        return binary("<=", self, other)
-
-    def __gt__(self, other: Number) -> Value:
-        return binary(">", self, other)
-
-    def __ge__(self, other: Number) -> Value:
-        return binary(">=", self, other)
-
-    def __eq__(self, other: Number) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return binary("==", self, other)
-
-    def __ne__(self, other: Number) -> Value:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return binary("!=", self, other)
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         raise KernelError(
@@ -187,17 +97,6 @@ class Value:
             str(self.type),
             "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...; convert with .to(f32)",
         )
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Value:
-        """Applies an operator to a numpy number. Raises `KernelError` for other numpy functions."""
-        symbol = _UFUNCS.get(ufunc.__name__)
-        if symbol is None or method != "__call__" or len(inputs) != 2:
-            raise KernelError(
-                f"numpy cannot compute the {ufunc.__name__} of a value of the kernel",
-                str(self.type),
-                "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...",
-            )
-        return binary(symbol, *inputs)
 
     def __pow__(self, exponent: Any) -> NoReturn:
         raise KernelError(f"the operator ** does not support {self.type}", "", "multiply: x * x")
@@ -324,7 +223,7 @@ def binary(symbol: str, left: Number, right: Number) -> Value:
     kind = _BY_TYPE[symbol][column]
     if kind is None:
         _refuse(symbol, type)
-    result = Type(boolean.name, type.lanes) if symbol in _COMPARE else type
+    result = Type(boolean.name, type.lanes) if symbol in COMPARISONS else type
     return Value(current().add(kind(a.ssa, b.ssa)), result)
 
 

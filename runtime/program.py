@@ -314,7 +314,7 @@ class Program:
         binaries = {k.name: base.read(k.binary, KERNEL_BYTES) for k in manifest.kernels}
         if not unsafe:
             from xdsl_spirv.runtime.agreement import check_kernels
-            from xdsl_spirv.runtime.checked import checked_once
+            from xdsl_spirv.runtime.caches import checked_once
 
             pieces = [text, *binaries.values()]
             checked_once(pieces, lambda: check_kernels(manifest, binaries))

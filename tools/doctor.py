@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from xdsl_spirv.runtime.caches import cache_folder
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import cache
 from xdsl_spirv.runtime.vulkan.describe import NEEDED, feature_names
@@ -86,8 +87,7 @@ def _environment() -> None:
         wrong = _wrong_with(Path(path))
         if wrong:
             _say(f"WARNING  the driver manifest {path} {wrong}")
-    kept = cache.folder()
-    _say(f"         pipeline cache: {kept or 'off'}")
+    _say(f"         pipeline cache: {cache_folder(cache.NAME) or 'off'}")
 
 
 def _wrong_with(manifest: Path) -> str:

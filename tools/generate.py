@@ -25,6 +25,7 @@ from xdsl_spirv.llm.sliding import NEAR
 from xdsl_spirv.llm.speculation import Speculation
 from xdsl_spirv.llm.texts import DECODE, PAST, PREFILL, PREFILLED, TOKEN
 from xdsl_spirv.progress import heard_by
+from xdsl_spirv.runtime.caches import cache_folder
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
@@ -45,7 +46,7 @@ def generate(arguments: argparse.Namespace) -> int:
     """Runs `xdsl-spirv generate`. The exit status is 0 even if the user interrupts the answer."""
     if arguments.empty_cache:
         count, size = kept.empty()
-        _say(f"removed {count} programs of {size:,} bytes from {kept.folder()}")
+        _say(f"removed {count} programs of {size:,} bytes from {cache_folder(kept.NAME)}")
         note(removed_programs=count, removed_bytes=size)
         if arguments.model is None:
             return 0

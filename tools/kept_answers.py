@@ -1,10 +1,9 @@
 """
 Caches the solvers' answers on disk, so that each proof obligation is decided only once.
 
-The compiler's cache has a folder `obligations`, with a file for each answer. XDSL_SPIRV_CACHE
-moves or disables the cache. A file's name is a digest of the obligation's text and of the solvers'
-versions. Files are written atomically. Undecided obligations are not cached, because more time may
-decide them.
+The cache `obligations` has a file for each answer. A file's name is a digest of the obligation's
+text and of the solvers' versions. Files are written atomically. Undecided obligations are not
+cached, because more time may decide them.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from xdsl_spirv.compiler import kept
 from xdsl_spirv.prove.solvers import Answer, Answers
+from xdsl_spirv.runtime.caches import cache_folder, drop_oldest
+from xdsl_spirv.serialization.files import write_atomically
 
 NAME = "obligations"
 MOST, MOST_BYTES = 10_000, 256 << 20
@@ -53,11 +52,8 @@ class KeptAnswers:
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             if self.made % PERIOD == 1:
-                kept.drop_oldest(self.folder, MOST, MOST_BYTES)
-            handle, name = tempfile.mkstemp(dir=self.folder)
-            with os.fdopen(handle, "w") as file:
-                json.dump(asdict(answer), file)
-            os.replace(name, self._path(text))
+                drop_oldest(self.folder, MOST, MOST_BYTES)
+            write_atomically(self._path(text), json.dumps(asdict(answer)).encode())
 
     def _path(self, text: str) -> Path:
         return self.folder / f"{hashlib.sha256((_versions() + text).encode()).hexdigest()}.json"
@@ -70,5 +66,5 @@ def _versions() -> str:
 
 def open_answers() -> Answers | None:
     """Opens the current user's cache of answers; returns None if caching is disabled."""
-    folder = kept.folder(NAME)
+    folder = cache_folder(NAME)
     return KeptAnswers(folder) if folder is not None else None

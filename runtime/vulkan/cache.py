@@ -1,44 +1,32 @@
 """
 Stores the pipeline cache on disk, so that a driver compiles each kernel only once.
 
-There is a file for each device and driver (named by their UUIDs) in
-$XDG_CACHE_HOME/xdsl-spirv/pipelines, or in the folder that XDSL_SPIRV_CACHE names.
-XDSL_SPIRV_CACHE=0 disables the cache. A digest precedes the driver's bytes, because a driver may
-crash on damaged ones. If two processes write at the same time, one of their files remains,
-complete.
+The cache `pipelines` has a file for each device and driver, named by their UUIDs. A digest
+precedes the driver's bytes, because a driver may crash on damaged ones. If two processes write at
+the same time, one of their files remains, complete.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.runtime.caches import cache_folder
 from xdsl_spirv.serialization.files import write_atomically
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 
-VARIABLE = "XDSL_SPIRV_CACHE"
+NAME = "pipelines"
 DIGEST = hashlib.sha256().digest_size
 LARGEST = 256 << 20
 """Maximum size of a stored cache in bytes."""
 
 
-def folder() -> Path | None:
-    """Returns the folder of the cache, or None if it is disabled."""
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        return None if named in ("", "0") else Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    return root / "xdsl-spirv" / "pipelines"
-
-
 def path_for(info: DeviceInfo) -> Path | None:
     """Returns the cache file of a device and driver, or None if the cache is disabled."""
-    base = folder()
+    base = cache_folder(NAME)
     if base is None:
         return None
     parts = [info.device_uuid, info.driver_uuid, info.cache_uuid, info.driver_version, info.name]

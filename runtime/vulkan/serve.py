@@ -10,15 +10,12 @@ import traceback
 from typing import Any
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.processes import serve
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
 from xdsl_spirv.runtime.vulkan.instance import Instance
-from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
+from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
-from xdsl_spirv.runtime.vulkan.resident import ResidentWork
-from xdsl_spirv.runtime.vulkan.statistics import Code
-from xdsl_spirv.runtime.vulkan.work import GraphWork, Work
+from xdsl_spirv.runtime.vulkan.work import Work
 from xdsl_spirv.runtime.vulkan.worker import Offered
 
 
@@ -53,8 +50,17 @@ class _Server:
         resource.setrlimit(resource.RLIMIT_DATA, (bytes, bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    def compile(self, work: Work) -> Code:
-        return self.opened.compile(work)
+    def answer(self, what: str, number: int | None, arguments: tuple[Any, ...]) -> Any:
+        """
+        Calls a method of loaded work (by its number), of this server, or else of the device.
+        Returns the result, or an attribute's value.
+        """
+        if number is not None:
+            owner: object = self.works[number]
+        else:
+            owner = self if hasattr(self, what) else self.opened
+        found = getattr(owner, what)
+        return found(*arguments) if callable(found) else found
 
     def load(self, work: Work, statistics: bool) -> int:
         self.count += 1
@@ -64,48 +70,8 @@ class _Server:
     def unload(self, number: int) -> None:
         self.opened.unload(self.works.pop(number))
 
-    def load_graph(self, graph: GraphWork) -> None:
-        self.opened.load_graph(graph)
-
-    def run_graph(self, inputs: dict[str, bytes]) -> dict[str, bytearray]:
-        return self.opened.run_graph(inputs)
-
-    def lacks(self, work: Work) -> list[str]:
-        return self.opened.lacks(work)
-
-    def run(self, number: int, inputs: dict[str, bytes], timeout: float) -> dict[str, bytearray]:
-        return self.works[number].run(inputs, timeout)
-
     def place(self, number: int, sizes: dict[str, int]) -> None:
         self.opened.place(self.works[number], sizes)
-
-    def run_routine(self, number: int, *arguments: Any) -> dict[str, bytearray]:
-        work = self.works[number]
-        assert isinstance(work, ResidentWork)
-        return work.run_routine(*arguments)
-
-    def write(self, number: int, name: str, data: bytes, timeout: float) -> None:
-        self.works[number].write(name, data, timeout)
-
-    def read(self, number: int, *arguments: Any) -> bytearray:
-        return self.works[number].read(*arguments)
-
-    def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
-        return self.works[number].time(count, timeout, warm_up)
-
-    def time_runs(self, number: int, *arguments: Any) -> list[float]:
-        return self.works[number].time_runs(*arguments)
-
-    def phases(
-        self, number: int, inputs: dict[str, bytes], count: int, timeout: float
-    ) -> list[Phase]:
-        return self.works[number].phases(inputs, count, timeout)
-
-    def executables(self, number: int) -> list[list[dict[str, int | float | bool]]]:
-        return self.works[number].executables()
-
-    def messages(self) -> list[str]:
-        return self.opened.messages
 
     def close(self) -> None:
         if self.device is not None:
@@ -120,10 +86,9 @@ def main() -> None:
     """Answers requests on standard input until it ends."""
     server = _Server()
 
-    def answer(message: tuple[str, tuple[Any, ...]]) -> tuple[str, Any]:
-        what, arguments = message
+    def answer(message: tuple[str, int | None, tuple[Any, ...]]) -> tuple[str, Any]:
         try:
-            return ("value", getattr(server, what)(*arguments))
+            return ("value", server.answer(*message))
         except ProgramError as error:
             kind = type(error).__name__
             return ("error", (kind, error.cause, error.place, error.remedy))

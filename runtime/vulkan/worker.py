@@ -66,38 +66,39 @@ class RemoteWork:
         self.worker, self.number = worker, number
 
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
-        given = {name: bytes(value) for name, value in inputs.items()}
-        return self.worker.call("run", self.number, given, timeout, seconds=timeout)
+        return self._call("run", _plain(inputs), timeout, seconds=timeout)
 
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
-        return self.worker.call("time", self.number, count, timeout, warm_up, seconds=timeout * 2)
+        return self._call("time", count, timeout, warm_up, seconds=timeout * 2)
 
     def time_runs(self, runs: int, count: int, timeout: float, warm_up: float = 0.0) -> list[float]:
-        arguments = self.number, runs, count, timeout, warm_up
-        return self.worker.call("time_runs", *arguments, seconds=timeout * 2)
+        return self._call("time_runs", runs, count, timeout, warm_up, seconds=timeout * 2)
 
     def phases(self, inputs: Mapping[str, Bytes], count: int, timeout: float) -> list[Phase]:
-        given = {name: bytes(value) for name, value in inputs.items()}
-        seconds = timeout * 2
-        return self.worker.call("phases", self.number, given, count, timeout, seconds=seconds)
+        return self._call("phases", _plain(inputs), count, timeout, seconds=timeout * 2)
 
     def run_routine(
         self, run: Run, timeout: float, following: Run | None = None
     ) -> dict[str, bytearray]:
-        arguments = (run, timeout, following)
-        return self.worker.call("run_routine", self.number, *arguments, seconds=timeout)
+        return self._call("run_routine", run, timeout, following, seconds=timeout)
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:
-        self.worker.call("write", self.number, name, bytes(data), timeout, seconds=timeout)
+        self._call("write", name, bytes(data), timeout, seconds=timeout)
 
     def read(
         self, name: str, timeout: float, first: int = 0, count: int | None = None
     ) -> bytearray:
-        arguments = (name, timeout, first, count)
-        return self.worker.call("read", self.number, *arguments, seconds=timeout)
+        return self._call("read", name, timeout, first, count, seconds=timeout)
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
-        return self.worker.call("executables", self.number)
+        return self._call("executables")
+
+    def _call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
+        return self.worker.call(what, *arguments, number=self.number, seconds=seconds)
+
+
+def _plain(inputs: Mapping[str, Bytes]) -> dict[str, bytes]:
+    return {name: bytes(value) for name, value in inputs.items()}
 
 
 class Worker(Process):
@@ -112,16 +113,19 @@ class Worker(Process):
         quiet = bool(launcher)
         super().__init__("xdsl_spirv.runtime.vulkan.serve", launcher=launcher, quiet=quiet)
 
-    def call(self, what: str, *arguments: Any, seconds: float = 0.0) -> Any:
+    def call(
+        self, what: str, *arguments: Any, number: int | None = None, seconds: float = 0.0
+    ) -> Any:
         """
-        Calls a function in the worker process and returns the result.
+        Calls a function in the worker process, of loaded work if it has a `number`, and returns
+        the result.
 
         Raises the function's exception (`WorkerFault` for unexpected ones), `DeviceLostError` if
         the process dies, and `DeviceTimeoutError` after `seconds` + `START_SECONDS`.
         """
         try:
             with stage(STAGES.get(what, "waiting for the device")):
-                kind, value = self.ask((what, arguments), START_SECONDS + seconds)
+                kind, value = self.ask((what, number, arguments), START_SECONDS + seconds)
         except ProcessDied as error:
             raise _lost(error.how, what) from error
         except ProcessLate:

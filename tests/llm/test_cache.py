@@ -11,6 +11,7 @@ import pytest
 
 from xdsl_spirv.compiler import compile
 from xdsl_spirv.compiler import kept as cache
+from xdsl_spirv.runtime.caches import VARIABLE, cache_folder
 from xdsl_spirv.runtime.program import Program
 
 SCALE = """
@@ -32,7 +33,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "programs"
 
 
@@ -143,7 +144,7 @@ def test_it_can_be_emptied(model: Path, folder: Path, program: Program):
 
 
 def test_it_can_be_turned_off(model: Path, program: Program, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv(cache.VARIABLE, "0")
+    monkeypatch.setenv(VARIABLE, "0")
     path = cache.path_for(model, "lavapipe", {})
     assert path is None
     assert cache.keep(path, program) == ""
@@ -152,9 +153,9 @@ def test_it_can_be_turned_off(model: Path, program: Program, monkeypatch: pytest
 
 
 def test_without_a_name_it_lies_in_the_users_cache(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache.folder() == Path("/somewhere/xdsl-spirv/programs")
+    assert cache_folder(cache.NAME) == Path("/somewhere/xdsl-spirv/programs")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/users/me")
-    assert cache.folder() == Path("/users/me/.cache/xdsl-spirv/programs")
+    assert cache_folder(cache.NAME) == Path("/users/me/.cache/xdsl-spirv/programs")

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.runtime import Program, ProgramError
+from xdsl_spirv.runtime import Program, ProgramError, replacing
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.serialization import files
 
 EVENTS = ("open", "os.", "shutil.", "tempfile.", "fcntl.")
 
@@ -73,7 +72,7 @@ def test_a_save_that_is_killed(
 ) -> None:
     """If folders cannot be exchanged, the next save restores the moved folder."""
     if not exchanges:
-        monkeypatch.setattr(files, "_exchange", lambda one, other: 38)
+        monkeypatch.setattr(replacing, "_exchange", lambda one, other: 38)
     old, new = programs
     place = tmp_path / "p"
     number, status = -1, KILLED

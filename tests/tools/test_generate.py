@@ -18,10 +18,10 @@ pytest.importorskip("gguf", reason="gguf is not installed (pip install '.[llm]')
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
 from xdsl_spirv import progress
-from xdsl_spirv.compiler import kept as cache
 from xdsl_spirv.llm.chat import KEY
 from xdsl_spirv.llm.loading import ModelFile
 from xdsl_spirv.llm.model import LanguageModel
+from xdsl_spirv.runtime.caches import VARIABLE
 from xdsl_spirv.testing.gguf_models import Shape, write_model
 from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.reports import json_and_text, missing_figures
@@ -55,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     return tmp_path / "programs"
 
 
