@@ -50,60 +50,43 @@ class Descriptors:
             for slots in interface_of(step, self.work.kernels[step.kernel]):
                 for _, kind, number in slots:
                     wanted[kind] += number
-        sizes = array(
-            DescriptorPoolSize,
-            (DescriptorPoolSize(type=kind, descriptorCount=n) for kind, n in wanted.items()),
-        )
-        create = DescriptorPoolCreateInfo(
-            maxSets=count, poolSizeCount=len(sizes), pPoolSizes=pointer(sizes)
-        )
+        sizes = [DescriptorPoolSize(type=kind, descriptorCount=n) for kind, n in wanted.items()]
+        create = DescriptorPoolCreateInfo(maxSets=count, pPoolSizes=sizes)
         return self.device.made("DescriptorPool", create)
 
     def _write(self, step: Step, pipeline: Pipeline) -> list[int]:
         if not pipeline.sets:
             return []
         device = self.device
-        layouts, handles = array(c.c_uint64, pipeline.sets), (c.c_uint64 * len(pipeline.sets))()
-        allocate = DescriptorSetAllocateInfo(
-            descriptorPool=self.pool,
-            descriptorSetCount=len(layouts),
-            pSetLayouts=pointer(layouts),
-        )
+        handles = (c.c_uint64 * len(pipeline.sets))()
+        allocate = DescriptorSetAllocateInfo(descriptorPool=self.pool, pSetLayouts=pipeline.sets)
         device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(handles))
         bound = [(*place, DescriptorType.STORAGE_BUFFER) for place in step.bindings]
         if step.numbers is not None:
             bound.append((*step.numbers, DescriptorType.UNIFORM_BUFFER))
-        infos = array(
-            DescriptorBufferInfo,
-            (
-                DescriptorBufferInfo(buffer=self.buffers.handles[name], range=WHOLE_SIZE)
-                for _, _, name, _ in bound
-            ),
-        )
-        kept: list[object] = []
-        of_buffers = (
+        records = [*self._image_writes(step, list(handles))]
+        records += [
             WriteDescriptorSet(
                 dstSet=handles[number],
                 dstBinding=binding,
                 descriptorCount=1,
                 descriptorType=kind,
-                pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
+                pBufferInfo=DescriptorBufferInfo(
+                    buffer=self.buffers.handles[name], range=WHOLE_SIZE
+                ),
             )
-            for i, (number, binding, _, kind) in enumerate(bound)
-        )
-        of_images = self._image_writes(step, list(handles), kept)
-        writes = array(WriteDescriptorSet, [*of_images, *of_buffers])
+            for number, binding, name, kind in bound
+        ]
+        writes = array(WriteDescriptorSet, records)
         device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
         return list(handles)
 
-    def _image_writes(
-        self, step: Step, sets: Sequence[int], kept: list[object]
-    ) -> Iterator[WriteDescriptorSet]:
+    def _image_writes(self, step: Step, sets: Sequence[int]) -> Iterator[WriteDescriptorSet]:
         known = interfaces(self.work.kernels[step.kernel]) if step.images else {}
         for bound in step.images:
             assert self.images is not None
             place = known[bound.set, bound.binding]
-            yield self.images.write_of(bound, place, sets[bound.set], kept)
+            yield self.images.write_of(bound, place, sets[bound.set])
 
     def close(self) -> None:
         """Destroys the pool together with its sets."""

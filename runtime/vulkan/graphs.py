@@ -151,17 +151,14 @@ def enabling_of_graphs(info: DeviceInfo) -> Enabling:
     return enabling
 
 
-def describe(tensor: Tensor) -> tuple[TensorDescriptionARM, object]:
-    """Returns a tensor's description, and the array that the description points to."""
-    extents = array(c.c_int64, tensor.extents)
-    description = TensorDescriptionARM(
+def describe(tensor: Tensor) -> TensorDescriptionARM:
+    """Returns a tensor's description."""
+    return TensorDescriptionARM(
         tiling=LINEAR,
         format=TENSOR_FORMATS[tensor.element],
-        dimensionCount=len(extents),
-        pDimensions=pointer(extents),
+        pDimensions=array(c.c_int64, tensor.extents),
         usage=DATA_GRAPH,
     )
-    return description, extents
 
 
 class LoadedGraph(Closing):
@@ -191,14 +188,10 @@ class LoadedGraph(Closing):
             self._set_layout([t for t, _ in views if t.set == number])
             for number in range(max(t.set for t, _ in views) + 1)
         ]
-        handles = array(c.c_uint64, layouts)
-        layout = self._make(
-            "PipelineLayout",
-            PipelineLayoutCreateInfo(setLayoutCount=len(handles), pSetLayouts=pointer(handles)),
-        )
+        layout = self._make("PipelineLayout", PipelineLayoutCreateInfo(pSetLayouts=layouts))
         pipeline = self._pipeline(layout, [t for t, _ in views])
         session = self._session(pipeline)
-        sets = self._descriptors(handles, views)
+        sets = self._descriptors(layouts, views)
         self._record(pipeline, layout, session, sets)
 
     def _allocate(self, needs: MemoryRequirements2, preferred: int, required: int) -> int:
@@ -211,8 +204,7 @@ class LoadedGraph(Closing):
     def _tensor(self, name: str, tensor: Tensor) -> int:
         """Creates a view of a new tensor, whose memory the host can access."""
         device = self.device
-        description, _kept = describe(tensor)
-        handle = self._make("TensorARM", TensorCreateInfoARM(pDescription=pointer(description)))
+        handle = self._make("TensorARM", TensorCreateInfoARM(pDescription=describe(tensor)))
         needs = MemoryRequirements2()
         query = TensorMemoryRequirementsInfoARM(tensor=handle)
         device.call(
@@ -230,62 +222,36 @@ class LoadedGraph(Closing):
         return self._make("TensorViewARM", create)
 
     def _set_layout(self, tensors: Iterable[Tensor]) -> int:
-        bindings = array(
-            DescriptorSetLayoutBinding,
-            (
-                DescriptorSetLayoutBinding(
-                    binding=tensor.binding,
-                    descriptorType=DescriptorType.TENSOR_ARM,
-                    descriptorCount=1,
-                    stageFlags=ShaderStage.ALL,
-                )
-                for tensor in tensors
-            ),
-        )
-        create = DescriptorSetLayoutCreateInfo(
-            bindingCount=len(bindings), pBindings=pointer(bindings)
-        )
+        bindings = [
+            DescriptorSetLayoutBinding(
+                binding=tensor.binding,
+                descriptorType=DescriptorType.TENSOR_ARM,
+                descriptorCount=1,
+                stageFlags=ShaderStage.ALL,
+            )
+            for tensor in tensors
+        ]
+        create = DescriptorSetLayoutCreateInfo(pBindings=bindings)
         return self._make("DescriptorSetLayout", create)
 
     def _pipeline(self, layout: int, tensors: list[Tensor]) -> int:
         device, work = self.device, self.work
-        code = c.create_string_buffer(work.code, len(work.code))
-        module = ShaderModuleCreateInfo(codeSize=len(work.code), pCode=pointer(code))
-        shader = self._make("ShaderModule", module)
-        kept = [describe(tensor) for tensor in [t for t, _ in work.constants.values()] + tensors]
-        bytes_ = [c.create_string_buffer(data, len(data)) for _, data in work.constants.values()]
-        count = len(bytes_)
-        constants = array(
-            DataGraphPipelineConstantARM,
-            (
-                DataGraphPipelineConstantARM(
-                    pNext=pointer(kept[k][0]), id=number, pConstantData=pointer(bytes_[k])
-                )
-                for k, number in enumerate(work.constants)
-            ),
-        )
-        resources = array(
-            DataGraphPipelineResourceInfoARM,
-            (
-                DataGraphPipelineResourceInfoARM(
-                    pNext=pointer(kept[count + k][0]),
-                    descriptorSet=tensor.set,
-                    binding=tensor.binding,
-                )
-                for k, tensor in enumerate(tensors)
-            ),
-        )
+        shader = self._make("ShaderModule", ShaderModuleCreateInfo(pCode=work.code))
+        constants = [
+            DataGraphPipelineConstantARM(pNext=describe(tensor), id=number, pConstantData=data)
+            for number, (tensor, data) in work.constants.items()
+        ]
+        resources = [
+            DataGraphPipelineResourceInfoARM(
+                pNext=describe(tensor), descriptorSet=tensor.set, binding=tensor.binding
+            )
+            for tensor in tensors
+        ]
         stage = DataGraphPipelineShaderModuleCreateInfoARM(
-            module=shader,
-            pName=work.entry_point.encode(),
-            constantCount=count,
-            pConstants=pointer(constants),
+            module=shader, pName=work.entry_point.encode(), pConstants=constants
         )
         create = DataGraphPipelineCreateInfoARM(
-            pNext=pointer(stage),
-            layout=layout,
-            resourceInfoCount=len(resources),
-            pResourceInfos=pointer(resources),
+            pNext=stage, layout=layout, pResourceInfos=resources
         )
         handle = c.c_uint64()
         device.call(
@@ -332,43 +298,26 @@ class LoadedGraph(Closing):
         return session
 
     def _descriptors(
-        self, layouts: c.Array[c.c_uint64], views: list[tuple[Tensor, int]]
+        self, layouts: list[int], views: list[tuple[Tensor, int]]
     ) -> c.Array[c.c_uint64]:
         device = self.device
         size = DescriptorPoolSize(type=DescriptorType.TENSOR_ARM, descriptorCount=len(views))
-        create = DescriptorPoolCreateInfo(
-            maxSets=len(layouts), poolSizeCount=1, pPoolSizes=pointer(size)
-        )
-        allocate = DescriptorSetAllocateInfo(
-            descriptorPool=self._make("DescriptorPool", create),
-            descriptorSetCount=len(layouts),
-            pSetLayouts=pointer(layouts),
-        )
+        create = DescriptorPoolCreateInfo(maxSets=len(layouts), pPoolSizes=size)
+        pool = self._make("DescriptorPool", create)
+        allocate = DescriptorSetAllocateInfo(descriptorPool=pool, pSetLayouts=layouts)
         sets = (c.c_uint64 * len(layouts))()
         device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(sets))
-        handles = array(c.c_uint64, (view for _, view in views))
-        tensors = array(
-            WriteDescriptorSetTensorARM,
-            (
-                WriteDescriptorSetTensorARM(
-                    tensorViewCount=1, pTensorViews=c.addressof(handles) + k * 8
-                )
-                for k in range(len(views))
-            ),
-        )
-        writes = array(
-            WriteDescriptorSet,
-            (
-                WriteDescriptorSet(
-                    pNext=pointer(tensors[k]),
-                    dstSet=sets[tensor.set],
-                    dstBinding=tensor.binding,
-                    descriptorCount=1,
-                    descriptorType=DescriptorType.TENSOR_ARM,
-                )
-                for k, (tensor, _) in enumerate(views)
-            ),
-        )
+        records = [
+            WriteDescriptorSet(
+                pNext=WriteDescriptorSetTensorARM(pTensorViews=[view]),
+                dstSet=sets[tensor.set],
+                dstBinding=tensor.binding,
+                descriptorCount=1,
+                descriptorType=DescriptorType.TENSOR_ARM,
+            )
+            for tensor, view in views
+        ]
+        writes = array(WriteDescriptorSet, records)
         device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
         return sets
 

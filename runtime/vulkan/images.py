@@ -8,10 +8,10 @@ GENERAL.
 
 from __future__ import annotations
 
-import ctypes as c
 from array import array as words_of
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl_spirv.images import ADDRESS_MODES, BORDERS, COMPARES, Image, Sampler
 from xdsl_spirv.runtime.vulkan.enums import (
@@ -128,11 +128,10 @@ class Images:
         self._memory: list[int] = []
         self._views: dict[tuple[object, ...], tuple[str, int]] = {}
 
-    def write_of(
-        self, bound: Bound, interface: Interface, set: int, keep: list[object]
-    ) -> WriteDescriptorSet:
-        """Returns the record that binds an image or sampler. `keep` gets objects to keep alive."""
-        write = WriteDescriptorSet(
+    def write_of(self, bound: Bound, interface: Interface, set: int) -> WriteDescriptorSet:
+        """Returns the record that binds an image or sampler."""
+        write = partial(
+            WriteDescriptorSet,
             dstSet=set,
             dstBinding=bound.binding,
             dstArrayElement=bound.number,
@@ -141,10 +140,7 @@ class Images:
         )
         resource, kind = bound.resource, interface.kind
         if kind in (DescriptorType.UNIFORM_TEXEL_BUFFER, DescriptorType.STORAGE_TEXEL_BUFFER):
-            view = c.c_uint64(self._texel_view(bound))
-            write.pTexelBufferView = pointer(view)
-            keep.append(view)
-            return write
+            return write(pTexelBufferView=[self._texel_view(bound)])
         info = DescriptorImageInfo(imageLayout=ImageLayout.GENERAL)
         sampler = resource if isinstance(resource, Sampler) else resource.sampler
         if kind in (DescriptorType.SAMPLER, DescriptorType.COMBINED_IMAGE_SAMPLER):
@@ -161,9 +157,7 @@ class Images:
                 "",
                 "describe the image by its format and size",
             )
-        write.pImageInfo = pointer(info)
-        keep.append(info)
-        return write
+        return write(pImageInfo=info)
 
     def _make(self, key: tuple[object, ...], kind: str, create: object) -> int:
         if key not in self._views:

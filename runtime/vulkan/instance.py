@@ -25,7 +25,7 @@ from xdsl_spirv.runtime.vulkan.enums import (
     Result,
 )
 from xdsl_spirv.runtime.vulkan.errors import NoVulkanError, VulkanError
-from xdsl_spirv.runtime.vulkan.layout import pointer, texts
+from xdsl_spirv.runtime.vulkan.layout import pointer
 from xdsl_spirv.runtime.vulkan.loader import Loader, version_number
 from xdsl_spirv.runtime.vulkan.physical import PhysicalDevice
 from xdsl_spirv.runtime.vulkan.structures import (
@@ -103,8 +103,7 @@ class Instance(Closing):
             )
         layers += wanted if set(wanted) <= set(self.layers()) else []
         enabled = [PORTABILITY] if PORTABILITY in offered else []
-        names, listen = texts(layers), self._listen()
-        extensions = texts([*enabled, *([DEBUG_UTILS] if self.validation else [])])
+        extensions = [*enabled, *([DEBUG_UTILS] if self.validation else [])]
 
         def create(version: tuple[int, int]) -> int:
             application = ApplicationInfo(
@@ -113,13 +112,11 @@ class Instance(Closing):
                 apiVersion=version_number(*version),
             )
             info = InstanceCreateInfo(
-                pNext=pointer(listen) if self.validation else None,
+                pNext=self._listen() if self.validation else None,
                 flags=InstanceCreate.ENUMERATE_PORTABILITY_BIT_KHR if enabled else 0,
-                pApplicationInfo=pointer(application),
-                enabledLayerCount=len(names),
-                ppEnabledLayerNames=pointer(names),
-                enabledExtensionCount=len(extensions),
-                ppEnabledExtensionNames=pointer(extensions),
+                pApplicationInfo=application,
+                ppEnabledLayerNames=layers,
+                ppEnabledExtensionNames=extensions,
             )
             return commands.made("vkCreateInstance", pointer(info), None, dispatchable=True)
 

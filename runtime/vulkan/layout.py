@@ -6,7 +6,9 @@ Declares Vulkan structures as annotated classes, for type checkers and ctypes.
         size: U64
 
 is a `ctypes.Structure` whose member `size` is an `int` for a type checker. Constructors refuse
-unknown members, which ctypes would silently store as Python attributes.
+unknown members, which ctypes would silently store as Python attributes. A pointer may be given as
+the structure, list, text or bytes at which it points: the structure keeps them alive, and the
+member with their count or size is set.
 """
 
 from __future__ import annotations
@@ -43,13 +45,37 @@ S = TypeVar("S", bound="Plain")
 class Plain(c.Structure):
     """A structure without sType and pNext."""
 
+    _counts: ClassVar[dict[str, str | None]] = {}
+    """The pointers, with the members that count the elements at which they point."""
+
     def __init__(self, **members: Any):
         unknown = [
             name for name in members if not isinstance(getattr(type(self), name, None), _CFIELD)
         ]
         if unknown:
             raise TypeError(f"{type(self).__name__} has no member {', '.join(unknown)}")
+        self._pointed: list[object] = []
+        for name in members.keys() & self._counts.keys():
+            if isinstance(members[name], int | None):
+                continue
+            data, count = _place(members[name])
+            self._pointed += [members[name], data]
+            members[name] = pointer(data)
+            counter = self._counts[name]
+            if counter is not None:
+                members.setdefault(counter, count)
         super().__init__(**members)
+
+
+def _place(value: Any) -> tuple[Any, int]:
+    """Returns what a pointer points at, and the number of its elements (of bytes, for bytes)."""
+    if isinstance(value, bytes):
+        return c.create_string_buffer(value, len(value)), len(value)
+    if isinstance(value, list | tuple):
+        items: list[Any] = [v.encode() if isinstance(v, str) else v for v in value]
+        kind = type(items[0]) if items else int
+        return array({int: c.c_uint64, bytes: c.c_char_p}.get(kind, kind), items), len(items)
+    return value, len(value) if isinstance(value, c.Array) else 1
 
 
 class Chained(Plain):
@@ -84,6 +110,13 @@ def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
             setattr(kind, "STYPE", number)
             members = [("sType", c.c_uint32), ("pNext", c.c_void_p), *members]
         kind._fields_ = members
+        before = [None, *(name for name, _ in members)]
+        counts = {
+            name: counter if counter and counter.endswith(("Count", "Size")) else None
+            for (name, ctype), counter in zip(members, before, strict=False)
+            if ctype is c.c_void_p
+        }
+        setattr(kind, "_counts", counts)
         return kind
 
     return lay_out
@@ -103,8 +136,3 @@ def array(kind: Any, values: Any) -> Any:
 def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:
     """Creates a C array of `length` elements, the first of which are `values`."""
     return (kind * length)(*values)
-
-
-def texts(values: Any) -> Any:
-    """Creates an array of C strings."""
-    return array(c.c_char_p, (value.encode() for value in values))

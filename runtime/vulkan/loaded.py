@@ -13,7 +13,9 @@ import ctypes as c
 import statistics as numbers
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from xdsl_spirv.progress import stage
@@ -36,10 +38,11 @@ from xdsl_spirv.runtime.vulkan.memory import (
     Copy,
     Staging,
     from_staging,
+    pack,
     staged,
     to_staging,
 )
-from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
+from xdsl_spirv.runtime.vulkan.pipelines import Pipelines
 from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier, QueryPoolCreateInfo
 from xdsl_spirv.runtime.vulkan.work import Step, Work
 
@@ -97,10 +100,12 @@ class LoadedWork:
         buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free, pictured)
         self.images = Images(self.device, buffers, work) if pictured else None
         self._bind(buffers)
-        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "state", "output"))
+        inside, end = pack((b.name, b.size) for b in work.named("input", "state"))
+        outside, moved = pack(((b.name, b.size) for b in work.named("output")), end)
         weights = max((b.size for b in work.named("weight")), default=0)
         self.staging = Staging(self.device, max(256, min(STAGING_BYTES, max(moved, weights))))
         self.in_one_go = moved <= self.staging.size
+        self.inside, self.outside = (inside, outside) if self.in_one_go else ([], [])
         self.order = barriers(work, buffers.overlapping)
 
     def _bind(self, buffers: Buffers) -> None:
@@ -124,27 +129,48 @@ class LoadedWork:
             *(commands, before[0], after[0], 0, 1, pointer(barrier), 0, None, 0, None),
         )
 
-    def _record_steps(self, commands: int, after_step: Callable[[int], None] | None = None) -> None:
-        """
-        Records all steps, except steps that run once and have already run.
+    def _record_run(
+        self, commands: int, copies: bool = True, stamp: Callable[[], None] | None = None
+    ) -> None:
+        """Records a run. Calls `stamp` after the copies of inputs, each step, and the whole run."""
+        self._record_copies(commands, self.inside if copies else [], False)
+        self._barrier(commands, COPIED, COMPUTING)
+        if stamp is not None:
+            stamp()
+        self._record_steps(commands, stamp)
+        self._barrier(commands, COMPUTED, COPYING)
+        self._record_copies(commands, self.outside if copies else [], True)
+        self._barrier(commands, COPIED, READ_BY_HOST)
+        if stamp is not None:
+            stamp()
 
-        `after_step` is called after every step, also after skipped steps. A barrier follows.
+    def _record_steps(
+        self, commands: int, stamp: Callable[[], None] | None = None, once: bool = False
+    ) -> None:
+        """
+        Records all steps, those that run only once if `once` is True. If there is a `stamp`, it is
+        called after every step, and every step waits for the previous one.
         """
         if self.images is not None:
             self.images.record(commands, False)
+        waits = False
         for index, step in enumerate(self.work.steps):
-            if step.once and after_step is None:
+            waits = waits or self.order[index] or (stamp is not None and index > 0)
+            if step.once and not once:
                 continue
-            if index and (after_step or self.order[index]):
+            if waits:
                 self._barrier(commands, COMPUTED, COMPUTING)
-            self._record(commands, step, self.steps[index], self.sets[index])
-            if after_step is not None:
-                after_step(index)
+                waits = False
+            self._record(commands, index)
+            if stamp is not None:
+                stamp()
         if self.images is not None:
             self.images.record(commands, True)
             self._barrier(commands, COPIED, COPYING)
 
-    def _record(self, commands: int, step: Step, pipeline: Pipeline, sets: list[int]) -> None:
+    def _record(self, commands: int, index: int) -> None:
+        """Records one step."""
+        step, pipeline, sets = self.work.steps[index], self.steps[index], self.sets[index]
         call = self.device.call
         call("vkCmdBindPipeline", commands, PipelineBindPoint.COMPUTE, pipeline.handle)
         if sets:
@@ -184,18 +210,6 @@ class LoadedWork:
                 pair = pair[::-1]
             self.device.call("vkCmdCopyBuffer", commands, *pair, 1, pointer(region))
 
-    def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Returns (input copies, output copies) of whole buffers through the staging buffer."""
-        copies: dict[str, list[Copy]] = {"input": [], "output": []}
-        at = 0
-        for buffer in self.work.named("input", "state", "output"):
-            if buffer.size:
-                copies["output" if buffer.kind == "output" else "input"].append(
-                    Copy(buffer.name, 0, at, buffer.size)
-                )
-                at += -(-buffer.size // 16) * 16
-        return copies["input"], copies["output"]
-
     def _pieces(self, name: str, size: int, first: int = 0) -> Iterator[Copy]:
         assert self.staging is not None
         for offset in range(0, size, self.staging.size):
@@ -216,8 +230,10 @@ class LoadedWork:
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:
         """Fills a buffer. Raises `VulkanError` for data of another size."""
+        self._write(name, checked(self.work, name, data), timeout)
+
+    def _write(self, name: str, view: memoryview, timeout: float) -> None:
         assert self.staging is not None
-        view = checked(self.work, name, data)
         for piece in self._pieces(name, view.nbytes):
             to_staging(self.staging, piece, view)
             self._move(piece, False, timeout)
@@ -241,23 +257,32 @@ class LoadedWork:
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """
-        assert self.staging is not None
-        work = self.work
-        views = {
-            b.name: checked(work, b.name, inputs[b.name]) for b in work.named("input", "state")
-        }
+        views = self._check(inputs)
         self.prepare(timeout)
-        if not self.in_one_go:
-            for name, view in views.items():
-                self.write(name, view, timeout)
-            self.device.submit([self._recorded("steps", self._record_all)], timeout)
-            return {b.name: self.read(b.name, timeout) for b in self.work.named("output")}
-        inside, outside = self._whole()
-        for copy in inside:
+        self._upload(views, timeout)
+        self.device.submit([self._recorded("run", self._record_run)], timeout)
+        return self._download(timeout)
+
+    def _check(self, inputs: Mapping[str, Bytes]) -> dict[str, memoryview]:
+        named = self.work.named("input", "state")
+        return {b.name: checked(self.work, b.name, inputs[b.name]) for b in named}
+
+    def _upload(self, views: Mapping[str, memoryview], timeout: float) -> None:
+        """Writes inputs and states to the staging memory, or to their buffers piece by piece."""
+        assert self.staging is not None
+        for copy in self.inside:
             to_staging(self.staging, copy, views[copy.name])
-        self.device.submit([self._recorded("whole", self._record_whole)], timeout)
-        results = {b.name: bytearray(b.size) for b in self.work.named("output")}
-        for copy in outside:
+        for name in () if self.in_one_go else views:
+            self._write(name, views[name], timeout)
+
+    def _download(self, timeout: float) -> dict[str, bytearray]:
+        """Returns the outputs from the staging memory, or from their buffers piece by piece."""
+        assert self.staging is not None
+        outputs = self.work.named("output")
+        if not self.in_one_go:
+            return {b.name: self.read(b.name, timeout) for b in outputs}
+        results = {b.name: bytearray(b.size) for b in outputs}
+        for copy in self.outside:
             from_staging(self.staging, copy, memoryview(results[copy.name]))
         return results
 
@@ -273,34 +298,19 @@ class LoadedWork:
         self._barrier(commands, COPIED, COMPUTING)
         for index, step in enumerate(self.work.steps):
             if step.once:
-                self._record(commands, step, self.steps[index], self.sets[index])
+                self._record(commands, index)
                 self._barrier(commands, COMPUTED, COMPUTING)
 
     def repeat(self, timeout: float) -> None:
         """Runs every step again on the present contents of the buffers, without copies."""
         self.prepare(timeout)
-        self.device.submit([self._recorded("steps", self._record_all)], timeout)
+        record = partial(self._record_run, copies=False)
+        self.device.submit([self._recorded("steps", record)], timeout)
 
     def step(self, index: int, timeout: float) -> None:
         """Runs one step in a separate submission."""
-        record = lambda commands: self._record(  # noqa: E731
-            commands, self.work.steps[index], self.steps[index], self.sets[index]
-        )
+        record = partial(self._record, index=index)
         self.device.submit([self._recorded(f"step {index}", record)], timeout)
-
-    def _record_all(self, commands: int) -> None:
-        self._barrier(commands, COPIED, COMPUTING)
-        self._record_steps(commands)
-        self._barrier(commands, COMPUTED, COPYING)
-
-    def _record_whole(self, commands: int) -> None:
-        inside, outside = self._whole()
-        self._record_copies(commands, inside, False)
-        self._barrier(commands, COPIED, COMPUTING)
-        self._record_steps(commands)
-        self._barrier(commands, COMPUTED, COPYING)
-        self._record_copies(commands, outside, True)
-        self._barrier(commands, COPIED, READ_BY_HOST)
 
     @stage("timing on the device")
     def time(self, count: int, timeout: float, warm_up: float = 0.0) -> list[Time]:
@@ -344,13 +354,13 @@ class LoadedWork:
         """
 
         def record(commands: int) -> None:
-            self._record_start(commands, 2)
+            stamp = self._start_stamps(commands, 2)
             for index, waits in chain:
                 if waits:
                     self._barrier(commands, COMPUTED, COMPUTING)
-                self._record(commands, self.work.steps[index], self.steps[index], self.sets[index])
+                self._record(commands, index)
             self._barrier(commands, COMPUTED, COMPUTING)
-            self._record_stamp(commands, 1)
+            stamp()
 
         rounds = self._rounds(name, record, 2, count, timeout, warm_up)
         return [nanoseconds for (nanoseconds,) in rounds]
@@ -404,63 +414,35 @@ class LoadedWork:
         The phases of loading a program come first. The device's clock is shifted so that its last
         phase ends with the host's wait. Without timestamps, there are only the host's phases.
         """
-        work = self.work
-        views = {
-            b.name: checked(work, b.name, inputs[b.name]) for b in work.named("input", "state")
-        }
+        views = self._check(inputs)
         bits = self._timestamp_bits()
         load = HostClock(LOAD)
         load.begin("record")
         commands = self._recorded("phases", lambda commands: self._record_phases(commands, bits))
-        if any(step.once for step in work.steps):
+        if any(step.once for step in self.work.steps):
             load.begin("once")
-            self.device.submit([self._recorded("once", self._record_once)], timeout)
+        self.prepared = False
+        self.prepare(timeout)
         load.end()
-        self.prepared = True
         runs = [self._phases_of_run(views, commands, bits, timeout) for _ in range(count)]
         return [*load.phases, *sorted(runs, key=length)[count // 2]]
 
     def _record_phases(self, commands: int, bits: int) -> None:
         """Records a run with timestamps around copies and steps, if the queue has timestamps."""
-        inside, outside = self._whole() if self.in_one_go else ([], [])
-        steps = [index for index, step in enumerate(self.work.steps) if not step.once]
-        if bits:
-            self._record_start(commands, len(steps) + 3)
-        self._record_copies(commands, inside, False)
-        self._barrier(commands, COPIED, COMPUTING)
-        for number, index in enumerate(steps):
-            if bits:
-                self._record_stamp(commands, number + 1)
-            self._record(commands, self.work.steps[index], self.steps[index], self.sets[index])
-            self._barrier(commands, COMPUTED, COMPUTING)
-        if bits:
-            self._record_stamp(commands, len(steps) + 1)
-        self._barrier(commands, COMPUTED, COPYING)
-        self._record_copies(commands, outside, True)
-        self._barrier(commands, COPIED, READ_BY_HOST)
-        if bits:
-            self._record_stamp(commands, len(steps) + 2)
+        steps = sum(not step.once for step in self.work.steps)
+        stamp = self._start_stamps(commands, steps + 3) if bits else None
+        self._record_run(commands, stamp=stamp)
 
     def _phases_of_run(
         self, views: Mapping[str, memoryview], commands: int, bits: int, timeout: float
     ) -> list[Phase]:
-        assert self.staging is not None
-        inside, outside = self._whole() if self.in_one_go else ([], [])
-        outputs = self.work.named("output")
         host = HostClock(HOST)
         host.begin("upload")
-        for copy in inside:
-            to_staging(self.staging, copy, views[copy.name])
-        for name in () if self.in_one_go else views:
-            self.write(name, views[name], timeout)
+        self._upload(views, timeout)
         host.begin("submit")
         self.device.submit([commands], timeout, meanwhile=lambda: host.begin("wait"))
         host.begin("download")
-        results = {b.name: bytearray(b.size) for b in outputs} if self.in_one_go else {}
-        for copy in outside:
-            from_staging(self.staging, copy, memoryview(results[copy.name]))
-        for buffer in () if self.in_one_go else outputs:
-            self.read(buffer.name, timeout)
+        self._download(timeout)
         host.end()
         if not bits:
             return host.phases
@@ -469,18 +451,21 @@ class LoadedWork:
         taken = self._differences(len(steps) + 3, bits)
         return [*host.phases, *device_phases(taken, steps, end, self.in_one_go)]
 
-    def _record_stamp(self, commands: int, index: int) -> None:
-        last = PipelineStage.BOTTOM_OF_PIPE
-        self.device.call("vkCmdWriteTimestamp", commands, last, self.queries, index)
-
-    def _record_start(self, commands: int, stamps: int) -> None:
-        self.device.call("vkCmdResetQueryPool", commands, self.queries, 0, stamps)
+    def _start_stamps(self, commands: int, count: int) -> Callable[[], None]:
+        """Resets `count` timestamps, and records the first. Returns what records the next one."""
+        self.device.call("vkCmdResetQueryPool", commands, self.queries, 0, count)
         self._barrier(commands, COMPUTED, COMPUTING)
-        self._record_stamp(commands, 0)
+        last, indices = PipelineStage.BOTTOM_OF_PIPE, iter(range(count))
+
+        def stamp() -> None:
+            self.device.call("vkCmdWriteTimestamp", commands, last, self.queries, next(indices))
+
+        stamp()
+        return stamp
 
     def _record_timed(self, commands: int) -> None:
-        self._record_start(commands, len(self.work.steps) + 1)
-        self._record_steps(commands, lambda index: self._record_stamp(commands, index + 1))
+        stamp = self._start_stamps(commands, len(self.work.steps) + 1)
+        self._record_steps(commands, stamp, once=True)
 
     def _differences(self, count: int, valid_bits: int) -> list[float]:
         """Returns nanoseconds between consecutive timestamps, which may have wrapped once."""
@@ -502,22 +487,15 @@ class LoadedWork:
         """Waits for running work, then frees all resources."""
         device = self.device
         if device.running:
-            try:
+            with suppress(VulkanError):
                 device.check()
-            except VulkanError:
-                pass
         device.free_command_buffers(self.commands.values())
         self.commands.clear()
         device.destroy("QueryPool", self.queries)
         self.queries = 0
-        if self.descriptors is not None:
-            self.descriptors.close()
-        if self.staging is not None:
-            self.staging.close()
-        if self.images is not None:
-            self.images.close()
-        if self.buffers is not None:
-            self.buffers.close()
+        for owned in (self.descriptors, self.staging, self.images, self.buffers):
+            if owned is not None:
+                owned.close()
         self.pipelines.close()
         self.staging = self.buffers = self.images = self.descriptors = None
 

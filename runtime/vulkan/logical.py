@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.vulkan.errors import (
     VulkanError,
 )
 from xdsl_spirv.runtime.vulkan.features import Chain, Enabling
-from xdsl_spirv.runtime.vulkan.layout import Chained, array, pointer, texts
+from xdsl_spirv.runtime.vulkan.layout import Chained, array, pointer
 from xdsl_spirv.runtime.vulkan.structures import (
     CommandBufferAllocateInfo,
     CommandBufferBeginInfo,
@@ -90,17 +90,13 @@ class LogicalDevice:
         assert self.info.queue is not None
         structures = {feature.structure for feature in self.features}
         chain = Chain(structures, self.features)
-        priority = c.c_float(1)
         queue = DeviceQueueCreateInfo(
-            queueFamilyIndex=self.info.queue.index, queueCount=1, pQueuePriorities=pointer(priority)
+            queueFamilyIndex=self.info.queue.index, pQueuePriorities=c.c_float(1)
         )
-        names = texts(sorted(self.extensions))
         create = DeviceCreateInfo(
             pNext=chain.address,
-            queueCreateInfoCount=1,
-            pQueueCreateInfos=pointer(queue),
-            enabledExtensionCount=len(names),
-            ppEnabledExtensionNames=pointer(names),
+            pQueueCreateInfos=queue,
+            ppEnabledExtensionNames=sorted(self.extensions),
         )
         return instance.commands.made(
             "vkCreateDevice", physical.handle, pointer(create), None, dispatchable=True
@@ -119,9 +115,7 @@ class LogicalDevice:
             ),
         )
         self._kept = cache.load(self.info)
-        data = c.create_string_buffer(self._kept, len(self._kept))
-        create = PipelineCacheCreateInfo(initialDataSize=len(self._kept))
-        create.pInitialData = pointer(data)
+        create = PipelineCacheCreateInfo(pInitialData=self._kept)
         self.cache = self.made("PipelineCache", create)
 
     def made(self, kind: str, create: Chained) -> int:
@@ -197,8 +191,7 @@ class LogicalDevice:
         self._refuse_unusable()
         if not self._idle:
             self._idle.append(self.made("Fence", FenceCreateInfo()))
-        handles = array(c.c_void_p, commands)
-        submit = SubmitInfo(commandBufferCount=len(handles), pCommandBuffers=pointer(handles))
+        submit = SubmitInfo(pCommandBuffers=array(c.c_void_p, commands))
         # The fence counts as running before the call, because an interrupt may follow immediately.
         fence = self._idle.pop()
         self.running.append(fence)

@@ -291,6 +291,19 @@ class Copy:
     size: int
 
 
+def pack(sizes: Iterable[tuple[str, int]], at: int = 0) -> tuple[list[Copy], int]:
+    """
+    Returns copies of whole buffers, given as (name, size), that lie one after another in the
+    staging buffer from byte `at` on, and their end.
+    """
+    copies: list[Copy] = []
+    for name, size in sizes:
+        if size:
+            copies.append(Copy(name, 0, at, size))
+        at += -(-size // 16) * 16
+    return copies, at
+
+
 def to_staging(staging: Staging, copy: Copy, view: memoryview) -> None:
     """Copies from a caller's buffer to the staging buffer."""
     staged(staging, copy)[:] = view[copy.offset : copy.offset + copy.size]
@@ -321,7 +334,8 @@ def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: i
 
 def allocate(device: LogicalDevice, size: int, kind: int, addressable: bool = False) -> int:
     flags = MemoryAllocateFlagsInfo(flags=MemoryAllocate.DEVICE_ADDRESS)
-    create = MemoryAllocateInfo(allocationSize=size, memoryTypeIndex=kind)
-    if addressable:
-        create.pNext = pointer(flags)
-    return device.allocate(create)
+    return device.allocate(
+        MemoryAllocateInfo(
+            allocationSize=size, memoryTypeIndex=kind, pNext=flags if addressable else None
+        )
+    )

@@ -117,8 +117,7 @@ class Pipelines:
 
     def _module(self, name: str, spirv: bytes) -> int:
         if name not in self._modules:
-            code = c.create_string_buffer(spirv, len(spirv))
-            create = ShaderModuleCreateInfo(codeSize=len(spirv), pCode=pointer(code))
+            create = ShaderModuleCreateInfo(pCode=spirv)
             self._modules[name] = self.device.made("ShaderModule", create)
         return self._modules[name]
 
@@ -133,24 +132,15 @@ class Pipelines:
                 )
                 for binding, kind, count in bindings
             ]
-            layout_bindings = array(DescriptorSetLayoutBinding, records)
-            create = DescriptorSetLayoutCreateInfo(
-                bindingCount=len(records), pBindings=pointer(layout_bindings)
-            )
+            create = DescriptorSetLayoutCreateInfo(pBindings=records)
             self._sets[bindings] = self.device.made("DescriptorSetLayout", create)
         return self._sets[bindings]
 
     def _layout(self, sets: tuple[int, ...], push: int) -> int:
         key = (sets, push)
         if key not in self._layouts:
-            handles = array(c.c_uint64, sets)
-            ranges = PushConstantRange(stageFlags=ShaderStage.COMPUTE, size=push)
-            create = PipelineLayoutCreateInfo(
-                setLayoutCount=len(sets),
-                pSetLayouts=pointer(handles),
-                pushConstantRangeCount=1 if push else 0,
-                pPushConstantRanges=pointer(ranges),
-            )
+            ranges = [PushConstantRange(stageFlags=ShaderStage.COMPUTE, size=push)] if push else []
+            create = PipelineLayoutCreateInfo(pSetLayouts=sets, pPushConstantRanges=ranges)
             self._layouts[key] = self.device.made("PipelineLayout", create)
         return self._layouts[key]
 
@@ -161,27 +151,18 @@ class Pipelines:
         for id, value in step.constants:
             entries.append(SpecializationMapEntry(constantID=id, offset=offset, size=len(value)))
             offset += len(value)
-        values, table = (
-            c.create_string_buffer(data, len(data)),
-            array(SpecializationMapEntry, entries),
-        )
-        special = SpecializationInfo(
-            mapEntryCount=len(entries),
-            pMapEntries=pointer(table),
-            dataSize=len(data),
-            pData=pointer(values),
-        )
+        special = SpecializationInfo(pMapEntries=entries, pData=data) if entries else None
         stage = PipelineShaderStageCreateInfo(
             stage=ShaderStage.COMPUTE,
             module=module,
             pName=step.entry_point.encode(),
-            pSpecializationInfo=pointer(special) if entries else None,
+            pSpecializationInfo=special,
+            pNext=PipelineShaderStageRequiredSubgroupSizeCreateInfo(
+                requiredSubgroupSize=self.subgroup_size
+            )
+            if self.subgroup_size
+            else None,
         )
-        required = PipelineShaderStageRequiredSubgroupSizeCreateInfo(
-            requiredSubgroupSize=self.subgroup_size or 0
-        )
-        if self.subgroup_size:
-            stage.pNext = pointer(required)
         if (step.kernel, step.entry_point) in self.full_subgroups:
             stage.flags = PipelineShaderStageCreate.REQUIRE_FULL_SUBGROUPS
         create = ComputePipelineCreateInfo(stage=stage, layout=layout, basePipelineIndex=-1)

@@ -28,14 +28,7 @@ from xdsl_spirv.runtime.vulkan.loaded import (
     LoadedWork,
     barriers,
 )
-from xdsl_spirv.runtime.vulkan.memory import (
-    Buffers,
-    Copy,
-    Staging,
-    from_staging,
-    staged,
-    to_staging,
-)
+from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, pack, staged, to_staging
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline
 from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier
 from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Run, Step
@@ -130,7 +123,7 @@ class ResidentWork(LoadedWork):
         own = Buffers(self.device, self.sizes, lives, free)
         self.work, self.buffers = work, Together(self.kept, own)
         self._bind(self.buffers)
-        moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "output"))
+        _, moved = pack((b.name, b.size) for b in work.named("input", "output"))
         shared = max((b.size for b in work.named(*SHARED)), default=0)
         size = max(256, min(STAGING_BYTES, max(moved, shared)))
         if self.staging is None or self.staging.size < size:
@@ -220,26 +213,12 @@ class ResidentWork(LoadedWork):
 
     def _run_in_pieces(self, recorder: Recorder, run: Run, timeout: float) -> dict[str, bytearray]:
         """Runs a routine whose inputs and outputs exceed the staging memory."""
-        names = recorder.routine.outputs
-        results = {n: bytearray(s) for n, s in zip(names, run.outputs, strict=True)}
-        for n in recorder.routine.inputs:
-            self._write_pieces(n, memoryview(run.inputs[n]), timeout)
+        routine = recorder.routine
+        for name in routine.inputs:
+            self._write(name, memoryview(run.inputs[name]), timeout)
         self.device.submit([recorder.commands(recorder.recordings[0], run)], timeout)
-        for n, data in results.items():
-            self._read_pieces(n, data, timeout)
-        return results
-
-    def _write_pieces(self, name: str, view: memoryview, timeout: float) -> None:
-        assert self.staging is not None
-        for piece in self._pieces(name, view.nbytes):
-            to_staging(self.staging, piece, view)
-            self._move(piece, False, timeout)
-
-    def _read_pieces(self, name: str, data: bytearray, timeout: float) -> None:
-        assert self.staging is not None
-        for piece in self._pieces(name, len(data)):
-            self._move(piece, True, timeout)
-            from_staging(self.staging, piece, memoryview(data))
+        sizes = zip(routine.outputs, run.outputs, strict=True)
+        return {name: self.read(name, timeout, count=size) for name, size in sizes}
 
     def close(self) -> None:
         super().close()
@@ -263,10 +242,6 @@ class Call:
     is_ordered: bool
     kept: tuple[object, ...]
     """Python objects that own the memory at the addresses, and must stay alive."""
-
-
-def _pad(size: int) -> int:
-    return -(-size // 16) * 16
 
 
 class Recorder:
@@ -303,7 +278,7 @@ class Recorder:
             for n in range(first, self.routine.end)
         ]
         names = (*self.routine.inputs, *self.routine.outputs)
-        total = sum(_pad(work.sizes[name]) for name in names)
+        _, total = pack((name, work.sizes[name]) for name in names)
         assert work.staging is not None
         self.in_one_go = total <= work.staging.size
         self.recordings = [Recording(f"routine {first}", work.staging)]
@@ -315,7 +290,7 @@ class Recorder:
 
     def recording_ahead(self, running: Recording, run: Run) -> Recording:
         """Returns a recording for a run that starts while another one is running."""
-        size = max(256, sum(_pad(n) for n in self._count_moved(run)))
+        size = max(256, self._pack(self._count_moved(run))[2])
         for recording in self.recordings[1:]:
             if recording is not running:
                 if recording.staging.size < size:
@@ -350,18 +325,12 @@ class Recorder:
             (handles,),
         )
 
-    def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
-        """Returns input copies and output copies through staging memory, of `moved` bytes each."""
-        inside: list[Copy] = []
-        outside: list[Copy] = []
-        at = 0
-        names = (*self.routine.inputs, *self.routine.outputs)
-        for number, (name, size) in enumerate(zip(names, moved, strict=True)):
-            copies = inside if number < len(self.routine.inputs) else outside
-            if size:
-                copies.append(Copy(name, 0, at, size))
-            at += _pad(size)
-        return inside, outside
+    def _pack(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy], int]:
+        """Returns the copies of inputs and of outputs, of `moved` bytes each, and their end."""
+        inputs = self.routine.inputs
+        inside, end = pack(zip(inputs, moved, strict=False))
+        outside, end = pack(zip(self.routine.outputs, moved[len(inputs) :], strict=True), end)
+        return inside, outside, end
 
     def commands(self, recording: Recording, run: Run) -> int:
         """Returns the commands of a run, which are recorded if they differ from the last ones."""
@@ -382,7 +351,7 @@ class Recorder:
             staging=recording.staging,
         )
         barrier = partial(work._barrier, commands)  # pyright: ignore[reportPrivateUsage]
-        recording.inside, recording.outside = self.copies(moved) if moved else ([], [])
+        recording.inside, recording.outside, _ = self._pack(moved) if moved else ([], [], 0)
         # If the previous run is still running, the barrier before its last copies keeps its kernels
         # before these copies.
         self._carry(commands, run)
