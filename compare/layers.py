@@ -40,8 +40,9 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.layers import Layer
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Manifest
 from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.runtime.program import Buffer, Dispatch, Manifest, Program
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import known
 
 Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]

@@ -41,10 +41,9 @@ from xdsl_spirv.runtime.buffers import Assignment, assign, marked
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.layers import Layer
-from xdsl_spirv.runtime.manifest import PADDING
-from xdsl_spirv.runtime.modules import context, culprit, parse, text_of
-from xdsl_spirv.runtime.program import (
+from xdsl_spirv.runtime.manifest import (
     KERNELS,
+    PADDING,
     PLAIN,
     SCHEMA,
     SHARED,
@@ -55,12 +54,10 @@ from xdsl_spirv.runtime.program import (
     EntryPoint,
     Function,
     Kernel,
-    KernelCode,
     Manifest,
-    Program,
-    program_requires,
-    push_constant_bytes,
 )
+from xdsl_spirv.runtime.modules import context, culprit, parse, text_of
+from xdsl_spirv.runtime.program import KernelCode, Program, program_requires, push_constant_bytes
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.targets import Target, load
 from xdsl_spirv.upstream.collection import without_collection

@@ -13,7 +13,7 @@ from dataclasses import replace
 from xdsl_spirv.compiler.host import HostFunction
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.program import SHARED, Buffer
+from xdsl_spirv.runtime.manifest import SHARED, Buffer
 
 
 def share_buffers(

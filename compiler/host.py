@@ -37,7 +37,7 @@ from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import Array, check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, is_name, written
-from xdsl_spirv.runtime.program import (
+from xdsl_spirv.runtime.manifest import (
     INDEX,
     Binding,
     Buffer,

@@ -22,7 +22,8 @@ from xdsl_spirv.passes.schedule.tuned import path_for as tuned_path_for
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.caches import cache_folder, drop_oldest
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.program import MANIFEST, Program
+from xdsl_spirv.runtime.manifest import MANIFEST
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.targets import load as load_target
 
 NAME = "programs"

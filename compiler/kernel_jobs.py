@@ -27,7 +27,8 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.push_constants import NUMBERS, sizes_of
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.progress import stage
-from xdsl_spirv.runtime.program import KernelCode, SpecConstant
+from xdsl_spirv.runtime.manifest import SpecConstant
+from xdsl_spirv.runtime.program import KernelCode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.upstream.passes_on_demand import run
 

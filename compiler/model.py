@@ -35,8 +35,9 @@ from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import written
+from xdsl_spirv.runtime.manifest import INDEX, Buffer
 from xdsl_spirv.runtime.modules import parse
-from xdsl_spirv.runtime.program import INDEX, Buffer, Program
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.targets import load
 

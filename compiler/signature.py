@@ -43,7 +43,7 @@ from xdsl_spirv.passes.analysis.sizes import (
 )
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import Number, is_name, written
-from xdsl_spirv.runtime.program import Equation, Limit
+from xdsl_spirv.runtime.manifest import Equation, Limit
 
 
 def _note(name: str, argument: SSAValue) -> DictionaryAttr:

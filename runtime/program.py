@@ -22,32 +22,19 @@ from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, dtype_of, element_bytes
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.manifest import (
-    GIVEN,
-    INDEX,
     KERNELS,
     LAYERS,
     MANIFEST,
-    PLAIN,
     READABLE,
     SCHEMA,
     SHARED,
     SOURCE,
     VERSION,
     WEIGHTS,
-    Binding,
     Buffer,
-    BufferKind,
     Dispatch,
-    EntryPoint,
-    Equation,
     Function,
-    Kernel,
-    Limit,
-    Loop,
     Manifest,
-    PushConstant,
-    SpecConstant,
-    SpecValue,
     from_json,
     to_json,
 )
@@ -60,38 +47,6 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.folder import Folder
     from xdsl_spirv.runtime.layers import Layer
     from xdsl_spirv.runtime.session import Session
-
-__all__ = [
-    "GIVEN",
-    "INDEX",
-    "KERNELS",
-    "LAYERS",
-    "MANIFEST",
-    "PLAIN",
-    "PROGRAM_FOLDER",
-    "READABLE",
-    "SCHEMA",
-    "SHARED",
-    "SOURCE",
-    "VERSION",
-    "WEIGHTS",
-    "Binding",
-    "Buffer",
-    "BufferKind",
-    "Dispatch",
-    "EntryPoint",
-    "Equation",
-    "Function",
-    "Kernel",
-    "KernelCode",
-    "Limit",
-    "Loop",
-    "Manifest",
-    "Program",
-    "PushConstant",
-    "SpecConstant",
-    "SpecValue",
-]
 
 PROGRAM_FOLDER = FolderKind("program", MANIFEST)
 

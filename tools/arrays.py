@@ -16,8 +16,8 @@ import numpy as np
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import evaluate, is_name
+from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
-from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.media import is_media, read_media
 from xdsl_spirv.tools.output import write

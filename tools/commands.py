@@ -14,8 +14,9 @@ from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends import is_model
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import names_in
+from xdsl_spirv.runtime.manifest import INDEX, Buffer
 from xdsl_spirv.runtime.modules import context, parse, verify
-from xdsl_spirv.runtime.program import INDEX, Buffer, Program
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
 from xdsl_spirv.tools.output import check_place, write

@@ -16,7 +16,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.graphs import run_graph
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.given import VARIABLE, unknown_device
-from xdsl_spirv.runtime.program import Buffer
+from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.tools.arrays import read_all_inputs, write_results
 from xdsl_spirv.tools.models import read_model
 from xdsl_spirv.tools.output import check_place

@@ -10,9 +10,8 @@ from math import inf
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.manifest import from_json, to_json
+from xdsl_spirv.runtime.manifest import Dispatch, from_json, to_json
 from xdsl_spirv.runtime.phases import Phase
-from xdsl_spirv.runtime.program import Dispatch
 
 SCHEMA = "xdsl-spirv-times"
 VERSIONS = (1, 2)

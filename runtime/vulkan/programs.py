@@ -17,7 +17,8 @@ from xdsl_spirv.runtime.vulkan.work import GraphWork, Step, Work, WorkBuffer
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.elements import Array
-    from xdsl_spirv.runtime.program import Dispatch, Kernel, Program
+    from xdsl_spirv.runtime.manifest import Dispatch, Kernel
+    from xdsl_spirv.runtime.program import Program
 
 KEPT = 4
 """Maximum number of programs that stay loaded on a device."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.runtime.buffers import ALIGNMENT, assign, lifetimes, marked, overlap
-from xdsl_spirv.runtime.program import Binding, Buffer, Dispatch, PushConstant
+from xdsl_spirv.runtime.manifest import Binding, Buffer, Dispatch, PushConstant
 
 
 def chain(sizes: list[int]) -> tuple[list[Buffer], list[Dispatch]]:
