@@ -6,6 +6,7 @@ An error has one message: the cause, the operation and its location, and the rem
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -26,6 +27,11 @@ def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
     Raises `PassFailedException` with the text `pass: place: cause`; `cause` includes the remedy.
     """
     raise PassFailedException(f"{pass_name}: {place(op)}: {cause}")
+
+
+def refusals(pass_name: str) -> Callable[[Operation, str], NoReturn]:
+    """Returns the function `refuse` of one pass: `refuse(op, cause)`."""
+    return lambda op, cause: refuse(pass_name, op, cause)
 
 
 def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:

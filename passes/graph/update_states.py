@@ -33,11 +33,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import first_value_of, functions_of, is_step, states_of
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
 from xdsl_spirv.passes.graph.own_results import readers_of, source
 
 PASS = "update-states"
+refuse = refusals(PASS)
 
 Update = tuple[DispatchOp, int, int]
 """A dispatch, the index of a result, and the index of the operand that this result overwrites."""
@@ -79,26 +80,22 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
         refuse(
-            PASS,
             function,
             f"{what} is a state, but the function has no result {number} for its new value",
         )
     open_sizes = isinstance(state.type, TensorType) and not state.type.has_static_shape()
     if not isinstance(state.type, TensorType) or (open_sizes and not is_step(function)):
-        refuse(
-            PASS, function, f"{what} is a state of type {state.type}: use a tensor of static sizes"
-        )
+        refuse(function, f"{what} is a state of type {state.type}: use a tensor of static sizes")
     if last.operands[number].type != state.type:
         given = last.operands[number].type
         refuse(
-            PASS,
             function,
             f"{what} has type {state.type}, but its new value, result {number}, has type {given}",
         )
     if list(states_of(function).values()).count(number) > 1:
-        refuse(PASS, function, f"result {number} is the new value of two states")
+        refuse(function, f"result {number} is the new value of two states")
     if first_value_of(function, state.index) is None and not is_step(function):
-        refuse(PASS, function, f"{what} is a state without an initial value: add program.value")
+        refuse(function, f"{what} is a state without an initial value: add program.value")
 
 
 def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:

@@ -32,13 +32,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import TYPE, VALUE
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
 from xdsl_spirv.passes.graph.computable import WIDTHS, change_notes, values_of
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
+refuse = refusals(NAME)
 KEPT_IN_BYTES = ("i2", "i4")
 """Types whose elements take one byte each in a buffer."""
 KEEPS_SIGN = (
@@ -164,7 +165,7 @@ class _Widener:
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
                 wider = wider_type(types[0])
-                refuse(NAME, op, f"{op.name} is not supported in {types[0]}: use {wider}")
+                refuse(op, f"{op.name} is not supported in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
             for place, value in enumerate(op.operands):

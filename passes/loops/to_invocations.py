@@ -27,7 +27,7 @@ from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
@@ -46,6 +46,7 @@ from xdsl_spirv.passes.loops.vectors import use_vectors
 from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan
 
 PASS = "loops-to-invocations"
+refuse = refusals(PASS)
 
 
 def distribute(
@@ -57,12 +58,12 @@ def distribute(
     try:
         reader, results = results_of_collective(collective.body.block)
         if not results:
-            refuse(PASS, collective, "the kernel writes no buffer")
+            refuse(collective, "the kernel writes no buffer")
         code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
         for nest in nests_of(results):
             _Distribution(code, plan, nest, collective).write()
     except NotLoops as error:
-        refuse(PASS, error.op, str(error))
+        refuse(error.op, str(error))
     return partial(_move_vectors, builder, plan)
 
 

@@ -35,11 +35,12 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
 from xdsl_spirv.passes.spirv.requirements import MOVES
 
 PASS = "kernel-to-spirv"
+refuse = refusals(PASS)
 
 MAX_ELEMENTS = 2**31 - 1
 """Maximum number of elements of a buffer: indices are compared as signed 32-bit integers."""
@@ -92,11 +93,7 @@ class KernelCode(SpirvEmitter):
             handler = self.handler_of(type(op))
             self.location = op.location
             if handler is None:
-                refuse(
-                    PASS,
-                    op,
-                    "kernels have no conversion of this operation to spirv: lower it first",
-                )
+                refuse(op, "kernels have no conversion of this operation to spirv: lower it first")
             value = handler(self, op)
             if value is not None:
                 self.values[op.results[0]] = value
@@ -133,7 +130,7 @@ class KernelCode(SpirvEmitter):
         if isinstance(type, VectorType) and isinstance(type.element_type, IndexType):
             return VectorType(i32, type.get_shape())
         if isinstance(type, MemRefType):
-            refuse(PASS, op, f"a kernel cannot have values of type {type}")
+            refuse(op, f"a kernel cannot have values of type {type}")
         return type
 
     def address(self, variable: spv.ModuleVariable) -> SSAValue:
@@ -151,7 +148,6 @@ class KernelCode(SpirvEmitter):
             or storage_class(type) != spv.StorageClass.StorageBuffer
         ):
             refuse(
-                PASS,
                 op,
                 f"argument {number} is a {type}, not a memref in "
                 "#spirv.storage_class<StorageBuffer>",
@@ -165,7 +161,7 @@ class KernelCode(SpirvEmitter):
         passive = FlatViewOp | memref.DimOp
         plain = any(not isinstance(use.operation, passive) for use in argument.uses)
         if len(views) + plain > 1:
-            refuse(PASS, op, f"argument {number} is viewed as several element types: use one")
+            refuse(op, f"argument {number} is viewed as several element types: use one")
         seen = next(iter(views), type)
         assert isinstance(seen, MemRefType)
         pointer = spv.PointerType(
@@ -193,7 +189,6 @@ class KernelCode(SpirvEmitter):
             return
         if len(numbers) > MAX_SIZES:
             refuse(
-                PASS,
                 kernel,
                 f"a kernel reads {len(numbers)} dynamic sizes; push constants hold {MAX_SIZES}: "
                 f"make some sizes static",
@@ -212,20 +207,12 @@ class KernelCode(SpirvEmitter):
         number, type = op.index.owner, op.source.type
         constant = number.value if isinstance(number, arith.ConstantOp) else None
         if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
-            refuse(
-                PASS,
-                op,
-                "the operation reads the size of a computed dimension: use a constant",
-            )
+            refuse(op, "the operation reads the size of a computed dimension: use a constant")
         dimension = constant.value.data
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
             return None
         if op.source not in self.arguments:
-            refuse(
-                PASS,
-                op,
-                "the operation reads the size of a value other than an argument: pass it",
-            )
+            refuse(op, "the operation reads the size of a value other than an argument: pass it")
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:
@@ -251,14 +238,10 @@ class KernelCode(SpirvEmitter):
         type = op.memref.type
         assert isinstance(type, MemRefType)
         if storage_class(type) != spv.StorageClass.Workgroup:
-            refuse(
-                PASS,
-                op,
-                f"{type} is allocated in a kernel: use #spirv.storage_class<Workgroup>",
-            )
+            refuse(op, f"{type} is allocated in a kernel: use #spirv.storage_class<Workgroup>")
         count = check_size(type, op)
         if count == DYNAMIC_INDEX:
-            refuse(PASS, op, f"{type} has a dynamic shape: Workgroup memory needs a static one")
+            refuse(op, f"{type} has a dynamic shape: Workgroup memory needs a static one")
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
         pointer = spv.PointerType(
             spv.ArrayType(count, stored_type(type.element_type)), spv.StorageClass.Workgroup
@@ -279,14 +262,12 @@ def check_size(type: MemRefType, op: Operation) -> int:
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element
     if not isinstance(scalar, FixedBitwidthType):
-        refuse(PASS, op, f"{type} has elements that no buffer holds: use integers or floats")
+        refuse(op, f"{type} has elements that no buffer holds: use integers or floats")
     if DYNAMIC_INDEX in shape:
         return DYNAMIC_INDEX
     count = prod(shape)
     if count > MAX_ELEMENTS:
-        refuse(
-            PASS, op, f"{type} has {count} elements: 32-bit indices allow at most {MAX_ELEMENTS}"
-        )
+        refuse(op, f"{type} has {count} elements: 32-bit indices allow at most {MAX_ELEMENTS}")
     return count
 
 

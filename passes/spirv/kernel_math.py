@@ -18,8 +18,7 @@ from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, ScalarFunction
 from xdsl_spirv.dialects.scalars.sequences import small_power
 from xdsl_spirv.dialects.scalars.values import Values, element_of, like, width_of
 from xdsl_spirv.dialects.spirv import conversion, glsl, logic
-from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Compute, KernelCode
+from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode, refuse
 from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, on_floats
 
 MAX_REPEATED = 64
@@ -52,7 +51,6 @@ def _computed_type(function: ScalarFunction, op: Operation, stated: Attribute) -
     extended = i32 if isinstance(element_of(stated), IntegerType) else f32
     if width > widest:
         refuse(
-            PASS,
             op,
             f"Vulkan computes this function in {widest} bits: truncate the operand to {extended} "
             "first",

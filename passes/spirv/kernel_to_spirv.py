@@ -46,12 +46,18 @@ from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, Yi
 from xdsl_spirv.dialects.spirv.memory import MemoryOperand, pointer_type
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.emit.spirv import declare
 from xdsl_spirv.passes.spirv import kernel_scalars
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, DeviceHabits, KernelCode, stored_type
+from xdsl_spirv.passes.spirv.kernel_code import (
+    PASS,
+    Convert,
+    DeviceHabits,
+    KernelCode,
+    refuse,
+    stored_type,
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     entries: list[Operation] = []
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
-            refuse(PASS, kernel, "a gpu.module may contain only kernels: move other operations out")
+            refuse(kernel, "a gpu.module may contain only kernels: move other operations out")
         functions, entry = _kernel(kernel, converted, device)
         block.add_ops(functions)
         entries += entry
@@ -104,7 +110,7 @@ def _kernel(
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
-        refuse(PASS, kernel, "the workgroup size is not known: add gpu.known_block_size")
+        refuse(kernel, "the workgroup size is not known: add gpu.known_block_size")
     code = KernelCode(name, module, handler_of, device)
     block = kernel.body.blocks[0]
     for number, argument in enumerate(block.args):
@@ -148,7 +154,7 @@ GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
-        refuse(PASS, op, "the operation extracts at a dynamic position: use a constant position")
+        refuse(op, "the operation extracts at a dynamic position: use a constant position")
     composite_extract = spv.CompositeExtractOp(
         code.value(taken.vector), taken.static_position.get_values()
     )
@@ -159,7 +165,7 @@ def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     type = op.results[0].type
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
-        refuse(PASS, op, "only a broadcast of a scalar to a vector of rank 1 is supported")
+        refuse(op, "only a broadcast of a scalar to a vector of rank 1 is supported")
     construct = spv.CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
     return code.add(construct)
 
@@ -169,7 +175,7 @@ def constant(code: KernelCode, op: Operation) -> SSAValue | None:
     if isinstance(value, IntegerAttr) and isinstance(value.type, IndexType):
         return code.number(value.value.data)
     if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
-        refuse(PASS, op, f"the constant {value} is neither a scalar nor a vector")
+        refuse(op, f"the constant {value} is neither a scalar nor a vector")
     return code.constant(value)
 
 

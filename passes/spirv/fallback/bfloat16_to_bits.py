@@ -24,13 +24,14 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 
 NAME = "spirv-bfloat16-to-bits"
+refuse = refusals(NAME)
 ROUNDINGS = ("nearest-even", "toward-zero")
 FEATURE = "bfloat16-type"
 """The target feature that allows the type bfloat16."""
@@ -121,22 +122,21 @@ def _check(op: Operation, retype: Retyping) -> None:
     for type_ in filter(retype.changes, types):
         if matrix := _inside(type_, spv.CooperativeMatrixType):
             refuse(
-                NAME,
                 op,
                 f"the components of {matrix} cannot be rewritten: run "
                 f"spirv-cooperative-matrix-to-invocations first",
             )
         if declared := _inside(type_, spv.DeclaredType):
-            refuse(NAME, op, f"{declared} needs bfloat16: use another type")
+            refuse(op, f"{declared} needs bfloat16: use another type")
     wrapped = isinstance(op.parent_op(), spv.SpecConstantOperationOp) and isinstance(op, COMPUTES)
     carried = isinstance(op, spv.Carried) or (
         isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
     )
     if wrapped or carried:
-        refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
+        refuse(op, "a specialization or an unknown instruction computes bfloat16: run "
                "spirv-specialize first, or declare the instruction")  # fmt: skip
     if op.name not in MOVES and not isinstance(op, COMPUTES):
-        refuse(NAME, op, "the operation computes with bfloat16 and cannot be rewritten")
+        refuse(op, "the operation computes with bfloat16 and cannot be rewritten")
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:

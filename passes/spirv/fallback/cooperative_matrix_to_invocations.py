@@ -27,12 +27,11 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
-from xdsl_spirv.passes.spirv.fallback.matrices import Form, Sharing
+from xdsl_spirv.passes.spirv.fallback.matrices import NAME, Form, Sharing, refuse
 from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory, check_whole_numbers
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
@@ -46,7 +45,6 @@ from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_sizes
 from xdsl_spirv.passes.spirv.split_entry_points import split
 from xdsl_spirv.targets import TargetError, load
 
-NAME = "spirv-cooperative-matrix-to-invocations"
 SUBGROUPS = ("virtual", "device")
 DEFAULT_MEMORY = 32768
 """Default bytes of Workgroup memory, which nearly every device has. Vulkan guarantees half."""
@@ -189,9 +187,9 @@ class Lowering:
     def __init__(self, module: spv.ModuleOp, options: Options):
         self.module = module
         self.options = options
-        self.sharing = Sharing(NAME, module, options.subgroup_size, options.virtual)
+        self.sharing = Sharing(module, options.subgroup_size, options.virtual)
         self.retype = Retyping(self._array)
-        self.exchange = Exchange(NAME, module, options.workgroup_memory)
+        self.exchange = Exchange(module, options.workgroup_memory)
         self.codes = ModuleEmitter(module)
         self.products: dict[Operation, Product] = {}
         self.memories: dict[Operation, MatrixMemory] = {}
@@ -227,11 +225,11 @@ class Lowering:
             assert block is not None
             self.exchange.batch_products(block, self.products, through)
         for op, memory in through.items():
-            check_whole_numbers(NAME, op, memory)
+            check_whole_numbers(op, memory)
             self.exchange.batch_store(op, memory.form)
         self._check_flow()
         if self.options.virtual and self.options.subgroup_size:
-            check_virtual_subgroups(NAME, self.module, self.options.subgroup_size)
+            check_virtual_subgroups(self.module, self.options.subgroup_size)
         return True
 
     def _check(self, op: Operation) -> None:
@@ -246,15 +244,11 @@ class Lowering:
                 for t in operands
                 if isinstance(t, spv.CooperativeMatrixType)
             ]
-            self.products[op] = Product.of(NAME, op, forms)
+            self.products[op] = Product.of(op, forms)
         elif isinstance(op, spv.CooperativeMatrixLoadOp | spv.CooperativeMatrixStoreOp):
-            self.memories[op] = MatrixMemory(NAME, op, self.forms[op])
+            self.memories[op] = MatrixMemory(op, self.forms[op])
         elif type(op) not in REWRITES and op.name not in MOVES:
-            refuse(
-                NAME,
-                op,
-                "the pass cannot rewrite this operation on cooperative matrices",
-            )
+            refuse(op, "the pass cannot rewrite this operation on cooperative matrices")
 
     def _check_flow(self) -> None:
         """Checks that every workgroup barrier is in uniform control flow."""
@@ -264,7 +258,6 @@ class Lowering:
                 continue
             if not uniformity.executed_together(op):
                 refuse(
-                    NAME,
                     op,
                     "virtual subgroups need all invocations of the workgroup to execute "
                     "the operation together, which is not proven: set assume-uniform if they do, "

@@ -18,10 +18,9 @@ from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare, free_symbol
-from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group, refuse
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 
 ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
@@ -66,8 +65,7 @@ class Batch:
 class Exchange:
     """Groups MulAdds into batches, and declares and accesses the batches' Workgroup memory."""
 
-    def __init__(self, pass_name: str, module: spv.ModuleOp, budget: int):
-        self.pass_name = pass_name
+    def __init__(self, module: spv.ModuleOp, budget: int):
         self.module = module
         self.batches: dict[ExchangingOp, Batch] = {}
         self._variables: dict[Attribute, spv.GlobalVariableOp] = {}
@@ -118,7 +116,6 @@ class Exchange:
         size = batch.more(factors)
         if not self._fits(batch, size):
             refuse(
-                self.pass_name,
                 op,
                 f"exchanged components need {self._bytes_for(batch, size)} bytes of Workgroup "
                 f"memory for {batch.group.count} groups of {batch.group.lanes} invocations; only "
@@ -166,7 +163,6 @@ class Exchange:
                 held = op.object_type
                 if isinstance(held, spv.StructType) and held.has_decoration(spv.Decoration.Block):
                     refuse(
-                        self.pass_name,
                         op,
                         "Workgroup memory with an explicit layout excludes other Workgroup memory, "
                         "which MulAdds need: declare it without Block",

@@ -17,10 +17,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.spirv.fallback.uniformity import variable_behind
 
 NAME = "spirv-to-glsl450-memory-model"
+refuse = refusals(NAME)
 
 OF_VULKAN = (
     spv.MemoryAccess.NonPrivatePointer
@@ -73,7 +74,6 @@ def use_glsl450_memory_model(module: spv.ModuleOp) -> None:
 def _check(op: Operation) -> None:
     if any(isinstance(v.type, spv.CooperativeMatrixType) for v in (*op.operands, *op.results)):
         refuse(
-            NAME,
             op,
             "CM-02: cooperative matrices need the Vulkan memory model: run "
             "spirv-cooperative-matrix-to-invocations first",
@@ -82,7 +82,7 @@ def _check(op: Operation) -> None:
         if isinstance(attribute, spv.MemorySemanticsAttr) and (
             attribute.data & spv.MemorySemantics.Volatile
         ):
-            refuse(NAME, op, "GLSL450 has no memory semantics Volatile: remove it")
+            refuse(op, "GLSL450 has no memory semantics Volatile: remove it")
 
 
 def _access(
@@ -109,7 +109,6 @@ def _make_coherent(
 ) -> None:
     if not isinstance(pointer.type, spv.PointerType):
         refuse(
-            NAME,
             op,
             f"{pointer.type} does not show which variable to decorate with Coherent: access the "
             f"variable directly",
@@ -119,9 +118,5 @@ def _make_coherent(
         return
     root = variable_behind(pointer)
     if storage not in BUFFERS or not isinstance(root, spv.AddressOfOp):
-        refuse(
-            NAME,
-            op,
-            "no variable to decorate with Coherent is known: access a variable directly",
-        )
+        refuse(op, "no variable to decorate with Coherent is known: access a variable directly")
     variables[root.variable.string_value()].attributes["coherent"] = UnitAttr()

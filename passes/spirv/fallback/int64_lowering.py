@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse, rewrite_once
+from xdsl_spirv.passes import refusals, rewrite_once
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShifts
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
@@ -26,6 +26,7 @@ from xdsl_spirv.passes.spirv.fallback.word_operations import COMPUTES, Part
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Division, Pair, Words
 
 NAME = "spirv-int64-to-words"
+refuse = refusals(NAME)
 
 BYTES = 8
 
@@ -143,32 +144,19 @@ def _check(op: Operation) -> None:
     if isinstance(op, spv.RawGlobalOp) and not op.constant_like:
         return
     if isinstance(op, spv.AtomicOperation):
-        refuse(
-            NAME,
-            op,
-            "atomic operations on 64-bit integers cannot be rewritten: use 32-bit integers",
-        )
+        refuse(op, "atomic operations on 64-bit integers cannot be rewritten: use 32-bit integers")
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     if any(map(_is_uniform_vector, types)):
         refuse(
-            NAME,
             op,
             "a vector of 64-bit integers becomes an array with a stride of 8 bytes, and arrays "
             "in a Uniform block have strides of 16: use a StorageBuffer, or separate members",
         )
     specialized = isinstance(op, spv.ConstantSymbol | spv.SpecConstantOperationOp)
     if specialized or isinstance(op.parent_op(), spv.SpecConstantOperationOp):
-        refuse(
-            NAME,
-            op,
-            "the operation is a 64-bit specialization constant: run spirv-specialize first",
-        )
+        refuse(op, "the operation is a 64-bit specialization constant: run spirv-specialize first")
     if op.name not in MOVES and type(op) not in COMPUTES:
-        refuse(
-            NAME,
-            op,
-            "the operation has 64-bit operands or results and cannot be rewritten in words",
-        )
+        refuse(op, "the operation has 64-bit operands or results and cannot be rewritten in words")
 
 
 class _Lowering:
@@ -266,11 +254,7 @@ class _Lowering:
         columns = [self._parts(v, t, count) for v, t in zip(op.operands, operands, strict=True)]
         rows = [COMPUTES[type(op)](self.words, op, row) for row in zip(*columns, strict=True)]
         if any(row is None for row in rows):
-            refuse(
-                NAME,
-                op,
-                f"a conversion from {operands[0]} to {result} cannot be rewritten in words",
-            )
+            refuse(op, f"a conversion from {operands[0]} to {result} cannot be rewritten in words")
         if isinstance(result, spv.StructType):
             self._struct(op, result, rows)  # pyright: ignore
         elif isinstance(op, spv.GroupNonUniformAllEqualOp):
@@ -379,5 +363,5 @@ class _Lowering:
         if not isinstance(target, spv.PointerType) or not isinstance(source, spv.PointerType):
             return
         if target.pointee != source.pointee:
-            refuse(NAME, op, "the operation copies 64-bit vectors between storage classes of "
+            refuse(op, "the operation copies 64-bit vectors between storage classes of "
                    "different layouts: load and store them instead")  # fmt: skip

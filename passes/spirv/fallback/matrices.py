@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
+
+NAME = "spirv-cooperative-matrix-to-invocations"
+refuse = refusals(NAME)
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,7 @@ class Form:
 class Sharing:
     """Chooses how the components of each matrix type are distributed over invocations."""
 
-    def __init__(self, pass_name: str, module: spv.ModuleOp, subgroup_size: int, virtual: bool):
-        self.pass_name = pass_name
+    def __init__(self, module: spv.ModuleOp, subgroup_size: int, virtual: bool):
         self.module = module
         self.subgroup_size = subgroup_size
         self.virtual = virtual
@@ -133,36 +135,26 @@ class Sharing:
     def _new_form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
         rows, columns = spv.known_size(type_.rows), spv.known_size(type_.columns)
         if rows is None or columns is None or not isinstance(type_.scope, spv.ScopeAttr):
-            refuse(
-                self.pass_name,
-                op,
-                f"{type_} depends on specialization constants: run spirv-specialize first",
-            )
+            refuse(op, f"{type_} depends on specialization constants: run spirv-specialize first")
         return Form(rows, columns, type_.element_type, self._group(type_, type_.scope.data, op))
 
     def _group(self, type_: spv.CooperativeMatrixType, scope: spv.Scope, op: Operation) -> Group:
         size = workgroup_size(self.module)
         if isinstance(size, str):
-            refuse(self.pass_name, op, f"{type_} cannot be distributed over invocations: {size}")
+            refuse(op, f"{type_} cannot be distributed over invocations: {size}")
         if scope is spv.Scope.Workgroup:
             return Group(size, 1, True, self.virtual)
         if scope is not spv.Scope.Subgroup:
-            refuse(
-                self.pass_name,
-                op,
-                f"the scope of {type_} is {scope.name}: use Subgroup or Workgroup",
-            )
+            refuse(op, f"the scope of {type_} is {scope.name}: use Subgroup or Workgroup")
         lanes = self.subgroup_size
         if not lanes:
             refuse(
-                self.pass_name,
                 op,
                 f"the number of invocations that share {type_} is not known: set subgroup-size "
                 f"or target",
             )
         if size % lanes:
             refuse(
-                self.pass_name,
                 op,
                 f"a workgroup of {size} invocations is not a multiple of subgroups of {lanes}, but "
                 "cooperative matrices need full subgroups: choose another subgroup-size",

@@ -17,10 +17,9 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, Place, refuse
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,7 @@ class Spot:
 class MatrixMemory:
     """Accesses the memory of one matrix load or store, one scalar at a time."""
 
-    def __init__(self, pass_name: str, op: spv.MatrixMemoryOperation, form: Form):
-        self.pass_name = pass_name
+    def __init__(self, op: spv.MatrixMemoryOperation, form: Form):
         self.op = op
         self.form = form
         pointer = op.pointer.type
@@ -65,7 +63,7 @@ class MatrixMemory:
         self._check_pointer()
 
     def _refuse(self, cause: str) -> NoReturn:
-        refuse(self.pass_name, self.op, cause)
+        refuse(self.op, cause)
 
     @property
     def shared_words(self) -> bool:
@@ -246,11 +244,10 @@ class MatrixMemory:
             self.write(code, self.spot(code, line, number), code.resized(some, narrow, sign=False))
 
 
-def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
+def check_whole_numbers(op: Operation, memory: MatrixMemory) -> None:
     """Refuses a store if the components of a row or column do not fill whole scalars."""
     if memory.shared_words and memory.length % memory.per_number:
         refuse(
-            pass_name,
             op,
             f"{memory.length} components do not fill whole scalars of type {memory.number}, which "
             f"hold {memory.per_number} each: use a pointer to another type",

@@ -16,11 +16,10 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerTy
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.integers import clamp, saturating_add, saturating_mixed_add
-from xdsl_spirv.passes.spirv.fallback.matrices import Form
+from xdsl_spirv.passes.spirv.fallback.matrices import Form, refuse
 
 FLAGS = spv.CooperativeMatrixOperands
 AT_A_TIME = 32
@@ -41,14 +40,13 @@ class Product:
     flags: spv.CooperativeMatrixOperands
 
     @staticmethod
-    def of(pass_name: str, op: spv.CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
+    def of(op: spv.CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
         """Describes a MulAdd. Raises `PassFailedException` for a MulAdd of floats and integers."""
         elements = [f.element for f in forms]
         floating = [spv.is_float(e) for e in elements]
         if any(floating) != all(floating):
             shown = ", ".join(map(str, elements))
             refuse(
-                pass_name,
                 op,
                 f"the MulAdd mixes components of types {shown}: use only integers or only floats",
             )

@@ -18,12 +18,13 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse, rewrite_once
+from xdsl_spirv.passes import refusals, rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 NAME = "spirv-rotate-to-shuffle"
+refuse = refusals(NAME)
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,9 @@ def _group_size(op: spv.GroupNonUniformRotateKHROp, code: FunctionEmitter) -> In
         )
     size = workgroup_size(code.module, code.function)
     if isinstance(size, str):
-        refuse(
-            NAME, op, f"{size}; set a constant workgroup size, or a cluster size of the rotation"
-        )
+        refuse(op, f"{size}; set a constant workgroup size, or a cluster size of the rotation")
     if size & (size - 1):
         refuse(
-            NAME,
             op,
             f"a rotation exchanges values of a workgroup of {size} invocations: use a power of two",
         )

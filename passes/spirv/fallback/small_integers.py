@@ -19,13 +19,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.requirements import STORAGE, has_layout
 
 NAME = "spirv-small-integers-to-32-bits"
+refuse = refusals(NAME)
 
 MOVES = frozenset(
     f"spirv.{name}"
@@ -136,29 +137,26 @@ class _Lowering:
             op.parent_op(), spv.SpecConstantOperationOp
         ):
             refuse(
-                NAME,
                 op,
                 "an 8- or 16-bit specialization constant cannot be rewritten in 32 bits: run "
                 "spirv-specialize first",
             )
         known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
         if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
-            refuse(NAME, op, "the operation cannot be rewritten in 32 bits")
+            refuse(op, "the operation cannot be rewritten in 32 bits")
         types = (*op.operand_types, *op.result_types)
         for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
             if isinstance(type_, spv.CooperativeMatrixType):
-                refuse(NAME, op, f"the components of {type_} cannot be widened: use another type")
+                refuse(op, f"the components of {type_} cannot be widened: use another type")
             if isinstance(type_, spv.PointerType) and not self._is_stored(type_):
                 if has_layout(type_.pointee):
                     refuse(
-                        NAME,
-                        op,
-                        f"{type_} has an explicit layout of small integers: remove the layout",
+                        op, f"{type_} has an explicit layout of small integers: remove the layout"
                     )
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
-                refuse(NAME, op, f"a whole {value.type} is moved: move its members instead")
+                refuse(op, f"a whole {value.type} is moved: move its members instead")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type

@@ -17,13 +17,14 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refusals
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 from xdsl_spirv.passes.spirv.requirements import small_widths
 
 NAME = "spirv-small-storage-to-words"
+refuse = refusals(NAME)
 
 WORD = 4
 """Bytes of a word."""
@@ -90,9 +91,7 @@ def _refuse_addresses(module: spv.ModuleOp, widths: frozenset[int]) -> None:
                 and type_.storage_class.data is spv.StorageClass.PhysicalStorageBuffer
                 and widths.intersection(small_widths(type_.pointee))
             ):
-                refuse(
-                    NAME, op, f"{type_} is a physical address of 8- or 16-bit scalars: use buffers"
-                )
+                refuse(op, f"{type_} is a physical address of 8- or 16-bit scalars: use buffers")
 
 
 class _Lowering:
@@ -112,7 +111,6 @@ class _Lowering:
         for variable in self.variables.values():
             if not isinstance(variable.type.pointee, spv.StructType):
                 refuse(
-                    NAME,
                     variable,
                     f"{variable.type.pointee} is not a block: put it into a struct with the "
                     f"decoration Block",
@@ -174,7 +172,7 @@ class _Lowering:
         elif isinstance(type_, VectorType):
             element, stride = type_.element_type, spv.scalar_bytes(type_.element_type)
         else:
-            refuse(NAME, op, f"an access chain selects a part of {type_}: load the whole value")
+            refuse(op, f"an access chain selects a part of {type_}: load the whole value")
         if number is not None:
             return place.at(element, number * stride)
         offset: Index = place.base
@@ -203,14 +201,10 @@ class _Lowering:
                 place = self.places[op.operands[0]]
             case _:
                 refuse(
-                    NAME,
-                    op,
-                    "the operation uses a pointer to 8- or 16-bit scalars: only load and store",
+                    op, "the operation uses a pointer to 8- or 16-bit scalars: only load and store"
                 )
         if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
-            refuse(
-                NAME, op, f"{place.type} contains matrices, which cannot be rewritten: use vectors"
-            )
+            refuse(op, f"{place.type} contains matrices, which cannot be rewritten: use vectors")
 
     def _access(self, op: Operation) -> None:
         self.code = self.codes.before(op)

@@ -17,10 +17,11 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes import refuse, rewrite_once
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
+from xdsl_spirv.passes.spirv.fallback.matrices import refuse
 from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
@@ -48,20 +49,20 @@ OF_THE_DEVICE = frozenset(
 )
 
 
-def check_virtual_subgroups(pass_name: str, module: spv.ModuleOp, lanes: int) -> None:
+def check_virtual_subgroups(module: spv.ModuleOp, lanes: int) -> None:
     """Refuses a module with instructions that use the device's subgroups."""
     uniformity: Uniformity | None = None
     for op in module.walk():
         if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data in OF_THE_DEVICE:
-            _refuse(pass_name, op, lanes)
+            _refuse(op, lanes)
         if isinstance(op, spv.ControlBarrierOp) and op.execution_scope.data is spv.Scope.Subgroup:
             uniformity = uniformity or Uniformity(module)
             if not uniformity.executed_together(op):
-                _refuse(pass_name, op, lanes)
+                _refuse(op, lanes)
         elif not isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierOp) and _is_of_subgroups(
             op
         ):
-            _refuse(pass_name, op, lanes)
+            _refuse(op, lanes)
 
 
 def _is_of_subgroups(op: Operation) -> bool:
@@ -71,9 +72,8 @@ def _is_of_subgroups(op: Operation) -> bool:
     ) or op.name.startswith(("spirv.KHR.Subgroup", "spirv.INTEL.Subgroup"))
 
 
-def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
+def _refuse(op: Operation, lanes: int) -> None:
     refuse(
-        pass_name,
         op,
         "the operation works on the device's subgroups, not on virtual subgroups: use "
         f"subgroups=device on a device with subgroups of {lanes} invocations",
