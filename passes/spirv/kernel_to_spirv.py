@@ -58,6 +58,7 @@ from xdsl_spirv.passes.spirv.kernel_code import (
     refuse,
     stored_type,
 )
+from xdsl_spirv.passes.spirv.requirements import operations
 
 
 @dataclass(frozen=True)
@@ -132,15 +133,11 @@ OpT = TypeVar("OpT", bound=Operation)
 
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
-COPIED = frozenset(
-    f"spirv.{name}"
-    for name in (
-        "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier "
-        "SDot SUDot UDot "
-        "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd "
-        "FAdd FSub FMul FNegate IAdd ISub IMul FConvert ConvertSToF ConvertUToF "
-        "SConvert UConvert NV.CooperativeMatrixConvert"
-    ).split()
+COPIED = operations(
+    "CompositeConstruct CompositeExtract CompositeInsert Bitcast ControlBarrier SDot SUDot UDot "
+    "KHR.CooperativeMatrixLoad KHR.CooperativeMatrixStore KHR.CooperativeMatrixMulAdd FAdd FSub "
+    "FMul FNegate IAdd ISub IMul FConvert ConvertSToF ConvertUToF SConvert UConvert "
+    "NV.CooperativeMatrixConvert"
 )
 """
 Operations of `spirv` that are copied: arithmetic on cooperative matrices, conversions of

@@ -103,26 +103,17 @@ SMALL_FLOATS: Mapping[type[Attribute], spv.Capability] = {
 }
 """Capabilities of SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types by type."""
 
-MOVES = frozenset(
-    {
-        "spirv.CopyObject",
-        "spirv.FConvert",
-        "spirv.Load",
-        "spirv.SConvert",
-        "spirv.Store",
-        "spirv.UConvert",
-    }
-)
+
+def operations(names: str) -> frozenset[str]:
+    """Returns the full names of operations of `spirv`, which `names` lists without `spirv.`."""
+    return frozenset(f"spirv.{name}" for name in names.split())
+
+
+MOVES = operations("CopyObject FConvert Load SConvert Store UConvert")
 """Operations on 8- and 16-bit data that need no arithmetic capability."""
 
-POINTER_MAKERS = frozenset(
-    {
-        "spirv.AccessChain",
-        "spirv.InBoundsAccessChain",
-        "spirv.NV.RawAccessChain",
-        "spirv.Variable",
-        "spirv.mlir.addressof",
-    }
+POINTER_MAKERS = operations(
+    "AccessChain InBoundsAccessChain NV.RawAccessChain Variable mlir.addressof"
 )
 """
 Operations that create pointers under logical addressing; all other results are variable pointers.

@@ -19,22 +19,20 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerType, f32, i32
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refusals
-from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
-from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.lacking import LackingPass
+from xdsl_spirv.passes.spirv.fallback.retype import MOVES_OF_SCALARS, Retyping
+from xdsl_spirv.passes.spirv.requirements import operations
 
 NAME = "spirv-bfloat16-to-bits"
 refuse = refusals(NAME)
 ROUNDINGS = ("nearest-even", "toward-zero")
-FEATURE = "bfloat16-type"
-"""The target feature that allows the type bfloat16."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (
@@ -46,44 +44,34 @@ CONVERSIONS = (
 )
 COMPUTES = (*CONVERSIONS, spv.DotOp)
 
-MOVES = frozenset(
-    f"spirv.{name}"
-    for name in (
-        "module func GlobalVariable Variable mlir.addressof mlir.referenceof Constant ConstantNull "
-        "Undef SpecConstant SpecConstantComposite SpecConstantOperation mlir.yield RawGlobal Load "
-        "Store CopyMemory CopyObject CopyLogical AccessChain InBoundsAccessChain PtrAccessChain "
-        "InBoundsPtrAccessChain ArrayLength CompositeConstruct CompositeExtract CompositeInsert "
-        "VectorShuffle VectorExtractDynamic VectorInsertDynamic Select Branch BranchConditional "
-        "Switch mlir.loop mlir.selection mlir.merge FunctionCall Return ReturnValue Bitcast "
-        "ConvertPtrToU ConvertUToPtr PtrEqual PtrNotEqual PtrDiff EXT.ConstantCompositeReplicate "
-        "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate"
-    ).split()
+MOVES = MOVES_OF_SCALARS | operations(
+    "mlir.referenceof SpecConstant SpecConstantComposite SpecConstantOperation mlir.yield "
+    "RawGlobal CopyLogical Select Switch Return Bitcast ConvertPtrToU ConvertUToPtr PtrEqual "
+    "PtrNotEqual PtrDiff EXT.ConstantCompositeReplicate EXT.SpecConstantCompositeReplicate "
+    "EXT.CompositeConstructReplicate"
 )
 """Operations that only move values."""
 
 
 @dataclass(frozen=True)
-class BFloat16ToBitsPass(ModulePass):
+class BFloat16ToBitsPass(LackingPass):
     """Rewrites bfloat16 as 16-bit integers, and its conversions and dot products in f32."""
 
     name = NAME
+    FEATURES = {16: "bfloat16-type"}
 
     rounding: str = "nearest-even"
     """Rounding of conversions: `nearest-even` or `toward-zero`."""
-
-    as_needed: bool = False
-    """Leaves a module unchanged if its target has bfloat16."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
             raise PassFailedException(
                 f"{NAME}: rounding is {self.rounding!r}, not one of {', '.join(ROUNDINGS)}"
             )
-        if self.as_needed and FEATURE in target_of(op, NAME).features:
-            return
-        for module in op.walk():
-            if isinstance(module, spv.ModuleOp):
-                lower_bfloat16(module, to_nearest=self.rounding == "nearest-even")
+        super().apply(ctx, op)
+
+    def rewrite(self, module: spv.ModuleOp, widths: frozenset[int]) -> None:
+        lower_bfloat16(module, to_nearest=self.rounding == "nearest-even")
 
 
 def _bits(attribute: Attribute) -> Attribute | None:

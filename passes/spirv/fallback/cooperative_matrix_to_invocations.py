@@ -14,9 +14,11 @@ the workgroup, so all of its invocations must execute a MulAdd together (uniform
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
@@ -34,7 +36,7 @@ from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
 from xdsl_spirv.passes.spirv.fallback.matrices import NAME, Form, Sharing, refuse
 from xdsl_spirv.passes.spirv.fallback.matrix_memory import MatrixMemory, check_whole_numbers
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
-from xdsl_spirv.passes.spirv.fallback.retype import Retyping
+from xdsl_spirv.passes.spirv.fallback.retype import MOVES, Retyping
 from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
 from xdsl_spirv.passes.spirv.fallback.virtual_subgroups import (
     check_virtual_subgroups,
@@ -42,6 +44,7 @@ from xdsl_spirv.passes.spirv.fallback.virtual_subgroups import (
 )
 from xdsl_spirv.passes.spirv.fallback.whole_numbers import store_whole_numbers
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_sizes
+from xdsl_spirv.passes.spirv.requirements import operations
 from xdsl_spirv.passes.spirv.split_entry_points import split
 from xdsl_spirv.targets import TargetError, load
 
@@ -71,28 +74,16 @@ COMPONENT_WISE = (
     spv.UConvertOp,
 )
 
-MOVES = frozenset(
-    f"spirv.{name}"
-    for name in (
-        "func GlobalVariable Variable mlir.addressof ConstantNull Undef Load Store CopyMemory "
-        "CopyObject AccessChain InBoundsAccessChain CompositeConstruct CompositeExtract "
-        "CompositeInsert Select Branch BranchConditional Switch mlir.loop mlir.selection "
-        "mlir.merge FunctionCall ReturnValue EXT.ConstantCompositeReplicate "
-        "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
-    ).split()
+UNCHANGED = MOVES | operations(
+    "mlir.referenceof Select Switch EXT.ConstantCompositeReplicate "
+    "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate"
 )
 """Operations that are not changed when arrays of components replace matrices."""
 
 
 @dataclass(frozen=True)
-class CooperativeMatrixToInvocationsPass(ModulePass):
-    """
-    Rewrites cooperative matrices as an array of components in each invocation.
-
-    Entry points whose workgroups differ in size are first split into separate modules.
-    """
-
-    name = NAME
+class MatrixPass(ModulePass, ABC):
+    """A pass that distributes cooperative matrices over invocations."""
 
     subgroup_size: int = 0
     """
@@ -105,6 +96,18 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
     """Available bytes of Workgroup memory. 0 selects the target's size, or else 32768."""
     assume_uniform: bool = False
     """Assumes without proof that all invocations of a workgroup execute each MulAdd together."""
+
+
+@dataclass(frozen=True)
+class CooperativeMatrixToInvocationsPass(MatrixPass):
+    """
+    Rewrites cooperative matrices as an array of components in each invocation.
+
+    Entry points whose workgroups differ in size are first split into separate modules.
+    """
+
+    name = NAME
+
     target: str = ""
     """A device name or a target file. If empty, the pass uses the module's target, if any."""
 
@@ -247,7 +250,7 @@ class Lowering:
             self.products[op] = Product.of(op, forms)
         elif isinstance(op, spv.CooperativeMatrixLoadOp | spv.CooperativeMatrixStoreOp):
             self.memories[op] = MatrixMemory(op, self.forms[op])
-        elif type(op) not in REWRITES and op.name not in MOVES:
+        elif type(op) not in REWRITES and op.name not in UNCHANGED:
             refuse(op, "the pass cannot rewrite this operation on cooperative matrices")
 
     def _check_flow(self) -> None:
@@ -309,8 +312,7 @@ def _load(low: Lowering, op: Operation, types: Types) -> None:
     low.replace(op, values, code, form)
 
 
-def _store(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, spv.CooperativeMatrixStoreOp)
+def _store(low: Lowering, op: spv.CooperativeMatrixStoreOp, types: Types) -> None:
     code, memory, form = low.codes.before(op), low.memories[op], low.forms[op]
     values = components_of(code, op.object, form.count)
     if memory.shared_words:
@@ -323,8 +325,7 @@ def _store(low: Lowering, op: Operation, types: Types) -> None:
     Rewriter.erase_op(op)
 
 
-def _multiply_add(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, spv.CooperativeMatrixMulAddOp)
+def _multiply_add(low: Lowering, op: spv.CooperativeMatrixMulAddOp, types: Types) -> None:
     code, product, exchange = low.codes.before(op), low.products[op], low.exchange
     batch = exchange.batches[op]
     if op is batch.first:
@@ -395,25 +396,22 @@ def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
     low.replace(op, values, code, form)
 
 
-def _times_scalar(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, spv.MatrixTimesScalarOp)
+def _times_scalar(low: Lowering, op: spv.MatrixTimesScalarOp, types: Types) -> None:
     code, form = low.codes.before(op), low.forms[op]
     multiply = spv.FMulOp if spv.is_float(form.element) else spv.IMulOp
     values = [code.add(multiply(v, op.scalar)) for v in components_of(code, op.matrix, form.count)]
     low.replace(op, values, code, form)
 
 
-def _construct(low: Lowering, op: Operation, types: Types) -> None:
+def _construct(low: Lowering, op: spv.CompositeConstructOp, types: Types) -> None:
     """Fills a matrix with one value. Leaves any other composite unchanged."""
-    assert isinstance(op, spv.CompositeConstructOp)
     if isinstance(types[0], spv.CooperativeMatrixType):
         code, form = low.codes.before(op), low.forms[op]
         low.replace(op, [op.constituents[0]] * form.count, code, form)
 
 
-def _constant(low: Lowering, op: Operation, types: Types) -> None:
+def _constant(low: Lowering, op: spv.ConstantOp, types: Types) -> None:
     """Rewrites a constant that contains matrices; a matrix constant repeats one component."""
-    assert isinstance(op, spv.ConstantOp)
     if low.retype.changes(types[0]):
         op.value = _spread(low, op.value, types[0])
 
@@ -434,14 +432,13 @@ def _spread(low: Lowering, value: Attribute, type_: Attribute) -> Attribute:
             return value
 
 
-def _spec_composite(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, spv.SpecConstantCompositeOp)
+def _spec_composite(low: Lowering, op: spv.SpecConstantCompositeOp, types: Types) -> None:
     form = low.forms.get(op)
     if form is not None and len(op.constituents) == 1 and op.type == form.array:
         op.constituents = ArrayAttr(list(op.constituents) * form.count)
 
 
-Rewrite = Callable[[Lowering, Operation, Types], None]
+Rewrite = Callable[[Lowering, Any, Types], None]
 CONSTANTS = (spv.ConstantOp,)
 
 REWRITES: Mapping[type[Operation], Rewrite] = {

@@ -18,7 +18,24 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes.spirv.requirements import operations
+
 Leaf = Callable[[Attribute], "Attribute | None"]
+
+MOVES = operations(
+    "func GlobalVariable Variable mlir.addressof ConstantNull Undef Load Store CopyMemory "
+    "CopyObject AccessChain InBoundsAccessChain CompositeConstruct CompositeExtract "
+    "CompositeInsert Branch BranchConditional mlir.loop mlir.selection mlir.merge FunctionCall "
+    "ReturnValue"
+)
+"""Operations that only move values, whatever the types."""
+
+MOVES_OF_SCALARS = MOVES | operations(
+    "module Constant ArrayLength PtrAccessChain InBoundsPtrAccessChain VectorShuffle "
+    "VectorExtractDynamic VectorInsertDynamic"
+)
+"""Operations that only move scalars and vectors."""
 
 
 class Retyping:
@@ -64,6 +81,12 @@ class Retyping:
         types = (*op.operand_types, *op.result_types)
         values = (*op.properties.values(), *op.attributes.values())
         return any(map(self.changes, (*types, *values)))
+
+    def concerns(self, op: Operation) -> bool:
+        """True if the type of a constant symbol, or what `touches` considers, would change."""
+        if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
+            return self.changes(op.constant_type)
+        return self.touches(op)
 
     def apply(self, module: Operation) -> None:
         """Replaces the types of a module in place."""

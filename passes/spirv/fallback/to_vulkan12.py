@@ -23,19 +23,14 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
     CooperativeMatrixToInvocationsPass,
+    MatrixPass,
 )
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShiftsPass
 from xdsl_spirv.passes.spirv.fallback.glsl450_memory_model import GLSL450MemoryModelPass
 from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
 from xdsl_spirv.passes.spirv.fallback.rotate_to_shuffle import RotateToShufflePass
-from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import (
-    SmallIntegersTo32BitsPass,
-    widths_not_computed,
-)
-from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import (
-    SmallStorageToWordsPass,
-    widths_not_stored,
-)
+from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import SmallIntegersTo32BitsPass
+from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import SmallStorageToWordsPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass, refuse_what_lacks
 from xdsl_spirv.targets import Target, TargetError, load
 
@@ -52,7 +47,7 @@ SIGNS = (
 
 
 @dataclass(frozen=True)
-class ToVulkan12Pass(ModulePass):
+class ToVulkan12Pass(MatrixPass):
     """
     Runs the fallbacks that a target needs, then spirv-update-vce.
 
@@ -63,17 +58,6 @@ class ToVulkan12Pass(ModulePass):
 
     target: str = ""
     """A device name or a target file. If empty, the pass assumes only features of Vulkan 1.2."""
-    subgroup_size: int = 0
-    """
-    Number of invocations that share a matrix of scope Subgroup. 0 selects the module's execution
-    mode SubgroupSize, or else the target's subgroup size.
-    """
-    subgroups: str = "virtual"
-    """`virtual`, or `device` for device subgroups, which must have `subgroup-size` invocations."""
-    workgroup_memory: int = 0
-    """Available bytes of Workgroup memory. 0 selects the target's size, or else 32768."""
-    assume_uniform: bool = False
-    """Assumes without proof that all invocations of a workgroup execute each MulAdd together."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         target = None
@@ -114,8 +98,8 @@ class ToVulkan12Pass(ModulePass):
         if "vulkan-memory-model" not in has:
             yield GLSL450MemoryModelPass()
         if target is not None:
-            yield SmallStorageToWordsPass(widths=widths_not_stored(target))
-            yield SmallIntegersTo32BitsPass(widths=widths_not_computed(target))
+            for fallback in (SmallStorageToWordsPass, SmallIntegersTo32BitsPass):
+                yield fallback(widths=fallback.lacking(target))
         yield UpdateVCEPass(version)
 
 
