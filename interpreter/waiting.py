@@ -50,23 +50,9 @@ State: TypeAlias = tuple[Any, Form]
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
     """Returns the successors of a terminator, with the operands that become their arguments."""
-    match op:
-        case spv.BranchOp():
-            return [(op.target, op.target_operands)]
-        case spv.BranchConditionalOp():
-            return [(op.true_target, op.true_operands), (op.false_target, op.false_operands)]
-        case spv.SwitchOp():
-            sizes = op.case_operand_segments.get_values()
-            ends = np.cumsum([0, *sizes])
-            cases = [op.target_operands[ends[n] : ends[n + 1]] for n in range(len(sizes))]
-            return [
-                (op.default_target, op.default_operands),
-                *zip(op.targets, cases, strict=True),
-            ]
-        case spv.ExitOp() if op.target is not None:
-            return [(op.target, op.arguments)]
-        case _:
-            return []
+    if isinstance(op, spv.ExitOp):
+        return [] if op.target is None else [(op.target, op.arguments)]
+    return op.edges if isinstance(op, spv.Branching) else []
 
 
 class Slice:

@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv import branches, exits, memory, structure
 from xdsl_spirv.dialects.spirv import control_flow as flow
-from xdsl_spirv.dialects.spirv import exits, memory, structure
 from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter.context import symbol_name
@@ -69,18 +69,8 @@ def _list_passed(
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
     """Yields (sources, targets): values that become arguments of blocks and calls, or results."""
     match op:
-        case flow.BranchOp():
-            yield op.target.args, op.operands
-        case flow.BranchConditionalOp():
-            split = 1 + len(op.true_operands)
-            yield op.true_target.args, op.operands[1:split]
-            yield op.false_target.args, op.operands[split:]
-        case flow.SwitchOp():
-            sizes, start = op.case_operand_segments.get_values(), 0
-            yield op.default_target.args, op.default_operands
-            for target, size in zip(op.targets, sizes, strict=True):
-                yield target.args, op.target_operands[start : start + size]
-                start += size
+        case branches.Branching():
+            yield from ((target.args, passed) for target, passed in op.edges)
         case exits.BreakOp() | exits.ContinueOp():
             assert op.target is not None
             yield op.target.args, op.operands

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.builtin import StringAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -272,13 +271,10 @@ class Executor:
                 self.jump(op.target, self.guard, operands, frame)
             case flow.BranchConditionalOp():
                 condition = self.condition(operands[0], op)
-                split = 1 + len(op.true_operands)
-                arms = (operands[1:split], operands[split:])
                 taken = (condition, negate(condition))
-                for target, arm, holds in zip(
-                    (op.true_target, op.false_target), arms, taken, strict=True
-                ):
-                    self.jump(target, both(self.guard, holds), arm, frame)
+                for (target, passed), holds in zip(op.edges, taken, strict=True):
+                    arguments = [frame.values[o] for o in passed]
+                    self.jump(target, both(self.guard, holds), arguments, frame)
             case flow.SwitchOp():
                 self._switch(op, frame)
             case exits.BreakOp() | exits.ContinueOp():
@@ -309,16 +305,14 @@ class Executor:
         selector = frame.values[op.selector]
         self.note_undefined(both(self.guard, selector.undefined), op)
         numbers = [] if op.literals is None else attribute_array(op.literals).reshape(-1).tolist()
-        starts = np.cumsum([0, *op.case_operand_segments.get_values()]).tolist()
-        given = [frame.values[o] for o in op.target_operands]
         rest = self.guard
-        for number, target in enumerate(op.targets):
-            taken = z3.simplify(selector.term == int(numbers[number]))
-            arguments = given[starts[number] : starts[number + 1]]
+        (default, passed), *cases = op.edges
+        for number, (target, given) in zip(numbers, cases, strict=True):
+            taken = z3.simplify(selector.term == int(number))
+            arguments = [frame.values[o] for o in given]
             self.jump(target, both(self.guard, taken), arguments, frame)
             rest = both(rest, negate(taken))
-        default = [frame.values[o] for o in op.default_operands]
-        self.jump(op.default_target, rest, default, frame)
+        self.jump(default, rest, [frame.values[o] for o in passed], frame)
 
     def _results(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
         match op:

@@ -7,8 +7,9 @@ leave a selection or loop only through the merge block.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -83,14 +84,24 @@ def _verify_successor(op: Operation, block: Block, operands: Sequence[SSAValue])
         )
 
 
-def _verify_branches(op: Operation, operands: Sequence[Sequence[SSAValue]]) -> None:
-    if op.parent_region() is None:
-        return
-    for block, passed in zip(op.successors, operands, strict=True):
-        _verify_successor(op, block, passed)
+Edge: TypeAlias = tuple[Block, Sequence[SSAValue]]
+"""A block that a branch may go to, and the values that become the block's arguments."""
 
 
-class BranchOp(SPIRVOp):
+class Branching(SPIRVOp, ABC):
+    """A terminator that passes values to other blocks."""
+
+    @property
+    @abstractmethod
+    def edges(self) -> list[Edge]:
+        """The blocks that the branch may go to, with the values that it passes to them."""
+
+    def verify_(self) -> None:
+        for edge in self.edges if self.parent_region() is not None else ():
+            _verify_successor(self, *edge)
+
+
+class BranchOp(Branching):
     """OpBranch: `spirv.Branch ^bb(%x : f32)`."""
 
     target = successor_def()
@@ -98,11 +109,12 @@ class BranchOp(SPIRVOp):
     traits = traits_def(IsTerminator(), Pure())
     assembly_format = "$target (`(` $target_operands^ `:` type($target_operands) `)`)? attr-dict"
 
-    def verify_(self) -> None:
-        _verify_branches(self, [self.target_operands])
+    @property
+    def edges(self) -> list[Edge]:
+        return [(self.target, self.target_operands)]
 
 
-class BranchConditionalOp(SPIRVOp):
+class BranchConditionalOp(Branching):
     """OpBranchConditional: `spirv.BranchConditional %c [9, 1], ^then, ^else(%x : f32)`."""
 
     condition = operand_def(i1)
@@ -158,8 +170,12 @@ class BranchConditionalOp(SPIRVOp):
         _print_successor(printer, self.false_target, self.false_operands)
         printer.print_op_attributes(self.attributes)
 
+    @property
+    def edges(self) -> list[Edge]:
+        return [(self.true_target, self.true_operands), (self.false_target, self.false_operands)]
+
     def verify_(self) -> None:
-        _verify_branches(self, [self.true_operands, self.false_operands])
+        super().verify_()
         if self.branch_weights is None:
             return
         weights = [weight.value.data for weight in self.branch_weights]
@@ -169,7 +185,7 @@ class BranchConditionalOp(SPIRVOp):
             )
 
 
-class SwitchOp(SPIRVOp):
+class SwitchOp(Branching):
     """OpSwitch: `spirv.Switch %x : i32, [default: ^d, 0: ^a, 7: ^b(%v : f32)]`."""
 
     selector = operand_def(IntegerType)
@@ -215,6 +231,12 @@ class SwitchOp(SPIRVOp):
     def case_literals(self) -> tuple[int, ...]:
         """The literals of the cases, in the order of `targets`."""
         return tuple(int(v) for v in self.literals.get_values()) if self.literals else ()
+
+    @property
+    def edges(self) -> list[Edge]:
+        """The default block, then the block of each case."""
+        cases = zip(self.targets, self.case_operands, strict=True)
+        return [(self.default_target, self.default_operands), *cases]
 
     @property
     def case_operands(self) -> list[Sequence[SSAValue]]:
@@ -281,4 +303,4 @@ class SwitchOp(SPIRVOp):
             raise VerifyException(
                 "case_operand_segments must add up to the number of the cases' operands"
             )
-        _verify_branches(self, [self.default_operands, *self.case_operands])
+        super().verify_()

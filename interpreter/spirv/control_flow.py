@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import control_flow as ops
@@ -70,12 +69,7 @@ def branch(op: ops.BranchOp, flow: Flow) -> Callable[[Env], Leaving]:
 @terminator(ops.BranchConditionalOp)
 def branch_conditional(op: ops.BranchConditionalOp, flow: Flow) -> Callable[[Env], Leaving]:
     """Sends each lane to one of two blocks, by its condition."""
-    return choose(
-        flow,
-        op.condition,
-        (op.true_target, op.true_operands),
-        (op.false_target, op.false_operands),
-    )
+    return choose(flow, op.condition, *op.edges)
 
 
 @terminator(ops.SwitchOp)
@@ -85,12 +79,7 @@ def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
     literals = (
         [] if op.literals is None else [int(v) for v in constant_array(op.literals).reshape(-1)]
     )
-    segments = op.case_operand_segments.get_values()
-    starts = np.cumsum([0, *segments])
-    operands = list(op.target_operands)
-    arms = [flow.edge(op.default_target, op.default_operands)]
-    for number, target in enumerate(op.targets):
-        arms.append(flow.edge(target, operands[starts[number] : starts[number + 1]]))
+    arms = [flow.edge(*edge) for edge in op.edges]
 
     def whole(env: Env, number: int) -> int:
         target, read, assign = arms[number]

@@ -209,11 +209,9 @@ def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
     """Yields (receiving value, operand) for each operand that a terminator passes on."""
-    if isinstance(op, spv.BranchOp):
-        yield from zip(op.successors[0].args, op.operands, strict=True)
-    elif isinstance(op, spv.BranchConditionalOp):
-        yield from zip(op.successors[0].args, op.true_operands, strict=True)
-        yield from zip(op.successors[1].args, op.false_operands, strict=True)
+    if isinstance(op, spv.Branching):
+        for target, passed in op.edges:
+            yield from zip(target.args, passed, strict=True)
     elif isinstance(op, spv.MergeOp) and (parent := op.parent_op()) is not None:
         yield from zip(parent.results, op.operands, strict=False)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from xdsl_spirv.dialects import spv
@@ -101,7 +101,7 @@ class Uniformity:
     def _operation(self, op: Operation) -> None:
         for region in op.regions:
             self._region(region)
-        if isinstance(op, spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp):
+        if isinstance(op, spv.Branching):
             self._branch(op)
         elif isinstance(op, spv.SelectionOp | spv.LoopOp):
             self._construct(op)
@@ -121,8 +121,8 @@ class Uniformity:
             for result in op.results:
                 self._mark(result)
 
-    def _branch(self, op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp) -> None:
-        for target, passed in _passed_values(op):
+    def _branch(self, op: spv.Branching) -> None:
+        for target, passed in op.edges:
             for argument, value in zip(target.args, passed, strict=True):
                 if value in self._divergent:
                     self._mark(argument)
@@ -211,21 +211,6 @@ def _is_pure(op: Operation) -> bool:
         carried = spv.operations_by_instruction().get(op.instruction.data)
         return carried is not None and carried.has_trait(Pure)
     return op.has_trait(Pure)
-
-
-def _passed_values(
-    op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp,
-) -> list[tuple[Block, list[SSAValue]]]:
-    """Returns each target block of a branch, with the values that the branch passes to it."""
-    if isinstance(op, spv.BranchOp):
-        return [(op.target, list(op.target_operands))]
-    if isinstance(op, spv.BranchConditionalOp):
-        return [
-            (op.true_target, list(op.true_operands)),
-            (op.false_target, list(op.false_operands)),
-        ]
-    cases = zip(op.targets, map(list, op.case_operands), strict=True)
-    return [(op.default_target, list(op.default_operands)), *cases]
 
 
 def variable_behind(pointer: SSAValue) -> Operation | None:
