@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
@@ -48,10 +48,10 @@ MAX_ELEMENTS = 2**31 - 1
 MAX_SIZES = 32
 """Number of 32-bit push constants that every Vulkan device supports (128 bytes)."""
 
-Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
+Compute: TypeAlias = "Callable[[KernelCode, Any], SSAValue]"
 """A function that writes the instructions for an operation and returns its result."""
 
-Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
+Convert: TypeAlias = "Callable[[KernelCode, Any], SSAValue | None]"
 """A function that writes the instructions for an operation; returns the new value, if any."""
 
 

@@ -22,8 +22,7 @@ from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
 
 
-def each_element(code: KernelCode, op: Operation) -> SSAValue | None:
-    each = cast(EachElementOp, op)
+def each_element(code: KernelCode, each: EachElementOp) -> SSAValue:
     name = _function(code, "each", each.body.block, (None, None, None, *each.arguments))
     given = [a for a in each.arguments if not isinstance(a.type, MemRefType)]
     return code.add(
@@ -31,8 +30,7 @@ def each_element(code: KernelCode, op: Operation) -> SSAValue | None:
     )
 
 
-def reduce_rows(code: KernelCode, op: Operation) -> SSAValue | None:
-    reduce = cast(ReduceRowsOp, op)
+def reduce_rows(code: KernelCode, reduce: ReduceRowsOp) -> SSAValue:
     name = _function(code, "combine", reduce.body.block, (None, None))
     matrix = code.value(reduce.matrix)
     row = spv.CooperativeMatrixReduce.Row

@@ -130,9 +130,9 @@ Instructions by arith.cmpf's predicate. 0 and 15 are constants; 7 and 14 test fo
 """
 
 
-def compare_integers(code: KernelCode, op: Operation) -> SSAValue:
+def compare_integers(code: KernelCode, op: arith.CmpiOp) -> SSAValue:
     """Compares integers. Booleans count as 0 and 1, or as 0 and -1 in signed comparisons."""
-    predicate = cast(arith.CmpiOp, op).predicate.value.data
+    predicate = op.predicate.value.data
     a, b = code.operands(op)
     type = code.type(op.operands[0].type, op)
     v = Values(code, type)
@@ -146,8 +146,8 @@ def compare_integers(code: KernelCode, op: Operation) -> SSAValue:
     return v.test(_INTEGER_COMPARISONS[predicate], a, b)
 
 
-def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
-    predicate = cast(arith.CmpfOp, op).predicate.value.data
+def compare_floats(code: KernelCode, op: arith.CmpfOp) -> SSAValue:
+    predicate = op.predicate.value.data
     type = op.operands[0].type
     a, b = code.operands(op)
     if isinstance(element_of(type), BFloat16Type):

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, gpu, memref, scf, vector
@@ -129,8 +128,6 @@ def _kernel(
     ]
 
 
-OpT = TypeVar("OpT", bound=Operation)
-
 DIMENSIONS = {gpu.DimensionEnum.X: 0, gpu.DimensionEnum.Y: 1, gpu.DimensionEnum.Z: 2}
 
 COPIED = operations(
@@ -148,14 +145,10 @@ GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", 
 """Modules of group instructions, which are copied without a change."""
 
 
-def extract(code: KernelCode, op: Operation) -> SSAValue | None:
-    taken = cast(vector.ExtractOp, op)
-    if taken.dynamic_position:
+def extract(code: KernelCode, op: vector.ExtractOp) -> SSAValue:
+    if op.dynamic_position:
         refuse(op, "the operation extracts at a dynamic position: use a constant position")
-    composite_extract = spv.CompositeExtractOp(
-        code.value(taken.vector), taken.static_position.get_values()
-    )
-    return code.add(composite_extract)
+    return code.add(spv.CompositeExtractOp(code.value(op.vector), op.static_position.get_values()))
 
 
 def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -182,43 +175,19 @@ def matrix_constant(code: KernelCode, op: Operation) -> SSAValue | None:
     return code.constant(value, op.results[0].type)
 
 
-def block_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    dimension = cast(gpu.BlockIdOp, op).dimension.data
-    return code.built_in(spv.BuiltIn.WorkgroupId, DIMENSIONS[dimension])
+def built_in(which: spv.BuiltIn) -> Convert:
+    """Returns the conversion to a built-in, or to a component if the operation has a dimension."""
 
+    def convert(code: KernelCode, op: Operation) -> SSAValue:
+        dimension = op.properties.get("dimension")
+        component = DIMENSIONS[dimension.data] if isinstance(dimension, gpu.DimensionAttr) else None
+        return code.built_in(which, component)
 
-def grid_dim(code: KernelCode, op: Operation) -> SSAValue | None:
-    dimension = cast(gpu.GridDimOp, op).dimension.data
-    return code.built_in(spv.BuiltIn.NumWorkgroups, DIMENSIONS[dimension])
-
-
-def thread_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    dimension = cast(gpu.ThreadIdOp, op).dimension.data
-    return code.built_in(spv.BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
-
-
-def subgroup_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(spv.BuiltIn.SubgroupId)
-
-
-def lane_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(spv.BuiltIn.SubgroupLocalInvocationId)
-
-
-def subgroup_size(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(spv.BuiltIn.SubgroupSize)
+    return convert
 
 
 def barrier(code: KernelCode, op: Operation) -> SSAValue | None:
     code.insert(spv.ControlBarrierOp(spv.Scope.Workgroup, spv.Scope.Workgroup, OF_WORKGROUP_MEMORY))
-
-
-def allocate(code: KernelCode, op: Operation) -> SSAValue | None:
-    code.allocation(cast(memref.AllocOp, op))
-
-
-def size(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.size(cast(memref.DimOp, op))
 
 
 def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -254,15 +223,13 @@ def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
     return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
 
 
-def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
-    pointer = cast(ElementPtrOp, op)
-    return element_pointer(code, pointer.memref, pointer.indices).result
+def element_ptr(code: KernelCode, op: ElementPtrOp) -> SSAValue:
+    return element_pointer(code, op.memref, op.indices).result
 
 
-def load(code: KernelCode, op: Operation) -> SSAValue | None:
+def load(code: KernelCode, op: memref.LoadOp) -> SSAValue:
     """Loads an element. A Boolean is a byte in memory."""
-    read = cast(memref.LoadOp, op)
-    pointer = element_pointer(code, read.memref, read.indices).result
+    pointer = element_pointer(code, op.memref, op.indices).result
     value = code.add(spv.LoadOp(pointer, _memory_operand(pointer)))
     if element_of(op.results[0].type) == i1:
         v = Values(code, value.type)
@@ -270,11 +237,10 @@ def load(code: KernelCode, op: Operation) -> SSAValue | None:
     return value
 
 
-def store(code: KernelCode, op: Operation) -> SSAValue | None:
+def store(code: KernelCode, op: memref.StoreOp) -> None:
     """Stores an element. A Boolean is a byte in memory, 0 or 1."""
-    written = cast(memref.StoreOp, op)
-    pointer = element_pointer(code, written.memref, written.indices).result
-    value, type = code.value(written.value), written.value.type
+    pointer = element_pointer(code, op.memref, op.indices).result
+    value, type = code.value(op.value), op.value.type
     if element_of(type) == i1:
         v = Values(code, stored_type(type))
         value = v.select(value, v.number(1), v.number(0))
@@ -293,9 +259,8 @@ def same(code: KernelCode, op: Operation) -> SSAValue | None:
     code.values |= zip(op.results, copy.results, strict=True)
 
 
-def for_loop(code: KernelCode, op: Operation) -> None:
+def for_loop(code: KernelCode, loop: scf.ForOp) -> None:
     """Converts scf.for to spirv.mlir.loop."""
-    loop = cast(scf.ForOp, op)
     arguments = loop.body.block.args
 
     def body(index: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -305,19 +270,20 @@ def for_loop(code: KernelCode, op: Operation) -> None:
         return code.convert(loop.body.block)
 
     for argument in arguments:
-        code.type(argument.type, op)
+        code.type(argument.type, loop)
     bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
     initial = [code.value(value) for value in loop.iter_args]
-    control = spv.LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
-    control = spv.LoopControl.Unroll if UNROLLED in op.attributes else control
+    control = (
+        spv.LoopControl.DontUnroll if KEEP_LOOP in loop.attributes else code.device.loop_control
+    )
+    control = spv.LoopControl.Unroll if UNROLLED in loop.attributes else control
     results = code.loop(bounds, initial, body, spv.SLessThanOp, control)
     code.values |= zip(loop.results, results, strict=True)
 
 
-def if_branch(code: KernelCode, op: Operation) -> None:
+def if_branch(code: KernelCode, branch: scf.IfOp) -> None:
     """Converts scf.if to spirv.mlir.selection."""
-    branch = cast(scf.IfOp, op)
-    types = [code.type(type, op) for type in branch.result_types]
+    types = [code.type(type, branch) for type in branch.result_types]
     regions = (branch.true_region, branch.false_region)
     arms = [partial(code.convert, region.block) if region.blocks else None for region in regions]
     results = code.choose(code.value(branch.cond), types, arms)
@@ -338,17 +304,17 @@ HANDLERS: dict[type[Operation], Convert] = {
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
     spv.ConstantOp: matrix_constant,
-    gpu.BlockIdOp: block_id,
-    gpu.GridDimOp: grid_dim,
-    gpu.ThreadIdOp: thread_id,
-    gpu.SubgroupIdOp: subgroup_id,
-    gpu.LaneIdOp: lane_id,
-    gpu.SubgroupSizeOp: subgroup_size,
+    gpu.BlockIdOp: built_in(spv.BuiltIn.WorkgroupId),
+    gpu.GridDimOp: built_in(spv.BuiltIn.NumWorkgroups),
+    gpu.ThreadIdOp: built_in(spv.BuiltIn.LocalInvocationId),
+    gpu.SubgroupIdOp: built_in(spv.BuiltIn.SubgroupId),
+    gpu.LaneIdOp: built_in(spv.BuiltIn.SubgroupLocalInvocationId),
+    gpu.SubgroupSizeOp: built_in(spv.BuiltIn.SubgroupSize),
     gpu.BarrierOp: barrier,
     gpu.ReturnOp: return_,
-    memref.AllocOp: allocate,
-    memref.AllocaOp: allocate,
-    memref.DimOp: size,
+    memref.AllocOp: KernelCode.allocation,
+    memref.AllocaOp: KernelCode.allocation,
+    memref.DimOp: KernelCode.size,
     memref.LoadOp: load,
     memref.StoreOp: store,
     FlatViewOp: flat_view,
