@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import inf
-from typing import Any
+from math import inf, nan
+from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -26,48 +26,29 @@ UNROLLED_BESIDE = 49
 """Largest number of unrolled reduction steps if an invocation computes neighbouring results."""
 
 
-def _lowest(type: Attribute) -> Any:
-    if isinstance(type, IntegerType):
-        return -(1 << type.width.data - 1)
-    return -inf
+Neutral: TypeAlias = tuple[Callable[[int], int], float]
+"""A number of integers of a width in bits, and a float."""
 
+ZERO: Neutral = (lambda bits: 0, 0.0)
+ONE: Neutral = (lambda bits: 1, 1.0)
+ALL_ONES: Neutral = (lambda bits: -1, nan)
+LOWEST: Neutral = (lambda bits: -(1 << bits - 1), -inf)
+HIGHEST: Neutral = (lambda bits: (1 << bits - 1) - 1, inf)
 
-def _highest(type: Attribute) -> Any:
-    if isinstance(type, IntegerType):
-        return (1 << type.width.data - 1) - 1
-    return inf
-
-
-def _one(type: Attribute) -> Any:
-    return 1 if isinstance(type, IntegerType) else 1.0
-
-
-def _zero(type: Attribute) -> Any:
-    return 0 if isinstance(type, IntegerType) else 0.0
-
-
-def _all_ones(type: Attribute) -> Any:
-    return -1
-
-
-NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
-    arith.AddfOp: _zero,
-    arith.AddiOp: _zero,
-    arith.MulfOp: _one,
-    arith.MuliOp: _one,
-    arith.MaximumfOp: _lowest,
-    arith.MaxnumfOp: _lowest,
-    arith.MinimumfOp: _highest,
-    arith.MinnumfOp: _highest,
-    arith.MaxSIOp: _lowest,
-    arith.MinSIOp: _highest,
-    arith.MaxUIOp: _zero,
-    arith.MinUIOp: _all_ones,
-    arith.AndIOp: _all_ones,
-    arith.OrIOp: _zero,
-    arith.XOrIOp: _zero,
+NEUTRAL: dict[type[Operation], Neutral] = {
+    **dict.fromkeys((arith.AddfOp, arith.AddiOp, arith.OrIOp, arith.XOrIOp, arith.MaxUIOp), ZERO),
+    **dict.fromkeys((arith.MulfOp, arith.MuliOp), ONE),
+    **dict.fromkeys((arith.AndIOp, arith.MinUIOp), ALL_ONES),
+    **dict.fromkeys((arith.MaximumfOp, arith.MaxnumfOp, arith.MaxSIOp), LOWEST),
+    **dict.fromkeys((arith.MinimumfOp, arith.MinnumfOp, arith.MinSIOp), HIGHEST),
 }
-"""Neutral element of each associative and commutative operation, by element type."""
+"""Neutral elements of each associative and commutative operation."""
+
+
+def neutral_of(kind: type[Operation], type: Attribute) -> float:
+    """Returns the neutral element of an associative and commutative operation on a type."""
+    whole, real = NEUTRAL[kind]
+    return whole(type.width.data) if isinstance(type, IntegerType) else real
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def make_generic(
     return generic
 
 
-def product_body(types: Sequence[Attribute], signed: tuple[bool, bool]) -> Block:
+def product_body(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Block:
     """
     Builds the body `c + cast(a) * cast(b)`; `signed` selects the extension of integer a and b.
     """
@@ -216,6 +216,20 @@ def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
     """Returns the dimensions of the higher rank for each dimension of the lower rank."""
     return [[axis.value.data for axis in group] for group in op.reassociation]
+
+
+def merged_groups(axes: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int] | None:
+    """Returns the groups that `axes` consist of, in order; None if they split a group."""
+    merged: list[int] = []
+    left = list(axes)
+    while left:
+        number = next(n for n, group in enumerate(groups) if left[0] in group)
+        size = len(groups[number])
+        if left[:size] != list(groups[number]):
+            return None
+        merged.append(number)
+        del left[:size]
+    return merged
 
 
 class Code:
@@ -359,10 +373,3 @@ class BodyCode:
 def _element(value: SSAValue) -> Attribute:
     type = value.type
     return type.element_type if isinstance(type, TensorType | MemRefType) else type
-
-
-def multiply_add(b: Builder, v: Sequence[SSAValue]) -> Operation:
-    """Emits out + a * b in the output's type."""
-    wide = v[2].type
-    a, x = (n if n.type == wide else b.insert(arith.ExtFOp(n, wide)).result for n in v[:2])
-    return b.insert(arith.AddfOp(b.insert(arith.MulfOp(a, x)).result, v[2]))

@@ -207,12 +207,6 @@ def moves_only(op: linalg.ops.GenericOp) -> bool:
     return isinstance(op.body.block.first_op, linalg.ops.YieldOp)
 
 
-def sizes(type: Attribute) -> tuple[int, ...]:
-    """Returns the shape of a tensor type."""
-    assert isinstance(type, TensorType)
-    return type.get_shape()
-
-
 def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
     """Composes a map with expressions for its loops; None if an expression is missing."""
     used = {

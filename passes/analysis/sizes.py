@@ -98,7 +98,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             return extent(op.operands[0], dimension)
         case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
-            kept = kept_dimensions(static, extents_type(value))
+            kept = kept_dimensions(static, value.type.get_shape())  # pyright: ignore
             return listed_sizes(op.static_sizes, op.sizes)[kept[dimension]]
         case tensor.ConcatOp() as op:
             parts = [extent(part, dimension) for part in op.inputs]
@@ -133,12 +133,6 @@ def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
         if not is_droppable or (left and shape[len(kept)] == 1):
             kept.append(axis)
     return kept
-
-
-def extents_type(value: SSAValue) -> tuple[Size, ...]:
-    """Returns the shape of a value's type."""
-    assert isinstance(value.type, TensorType | MemRefType)
-    return value.type.get_shape()
 
 
 def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue]) -> list[Size]:

@@ -56,21 +56,22 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
-from xdsl_spirv.passes import refuse, rewrite_once
+from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     expand_dimensions,
+    make_generic,
     maps_of,
     merge_dimensions,
-    multiply_add,
+    product_body,
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, listed_sizes
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.graph.expand_floats import expand
-from xdsl_spirv.passes.graph.widen_integers import widen
+from xdsl_spirv.passes.graph.widen_integers import NAME, refuse, widen
 from xdsl_spirv.passes.graph.winograd import WinogradTransform
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackOp
@@ -84,7 +85,7 @@ WIDEST = 64
 class DecomposeLinalgPass(ModulePass):
     """Rewrites softmax, pack, Winograd and other operations without a body as `linalg.generic`."""
 
-    name = "decompose-linalg"
+    name = NAME
 
     target: str = ""
     """A device name or the path of a target file. If empty, bf16 sums do not change."""
@@ -108,11 +109,7 @@ class Softmax(RewritePattern):
         code, sizes = Code(op), extents(op.input)
         element = tensor_type(op.input).element_type
         if not isinstance(element, AnyFloat):
-            refuse(
-                DecomposeLinalgPass.name,
-                op,
-                f"softmax of {element} is not supported: use a float type",
-            )
+            refuse(op, f"softmax of {element} is not supported: use a float type")
         axis, rank = op.dimension.value.data, len(sizes)
         rows = [size for at, size in enumerate(sizes) if at != axis]
         whole = AffineMap.identity(rank)
@@ -156,7 +153,8 @@ class WidenSums(RewritePattern):
             first = code.fill(extents(init), f32, 0.0)
         else:
             first = code.elementwise([init], f32, lambda b, v: b.insert(arith.ExtFOp(v[0], f32)))
-        total = code.generic(op.inputs, first, maps_of(op), multiply_add)
+        body = product_body([bf16, bf16, f32])
+        total = code.insert(make_generic(op.inputs, first, maps_of(op), body))
         result = code.elementwise([total], bf16, lambda b, v: b.insert(arith.TruncFOp(v[0], bf16)))
         rewriter.replace(op, [], [code.cast(result, tensor_type(op.results[0]))])
 
@@ -243,7 +241,7 @@ class Extended(RewritePattern):
             return
         narrow = a.type
         if not isinstance(narrow, IntegerType) or narrow.width.data > WIDEST // 2:
-            refuse(DecomposeLinalgPass.name, op, f"{op.name} is unsupported in {narrow}: use i32")
+            refuse(op, f"{op.name} is unsupported in {narrow}: use i32")
         wide = IntegerType(2 * narrow.width.data)
         extend = arith.ExtSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ExtUIOp
         product = code.insert(
@@ -305,11 +303,7 @@ class _Tiles:
         self.code, self.sizes = Code(op), list(extents(plain))
         sizes = listed_sizes(op.static_inner_tiles, op.inner_tiles)
         if any(map(is_dynamic, sizes)):
-            refuse(
-                DecomposeLinalgPass.name,
-                op,
-                "a tile size is dynamic: use constants for inner_tiles",
-            )
+            refuse(op, "a tile size is dynamic: use constants for inner_tiles")
         self.element = tensor_type(plain).element_type
         tiles = dict(zip(op.positions, static(sizes), strict=True))
         rank = len(self.sizes)

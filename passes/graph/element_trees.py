@@ -26,11 +26,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
-from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
+from xdsl_spirv.passes.analysis.linalg_code import groups_of, maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
     SCALAR_DIALECTS,
     body_ops,
     is_permutation,
+    is_plain,
     is_pointwise,
     moves_only,
 )
@@ -149,20 +150,16 @@ RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp)
 Reshape: TypeAlias = tensor.CollapseShapeOp | tensor.ExpandShapeOp
 
 
-def _groups(op: Reshape) -> list[list[int]]:
-    return [[int(i.value.data) for i in group] for group in op.reassociation]
-
-
 def before_reshape(op: Reshape, place: Place) -> Place:
     """Maps the position of an element in the result to its position in the operand."""
     collapses = isinstance(op, tensor.CollapseShapeOp)
-    return _regroup_place(place, _groups(op), extents(op.operands[0]) if collapses else None)
+    return _regroup_place(place, groups_of(op), extents(op.operands[0]) if collapses else None)
 
 
 def after_reshape(op: Reshape, place: Place) -> Place:
     """Maps the position of an element in the operand to its position in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
-    return _regroup_place(place, _groups(op), extents(op.results[0]) if expands else None)
+    return _regroup_place(place, groups_of(op), extents(op.results[0]) if expands else None)
 
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
@@ -423,7 +420,7 @@ def _is_formula(op: linalg.ops.GenericOp) -> bool:
     """True if arithmetic or one reduction computes each element of the single result."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
-    if not all(_is_full(value.type) for value in op.operands):
+    if not all(is_plain(value.type) for value in op.operands):
         return False
     parallel = all(str(kind.data) == "parallel" for kind in op.get_iterator_types())
     *_, write = op.get_indexing_maps()
@@ -461,7 +458,3 @@ def _plain(attribute: Attribute) -> float | int | None:
     if isinstance(attribute, FloatAttr | IntegerAttr):
         return attribute.value.data
     return None
-
-
-def _is_full(type: Attribute) -> bool:
-    return not isinstance(type, TensorType) or 0 not in type.get_shape()

@@ -34,7 +34,12 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
-from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic, number_of_type
+from xdsl_spirv.passes.analysis.linalg_code import (
+    make_body,
+    make_generic,
+    number_of_type,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
     compose_map,
@@ -45,7 +50,6 @@ from xdsl_spirv.passes.analysis.pointwise import (
     is_pointwise,
     loops_of,
     moves_only,
-    sizes,
 )
 from xdsl_spirv.passes.analysis.sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
@@ -293,7 +297,7 @@ class _Chain:
         self.group = group
         self.one_user = one_user
         (result,) = group.root.results
-        self.rank = len(sizes(result.type))
+        self.rank = tensor_type(result).get_num_dims()
         identity = AffineMap.identity(self.rank).results
         self.places: dict[SSAValue, tuple[AffineExpr, ...]] = {result: identity}
 

@@ -6,6 +6,7 @@ So a transposed or reshaped constant counts as a constant.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects import arith, func, tensor
@@ -63,7 +64,7 @@ def _slice(value: SSAValue) -> list[Operation] | None:
         return None if isinstance(op.value, DenseResourceAttr) else [op]
     if not isinstance(op, _KNOWN):
         return None
-    if isinstance(value.type, TensorType) and _count(value.type) > LARGEST:
+    if isinstance(value.type, TensorType) and prod(map(abs, value.type.get_shape())) > LARGEST:
         return None
     ops: dict[Operation, None] = {}
     for operand in operands_of(op):
@@ -72,13 +73,6 @@ def _slice(value: SSAValue) -> list[Operation] | None:
             return None
         ops |= dict.fromkeys(before)
     return [*ops, op]
-
-
-def _count(type: TensorType) -> int:
-    count = 1
-    for size in type.get_shape():
-        count *= abs(size)
-    return count
 
 
 def _evaluate_slice(slice: list[Operation], value: SSAValue) -> Array:

@@ -42,11 +42,12 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     groups_of,
     make_generic,
     maps_of,
+    merged_groups,
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.analysis.values import MAKERS
+from xdsl_spirv.passes.analysis.values import MAKERS, erase_unused_ops
 
 Order: TypeAlias = tuple[int, ...]
 
@@ -132,16 +133,8 @@ def _moves_all(op: Operation) -> bool:
 
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
     """Yields the order of the merged dimensions, if `order` stores each group contiguously."""
-    merged: list[int] = []
-    at = 0
-    while at < len(order):
-        number = next(n for n, group in enumerate(groups) if order[at] in group)
-        group = groups[number]
-        if list(order[at : at + len(group)]) != list(group):
-            return
-        merged.append(number)
-        at += len(group)
-    if len(merged) == len(groups):
+    merged = merged_groups(order, groups)
+    if merged is not None and len(merged) == len(groups):
         yield tuple(merged)
 
 
@@ -329,11 +322,9 @@ class Rearrangement:
 
 def erase_replaced(block: Block) -> None:
     """Erases replaced operations whose results have no uses."""
-    known = (LinalgStructuredOperation, *MOVES, tensor.ExpandShapeOp, tensor.CollapseShapeOp)
-    for op in reversed(list(block.ops)):
-        if isinstance(op, (*known, tensor.EmptyOp)) and op.results:
-            if not any(result.first_use for result in op.results):
-                block.erase_op(op)
+    reshapes = tensor.ExpandShapeOp, tensor.CollapseShapeOp, tensor.EmptyOp
+    kinds = (LinalgStructuredOperation, *MOVES, *reshapes)
+    erase_unused_ops(block, lambda op: isinstance(op, kinds))
 
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:

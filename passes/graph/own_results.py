@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorTyp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import VALUE, functions_of, states_of, value_of
-from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic
+from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import empty_like
+from xdsl_spirv.passes.analysis.sizes import extents
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Operations whose result has the operand's elements in the same order."""
@@ -110,10 +110,7 @@ def source(value: SSAValue) -> SSAValue:
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
     """Inserts a copy of a tensor before `last` and returns it. A tensor of size 0 is not copied."""
-    empty = empty_like(value, last).tensor
-    if 0 in empty.type.get_shape():
-        return empty
-    body = make_body([empty.type.element_type] * 2, lambda b, v: v[0])
-    generic = make_generic([value], empty, None, body)
-    Rewriter.insert_op(generic, InsertPoint.before(last))
-    return generic.results[0]
+    code, type = Code(last), tensor_type(value)
+    if 0 in type.get_shape():
+        return code.empty(extents(value), type.element_type)
+    return code.elementwise([value], type.element_type, lambda b, v: v[0])

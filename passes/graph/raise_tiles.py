@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -41,6 +42,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     make_body,
     make_generic,
     number_of_type,
+    product_body,
     tensor_type,
 )
 from xdsl_spirv.passes.graph.tile_elements import Elements, Result
@@ -173,7 +175,7 @@ class _Function:
         over: Sequence[str],
         start: float | None,
         type: Attribute,
-        write: Callable[[Builder, Sequence[SSAValue]], SSAValue],
+        body: Callable[[Sequence[Attribute]], Block | Region],
     ) -> SSAValue:
         """Writes a `linalg.generic` with dimensions `axes`, which reduces `over` from `start`."""
         loops = [*axes, *over]
@@ -190,9 +192,9 @@ class _Function:
         if start is not None:
             number = self._add(arith.ConstantOp(number_of_type(start, type)))
             out = self._add(linalg.ops.FillOp([number], [out], [shaped]))
-        body = make_body([*(tensor_type(v).element_type for v, _ in inputs), type], write)
+        types = [*(tensor_type(v).element_type for v, _ in inputs), type]
         maps = [*(map_of(own) for _, own in inputs), map_of(axes)]
-        return self._add(make_generic([value for value, _ in inputs], out, maps, body))
+        return self._add(make_generic([value for value, _ in inputs], out, maps, body(types)))
 
     def _add(self, op: Operation) -> SSAValue:
         op.location = self.location
@@ -209,7 +211,7 @@ class _Function:
         def write(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
             return _Body(self, b, axes, dict(zip(leaves, given, strict=False))).element(node)
 
-        return self._generic(inputs, axes, (), None, node.type, write)
+        return self._generic(inputs, axes, (), None, node.type, partial(make_body, write=write))
 
     def _leaves(self, node: Node) -> list[Node]:
         """Returns the nodes of a formula that become tensors: loads, sums and reductions."""
@@ -226,15 +228,8 @@ class _Function:
         a, b = ([axis for axis in own if axis not in (None, over)] for _, own in inputs)
         axes = [*(x for x in a if x in b), *(x for x in a if x not in b)]
         axes = (*axes, *(x for x in b if x not in a))
-        type = node.type
-
-        def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
-            x, y = (_widen(inner, value, type, unsigned) for value in given[:2])
-            whole = isinstance(type, IntegerType)
-            multiply, add = (arith.MuliOp, arith.AddiOp) if whole else (arith.MulfOp, arith.AddfOp)
-            return inner.insert(add(given[2], inner.insert(multiply(x, y)).result)).result
-
-        return self._generic(inputs, axes, [over], 0, type, write), axes
+        body = partial(product_body, signed=(not unsigned, not unsigned))
+        return self._generic(inputs, axes, [over], 0, node.type, body), axes
 
     def _reduce(self, node: Node, over: str, name: str) -> tuple[SSAValue, Axes]:
         kind, start = REDUCTIONS.get(name, (None, 0.0))
@@ -247,7 +242,8 @@ class _Function:
         def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
             return inner.insert(kind(given[1], given[0])).results[0]
 
-        return self._generic([(value, whole)], axes, [over], start, node.type, write), axes
+        body = partial(make_body, write=write)
+        return self._generic([(value, whole)], axes, [over], start, node.type, body), axes
 
 
 class _Body:
@@ -319,15 +315,6 @@ def _softmax_product_of(node: Node) -> Node | None:
     result, total = node.children
     same = node.kind == "arith.divf" and result.children == total.children
     return result.children[0] if same else None
-
-
-def _widen(b: Builder, value: SSAValue, type: Attribute, unsigned: bool) -> SSAValue:
-    if value.type == type:
-        return value
-    if isinstance(type, IntegerType):
-        return b.insert((arith.ExtUIOp if unsigned else arith.ExtSIOp)(value, type)).result
-    assert isinstance(type, AnyFloat)
-    return b.insert(arith.ExtFOp(value, type)).result
 
 
 REDUCTIONS: dict[str, tuple[Any, float]] = {

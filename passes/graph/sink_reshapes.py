@@ -14,6 +14,8 @@ no restriction. A reshape that undoes another reshape is removed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from math import prod
 from typing import TypeAlias
 
 from xdsl.dialects import linalg, tensor
@@ -31,6 +33,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     make_generic,
     maps_of,
     merge_dimensions,
+    merged_groups,
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
@@ -91,15 +94,17 @@ def _join_reshapes(op: Reshape) -> Reshape:
         return op
     outer, inner = groups_of(op), groups_of(before)
     shape = op.result.type.get_shape()
-    if isinstance(op, tensor.ExpandShapeOp):
-        groups = [[axis for place in group for axis in outer[place]] for group in inner]
-        joined: Reshape = expand_dimensions(before.src, groups, shape)
-    else:
-        groups = [[axis for place in group for axis in inner[place]] for group in outer]
-        joined = merge_dimensions(before.src, groups, shape)
+    few, many = (inner, outer) if isinstance(op, tensor.ExpandShapeOp) else (outer, inner)
+    groups = [[axis for place in group for axis in many[place]] for group in few]
+    joined = _reshape_like(op, before.src, groups, shape)
     Rewriter.replace_op(op, joined)
     Rewriter.erase_op(before)
     return joined
+
+
+def _reshape_like(op: Reshape, value: SSAValue, groups: Groups, shape: Sequence[int]) -> Reshape:
+    make = expand_dimensions if isinstance(op, tensor.ExpandShapeOp) else merge_dimensions
+    return make(value, groups, shape)
 
 
 def _sunk(reshape: Reshape) -> Reshape | None:
@@ -155,12 +160,8 @@ def _replace_use(
     maps = *read, AffineMap.identity(rank)
     generic = make_generic(inputs, empty.tensor, maps, use.body.clone())
     generic.location = use.location
-    if isinstance(reshape, tensor.ExpandShapeOp):
-        moved: Reshape = expand_dimensions(
-            generic.results[0], groups_of(reshape), target.get_shape()
-        )
-    else:
-        moved = merge_dimensions(generic.results[0], groups_of(reshape), target.get_shape())
+    groups = groups_of(reshape)
+    moved = _reshape_like(reshape, generic.results[0], groups, target.get_shape())
     Rewriter.replace_op(use, [empty, generic, moved], [moved.result])
     Rewriter.erase_op(reshape)
     return moved
@@ -200,26 +201,16 @@ def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
     """Merges the dimensions `named` of an operand; None if they are not whole groups in order."""
-    shape = tensor_type(value).get_shape()
-    dims: list[int] = []
-    own: list[range] = []
-    at = 0
-    while at < len(named):
-        number = next(n for n, group in enumerate(groups) if named[at] in group)
-        group = groups[number]
-        if named[at : at + len(group)] != list(group):
-            return None
-        dims.append(number)
-        own.append(range(at, at + len(group)))
-        at += len(group)
+    shape, dims = tensor_type(value).get_shape(), merged_groups(named, groups)
+    if dims is None:
+        return None
     if len(dims) == len(named):
         return dims, views
     if is_cheap(value):
         return None
-    sizes = [1] * len(own)
-    for number, group in enumerate(own):
-        for axis in group:
-            sizes[number] *= shape[axis]
+    ends = [0, *accumulate(len(groups[number]) for number in dims)]
+    own = [range(*pair) for pair in pairwise(ends)]
+    sizes = [prod(shape[axis] for axis in group) for group in own]
     return dims, [*views, merge_dimensions(value, own, sizes)]
 
 
@@ -235,8 +226,6 @@ def _split_dimensions(
         return dims, views
     if is_cheap(value):
         return None
-    own: list[range] = []
-    for number in named:
-        first = sum(len(group) for group in own)
-        own.append(range(first, first + len(groups[number])))
+    ends = [0, *accumulate(len(groups[number]) for number in named)]
+    own = [range(*pair) for pair in pairwise(ends)]
     return dims, [*views, expand_dimensions(value, own, [shape[axis] for axis in dims])]

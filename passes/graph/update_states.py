@@ -129,12 +129,9 @@ def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
     whole = source(dispatch.inputs[value.index])
     if sum(source(operand) is whole for operand in dispatch.inputs) != 1:
         return None
-    return value.index if value.first_use is not None and _is_insertion(value) else None
-
-
-def _is_insertion(value: SSAValue) -> bool:
-    use = value.first_use
-    return use is not None and isinstance(use.operation, tensor.InsertSliceOp) and use.index == 1
+    (use,) = value.uses
+    inserts = isinstance(use.operation, tensor.InsertSliceOp) and use.index == 1
+    return value.index if inserts else None
 
 
 def _is_last_reader(dispatch: DispatchOp, value: SSAValue) -> bool:

@@ -13,15 +13,16 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     expand_dimensions,
+    make_generic,
     merge_dimensions,
-    multiply_add,
+    product_body,
 )
 from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.graph.widen_integers import refuse
 from xdsl_spirv.upstream.linalg_packing import shape_of
 from xdsl_spirv.upstream.linalg_winograd import Winograd, WinogradOutputOp
 
@@ -42,7 +43,7 @@ class WinogradTransform(RewritePattern):
         if not isinstance(element, AnyFloat) or any(
             is_dynamic(size) for value in op.operands for size in extents(value)
         ):
-            refuse("decompose-linalg", op, "Winograd transforms need float tensors of static sizes")
+            refuse(op, "Winograd transforms need float tensors of static sizes")
         out: SSAValue | None = None
         shape = list(op.result.type.get_shape())
         if isinstance(op, WinogradOutputOp):
@@ -110,4 +111,5 @@ def _contract(
         AffineMap(len(loops), 0, tuple(number[name] for name in result)),
     ]
     init = code.fill(shape, element, 0.0) if out is None else out
-    return code.generic([code.matrix(matrix, element), x], init, maps, multiply_add)
+    inputs, body = [code.matrix(matrix, element), x], product_body([element] * 3)
+    return code.insert(make_generic(inputs, init, maps, body))

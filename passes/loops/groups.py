@@ -21,7 +21,12 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes.analysis.combinations import NEUTRAL, UNROLLED, Combination, combinations_of
+from xdsl_spirv.passes.analysis.combinations import (
+    UNROLLED,
+    Combination,
+    combinations_of,
+    neutral_of,
+)
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -49,8 +54,8 @@ class Reducer:
     @property
     def neutral(self) -> SSAValue:
         """The neutral element of `<op>`."""
-        value = NEUTRAL[self.kind](self.combination.type)
-        return self.b.number(value, self.combination.type)
+        type = self.combination.type
+        return self.b.number(neutral_of(self.kind, type), type)
 
     @property
     def kind(self) -> type[Operation]:

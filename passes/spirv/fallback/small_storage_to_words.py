@@ -219,7 +219,7 @@ class _Lowering:
                 refuse(
                     op, "the operation uses a pointer to 8- or 16-bit scalars: only load and store"
                 )
-        if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
+        if any(isinstance(part.type, spv.MatrixType) for part, _ in _paths(place)):
             refuse(op, f"{place.type} contains matrices, which cannot be rewritten: use vectors")
 
     def _access(self, op: Operation) -> None:
@@ -431,16 +431,8 @@ def _constituents(place: Place) -> Iterator[Place]:
             yield place.at(type_.element_type, number * spv.array_stride(type_))
 
 
-def _parts(place: Place) -> Iterator[Place]:
-    """Yields the offsets of the scalars in a value; a matrix counts as a scalar."""
-    inner = list(_constituents(place))
-    if not inner:
-        yield place
-    for part in inner:
-        yield from _parts(part)
-
-
 def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    """Yields the place and path of each scalar in a value; a matrix counts as a scalar."""
     inner = list(_constituents(place))
     if not inner:
         yield place, path
