@@ -28,6 +28,8 @@ from xdsl_spirv.dialects.schedule.operations import (
     SelectedViewOp,
     YieldOp,
     bit_width,
+    memref_of,
+    shaped_of,
 )
 from xdsl_spirv.dialects.schedule.packing import PackedSizes, PackedViewOp, PackingAttr, PackOp
 from xdsl_spirv.dialects.schedule.paths import AttentionLanesAttr, LoopsAttr, RowsAttr, WindowAttr
@@ -66,7 +68,9 @@ __all__ = [
     "WindowAttr",
     "YieldOp",
     "bit_width",
+    "memref_of",
     "schedule_of",
+    "shaped_of",
 ]
 
 MODULES = (

@@ -50,6 +50,7 @@ from xdsl_spirv.dialects.schedule.attributes import (
     InstructionAttr,
     ScheduleAttr,
 )
+from xdsl_spirv.dialects.schedule.operations import shaped_of
 from xdsl_spirv.dialects.schedule.packing import check_numbers, check_result, fill_in
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, static
 
@@ -372,8 +373,7 @@ class AttentionOp(IRDLOperation):
         for (name, value), map in zip(self.named.items(), self.maps, strict=True):
             never = foreign.get(name, {m, n, d, e})
             name = name if len(name) == 1 else f"the {name}"
-            assert isinstance(value.type, TensorType | MemRefType)
-            shape = value.type.get_shape()
+            shape = shaped_of(value).get_shape()
             if value is self.out and self.parts is not None:
                 expected = (self.parts.value.data, shape[-1])
                 if (shape[0], loops[e] + 2) != expected:

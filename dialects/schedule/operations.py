@@ -204,8 +204,7 @@ class ElementPtrOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        memref, pointer = self.memref.type, self.result.type
-        assert isinstance(memref, MemRefType)
+        memref, pointer = memref_of(self.memref), self.result.type
         assert isinstance(pointer, PointerType)
         if len(self.indices) != memref.get_num_dims():
             raise VerifyException(
@@ -213,6 +212,18 @@ class ElementPtrOp(IRDLOperation):
             )
         if pointer != PointerType(memref.element_type, memref.memory_space):  # pyright: ignore[reportArgumentType]
             raise VerifyException(f"{pointer} does not point to an element of {memref}")
+
+
+def shaped_of(value: SSAValue) -> TensorType | MemRefType:
+    """Returns the type of a value that is a tensor or memref."""
+    assert isinstance(value.type, TensorType | MemRefType)
+    return value.type
+
+
+def memref_of(value: SSAValue) -> MemRefType:
+    """Returns the type of a value that is a memref."""
+    assert isinstance(value.type, MemRefType)
+    return value.type
 
 
 def bit_width(element_type: Attribute) -> int:
@@ -250,8 +261,7 @@ class FlatViewOp(IRDLOperation):
     assembly_format = "$memref attr-dict `:` type($memref) `to` type($result)"
 
     def __init__(self, memref: SSAValue, element_type: Attribute):
-        source = memref.type
-        assert isinstance(source, MemRefType)
+        source = memref_of(memref)
         count = DYNAMIC_INDEX
         if source.has_static_shape():
             count = _size_in_bits(source) // bit_width(element_type)
@@ -259,9 +269,7 @@ class FlatViewOp(IRDLOperation):
         super().__init__(operands=[memref], result_types=[view])
 
     def verify_(self) -> None:
-        source, view = self.memref.type, self.result.type
-        assert isinstance(source, MemRefType)
-        assert isinstance(view, MemRefType)
+        source, view = memref_of(self.memref), memref_of(self.result)
         same_space = source.memory_space == view.memory_space
         if view.get_num_dims() != 1 or source.has_static_shape() != view.has_static_shape():
             raise VerifyException(f"a flat view must have one dimension, not {view}")
@@ -295,8 +303,7 @@ class PaddedViewOp(IRDLOperation):
     )
 
     def __init__(self, memref: SSAValue, low: Sequence[int], high: Sequence[int], fill: int = 0):
-        source = memref.type
-        assert isinstance(source, MemRefType)
+        source = memref_of(memref)
         sizes = zip(source.get_shape(), low, high, strict=True)
         shape = [_padded_size(*padded) for padded in sizes]
         super().__init__(
@@ -310,9 +317,7 @@ class PaddedViewOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        source, view = self.memref.type, self.result.type
-        assert isinstance(source, MemRefType)
-        assert isinstance(view, MemRefType)
+        source, view = memref_of(self.memref), memref_of(self.result)
         amounts = (self.low.get_values(), self.high.get_values())
         if any(len(widths) != source.get_num_dims() for widths in amounts):
             raise VerifyException(f"low and high must have a number for each dimension of {source}")
@@ -354,10 +359,7 @@ class SelectedViewOp(IRDLOperation):
         super().__init__(operands=[source, numbers], result_types=[result_type])
 
     def verify_(self) -> None:
-        source, numbers, view = (v.type for v in (self.source, self.numbers, self.result))
-        assert isinstance(source, TensorType | MemRefType)
-        assert isinstance(numbers, TensorType | MemRefType)
-        assert isinstance(view, TensorType | MemRefType)
+        source, numbers, view = map(shaped_of, (self.source, self.numbers, self.result))
         if numbers.get_num_dims() != 1 or not isinstance(numbers.element_type, IntegerType):
             raise VerifyException(
                 f"the selected indices must be a one-dimensional array of integers, not {numbers}"

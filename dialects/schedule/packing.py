@@ -47,6 +47,7 @@ from xdsl_spirv.dialects.keyed import (
     word,
 )
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
+from xdsl_spirv.dialects.schedule.operations import shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
 
 Shaped = TensorType | MemRefType
@@ -218,20 +219,15 @@ def fill_in(given: Iterable[Any], numbers: Sequence[Size]) -> list[Any]:
     return [next(left) if size == DYNAMIC else size for size in given]
 
 
-def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
-    assert isinstance(type, TensorType | MemRefType)
-    return type.get_shape(), type.element_type
-
-
-def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -> None:
-    shape, element = _shape_and_element(operand)
-    if packing.map.data.num_dims and len(packing.map.data.results) != len(shape):
+def _check_packed(packing: PackingAttr, plain: SSAValue, packed: SSAValue) -> None:
+    operand, result = shaped_of(plain), shaped_of(packed)
+    if packing.map.data.num_dims and len(packing.map.data.results) != operand.get_num_dims():
         raise VerifyException(f"{packing.map} must have a result for each dimension of {operand}")
-    packed_shape, packed_element = _shape_and_element(packed)
-    if packed_shape != packing.dimensions or packed_element != element:
+    element = operand.element_type
+    if result.get_shape() != packing.dimensions or result.element_type != element:
         shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
         expected = "x".join(map(str, (*shape, element)))
-        raise VerifyException(f"packing {operand} gives {expected}, not {packed}")
+        raise VerifyException(f"packing {operand} gives {expected}, not {result}")
 
 
 @irdl_op_definition
@@ -270,7 +266,7 @@ class PackOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _check_packed(self.packing, self.source.type, self.destination.type)
+        _check_packed(self.packing, self.source, self.destination)
         check_numbers([size.data for size in self.packing.sizes], self.numbers)
         check_result(self.result, self.destination)
 
@@ -311,5 +307,5 @@ class PackedViewOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _check_packed(self.packing, self.result.type, self.source.type)
+        _check_packed(self.packing, self.result, self.source)
         check_numbers([size.data for size in self.packing.sizes], self.numbers)

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, entry_points
 
 NUMBERS = "schedule.numbers"
 """Attribute of a push-constant block whose numbers launches pass, and of these launches."""
@@ -73,10 +73,8 @@ def mark_sizes(variable: GlobalVariableOp, sizes: Sequence[tuple[int, int]]) -> 
 
 def sizes_of(module: ModuleOp, entry: str) -> list[tuple[int, int]]:
     """Returns the (argument, dimension) of each push constant of an entry point, in order."""
-    interface: set[str] = set()
-    for op in module.body.block.ops:
-        if isinstance(op, EntryPointOp) and op.fn.string_value() == entry:
-            interface |= {variable.string_value() for variable in op.interface}
+    points = (point for point in entry_points(module) if point.fn.string_value() == entry)
+    interface = {variable.string_value() for point in points for variable in point.interface}
     for op in module.body.block.ops:
         if isinstance(op, GlobalVariableOp) and op.sym_name.data in interface:
             sizes = _pairs(op)

@@ -186,11 +186,7 @@ def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Num
 
 
 def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    loops = array.loops
-    point = [places[0] * 0] * len(loops.sizes)
-    for loop, place in zip(loops.inverse[array.number], places, strict=True):
-        if loop is not None:
-            point[loop] = place
+    loops, point = array.loops, array.point(places, places[0] * 0)
     operands = (*loops.inputs, *loops.outputs)
     for number, (operand, map) in enumerate(zip(operands, loops.maps, strict=True)):
         is_read = number < len(loops.inputs) or loops.body.args[number].first_use is not None

@@ -19,7 +19,13 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
-from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp, schedule_of
+from xdsl_spirv.dialects.schedule import (
+    CollectiveOp,
+    DispatchOp,
+    PaddedViewOp,
+    schedule_of,
+    shaped_of,
+)
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
@@ -315,11 +321,11 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     if read != identity or write.results != identity.results[:-1] or not rank:
         return None
     (source,) = op.inputs
-    assert isinstance(source.type, TensorType | MemRefType)
+    type = shaped_of(source)
     total, carried = yields_of(op.body.block)[0], op.body.block.args[1]
     if kinds != [True] * (rank - 1) + [False] or definition(source) is not None:
         return None
-    if source.type.get_shape()[-1] < 1 or source.type.element_type != f32 or carried.type != f32:
+    if type.get_shape()[-1] < 1 or type.element_type != f32 or carried.type != f32:
         return None
     if not isinstance(total.owner, arith.AddfOp) or len(list(carried.uses)) != 1:
         return None

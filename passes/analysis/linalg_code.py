@@ -270,6 +270,10 @@ class Code:
         before, empty = empty_of(sizes, element)
         return self.insert(*before, empty)
 
+    def empty_like(self, value: SSAValue) -> SSAValue:
+        """Builds an empty tensor of equal sizes and element type."""
+        return self.empty(extents(value), _element(value))
+
     def constant(self, number: float, type: Attribute) -> SSAValue:
         return self.insert(arith.ConstantOp(number_of_type(number, type)))
 

@@ -93,18 +93,10 @@ def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
 def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
     """Yields the array elements from which the element `at` of an array is computed."""
     match array:
-        case Computed(loops=loops, number=number):
-            point: list[Axis] = [None] * len(loops.sizes)
-            for loop, axis in zip(loops.inverse[number], at, strict=True):
-                if loop is not None:
-                    point[loop] = axis
-            yield from _inputs(loops, point)
+        case Computed():
+            yield from _inputs(array.loops, array.point(at, None))
         case Transposed():
-            source: list[Axis] = [None] * len(array.source.shape)
-            for axis, place in zip(array.permutation, at, strict=True):
-                if axis >= 0:
-                    source[axis] = place
-            yield array.source, tuple(source)
+            yield array.source, array.place(at, None)
         case Reshaped():
             yield array.source, _reshape_axes(array, at)
         case Sliced() | Padded():

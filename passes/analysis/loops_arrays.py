@@ -12,9 +12,9 @@ builds the arrays from operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.sizes import extents
 
 Shape: TypeAlias = tuple[Size, ...]
+IndexT = TypeVar("IndexT")
 
 
 class NotLoops(ValueError):
@@ -78,6 +79,14 @@ class Computed(Array):
     loops: Loops
     number: int
 
+    def point(self, at: Sequence[IndexT], nowhere: IndexT) -> list[IndexT]:
+        """Returns each loop's index at the element `at`; `nowhere` for loops that it omits."""
+        point = [nowhere] * len(self.loops.sizes)
+        for loop, index in zip(self.loops.inverse[self.number], at, strict=True):
+            if loop is not None:
+                point[loop] = index
+        return point
+
 
 @dataclass(eq=False)
 class Reshaped(Array):
@@ -94,6 +103,14 @@ class Transposed(Array):
 
     source: Array
     permutation: tuple[int, ...]
+
+    def place(self, at: Sequence[IndexT], nowhere: IndexT) -> tuple[IndexT, ...]:
+        """Returns the source's indices of the element `at`; `nowhere` for omitted dimensions."""
+        place = [nowhere] * len(self.source.shape)
+        for axis, index in zip(self.permutation, at, strict=True):
+            if axis >= 0:
+                place[axis] = index
+        return tuple(place)
 
 
 @dataclass(eq=False)

@@ -177,11 +177,8 @@ def _reductions(
     seen.add((array, at))
     all_of_it = frozenset[int]().union(*at)
     match array:
-        case Computed(loops=loops, number=number):
-            point = [frozenset[int]()] * len(loops.sizes)
-            for loop, place in zip(loops.inverse[number], at, strict=True):
-                if loop is not None:
-                    point[loop] = place
+        case Computed(loops=loops):
+            point = array.point(at, frozenset[int]())
             outer = frozenset[int]().union(*point)
             if loops.reduces:
                 yield loops, outer
@@ -204,11 +201,8 @@ def _reductions(
         case Reshaped():
             yield from _reductions(array.source, _reshape_dependences(array, at), seen)
         case Transposed():
-            source = [frozenset[int]()] * len(array.source.shape)
-            for axis, place in zip(array.permutation, at, strict=True):
-                if axis >= 0:
-                    source[axis] = place
-            yield from _reductions(array.source, tuple(source), seen)
+            source = array.place(at, frozenset[int]())
+            yield from _reductions(array.source, source, seen)
         case Sliced() | Padded():
             yield from _reductions(array.source, at, seen)
         case Patched():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
@@ -279,8 +280,7 @@ def _captured_arrays(reader: Reader, op: Operation, body: Block) -> dict[SSAValu
     return arrays
 
 
-def _reduce(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, linalg.ops.ReduceOp)
+def _reduce(reader: Reader, op: linalg.ops.ReduceOp) -> None:
     shape, _ = reader.shaped(op.input, op)
     dims = [int(axis) for axis in op.dimensions.get_values()]
     rank = len(shape)
@@ -317,22 +317,20 @@ def _memref_copy(reader: Reader, op: Operation) -> None:
     reader.write(target, reader.array(source, op), op)
 
 
-def _transpose(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, linalg.ops.TransposeOp)
-    permutation = tuple(int(axis) for axis in op.permutation.get_values())
+def _permuted(reader: Reader, op: Operation, permutation: Iterable[int]) -> None:
     shape, element = reader.shaped(op.operands[1], op)
     source = reader.array(op.operands[0], op)
-    reader.define(op, 0, Transposed(shape, element, source, permutation))
+    reader.define(op, 0, Transposed(shape, element, source, tuple(permutation)))
 
 
-def _broadcast(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, linalg.ops.BroadcastOp)
-    new = {int(axis) for axis in op.dimensions.get_values()}
-    shape, element = reader.shaped(op.operands[1], op)
-    old = iter(range(len(shape)))
-    permutation = tuple(-1 if axis in new else next(old) for axis in range(len(shape)))
-    source = reader.array(op.operands[0], op)
-    reader.define(op, 0, Transposed(shape, element, source, permutation))
+def _transpose(reader: Reader, op: linalg.ops.TransposeOp) -> None:
+    _permuted(reader, op, map(int, op.permutation.get_values()))
+
+
+def _broadcast(reader: Reader, op: linalg.ops.BroadcastOp) -> None:
+    new, old = op.dimensions.get_values(), count()
+    rank = len(reader.shaped(op.init, op)[0])
+    _permuted(reader, op, (-1 if axis in new else next(old) for axis in range(rank)))
 
 
 # Operations that only name elements
@@ -347,8 +345,7 @@ def _empty(reader: Reader, op: Operation) -> None:
     reader.arrays[op.results[0]] = Unwritten(shape, element, op)
 
 
-def _constant(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, arith.ConstantOp)
+def _constant(reader: Reader, op: arith.ConstantOp) -> None:
     if isinstance(op.result.type, TensorType | MemRefType):
         shape, element = reader.shaped(op.result, op)
         if not isinstance(op.value, DenseIntOrFPElementsAttr):
@@ -439,8 +436,7 @@ def _insert_slice(reader: Reader, op: Operation) -> None:
     reader.arrays[op.results[0]] = result
 
 
-def _concat(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, tensor.ConcatOp)
+def _concat(reader: Reader, op: tensor.ConcatOp) -> None:
     axis = op.dim.value.data
     shape, element = reader.shaped(op.result, op)
     result: Array = Unwritten(shape, element, op)
@@ -453,8 +449,7 @@ def _concat(reader: Reader, op: Operation) -> None:
     reader.arrays[op.result] = result
 
 
-def _pad(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, tensor.PadOp)
+def _pad(reader: Reader, op: tensor.PadOp) -> None:
     low, high = _numbers(reader, op, "low"), _numbers(reader, op, "high")
     block = op.region.block
     last = block.last_op
@@ -467,8 +462,7 @@ def _pad(reader: Reader, op: Operation) -> None:
     reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
 
 
-def _padded_view(reader: Reader, op: Operation) -> None:
-    assert isinstance(op, PaddedViewOp)
+def _padded_view(reader: Reader, op: PaddedViewOp) -> None:
     shape, element = reader.shaped(op.result, op)
     low = tuple(int(v) for v in op.low.get_values())
 
@@ -480,7 +474,7 @@ def _padded_view(reader: Reader, op: Operation) -> None:
     )
 
 
-HANDLERS: dict[type[Operation], Callable[[Reader, Operation], None]] = {
+HANDLERS: dict[type[Operation], Callable[[Reader, Any], None]] = {
     linalg.ops.FillOp: _fill,
     linalg.ops.CopyOp: _copy,
     linalg.ops.ReduceOp: _reduce,

@@ -14,21 +14,25 @@ output that the body reads becomes an additional input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, math, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
-from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    make_generic,
+    maps_of,
+    tensor_type,
+    yields_of,
+)
 
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
 
@@ -67,13 +71,9 @@ def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
     return None if isinstance(value.type, TensorType) else value
 
 
-def _kinds(op: LinalgStructuredOperation) -> list[bool]:
-    return [kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()]
-
-
 def as_generic(op: LinalgStructuredOperation) -> linalg.ops.GenericOp:
     """Replaces a named operation by an equal generic."""
-    return _generic(op, op.inputs, op.outputs, op.body, maps_of(op), _kinds(op))
+    return _generic(op, op.inputs, op.outputs, op.body, maps_of(op), op.get_iterator_types())
 
 
 def _generic(
@@ -82,40 +82,31 @@ def _generic(
     outputs: Sequence[SSAValue],
     body: Region,
     maps: Sequence[AffineMap],
-    parallel: Sequence[bool],
+    kinds: Iterable[IteratorTypeAttr] | None = None,
 ) -> linalg.ops.GenericOp:
-    iterators = [
-        IteratorTypeAttr.parallel() if is_parallel else IteratorTypeAttr.reduction()
-        for is_parallel in parallel
-    ]
-    generic = make_generic(inputs, outputs, maps, body.clone(), iterators)
+    generic = make_generic(inputs, outputs, maps, body.clone(), kinds)
     generic.location = op.location
     Rewriter.replace_op(op, generic)
     return generic
 
 
-def _dims(numbers: Sequence[int]) -> tuple[AffineExpr, ...]:
-    return tuple(AffineDimExpr(number) for number in numbers)
+def _selection(rank: int, dropped: Sequence[int]) -> AffineMap:
+    """Returns the map that selects all of `rank` loops but the dropped ones."""
+    return AffineMap(rank, 0, tuple(AffineDimExpr(n) for n in range(rank) if n not in dropped))
 
 
 def _broadcast(op: linalg.ops.BroadcastOp) -> linalg.ops.GenericOp:
-    type = tensor_type(op.init)
-    rank, added = type.get_num_dims(), op.dimensions.get_values()
-    kept = AffineMap(rank, 0, _dims([axis for axis in range(rank) if axis not in added]))
-    maps = [kept, AffineMap.identity(rank)]
-    return _generic(op, [op.input], [op.init], op.hidden_region, maps, [True] * rank)
+    rank = tensor_type(op.init).get_num_dims()
+    maps = [_selection(rank, op.dimensions.get_values()), AffineMap.identity(rank)]
+    return _generic(op, [op.input], [op.init], op.hidden_region, maps)
 
 
 def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
-    source, init = op.operands
-    type = source.type
-    if not isa(type, TensorType):
+    if not isa(op.input.type, TensorType):
         return None
-    rank, reduced = type.get_num_dims(), op.dimensions.get_values()
-    kept = [axis for axis in range(rank) if axis not in reduced]
-    maps = [AffineMap.identity(rank), AffineMap(rank, 0, _dims(kept))]
-    parallel = [axis not in reduced for axis in range(rank)]
-    return _generic(op, [source], [init], op.region, maps, parallel)
+    rank = op.input.type.get_num_dims()
+    maps = [AffineMap.identity(rank), _selection(rank, op.dimensions.get_values())]
+    return _generic(op, [op.input], [op.init], op.region, maps)
 
 
 def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
@@ -131,21 +122,19 @@ def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | N
         return op
     if block.args[-1].first_use is None:
         if isinstance(output.owner, Operation) and not isinstance(output.owner, tensor.EmptyOp):
-            op.operands[len(op.inputs)] = empty_like(output, op).tensor
+            op.operands[len(op.inputs)] = Code(op).empty_like(output)
         return op
     maps = maps_of(op)
-    parallel = _kinds(op)
     body = op.body.clone()
     inner = body.block
     new = inner.insert_arg(inner.args[-1].type, len(op.inputs))
     inner.args[-1].replace_all_uses_with(new)
-    empty = empty_like(output, op)
-    inputs = [*op.inputs, output]
-    return _generic(op, inputs, [empty.tensor], body, [*maps[:-1], maps[-1], maps[-1]], parallel)
+    inputs, outputs = [*op.inputs, output], [Code(op).empty_like(output)]
+    return _generic(op, inputs, outputs, body, [*maps, maps[-1]], op.get_iterator_types())
 
 
 def _is_parallel(op: LinalgStructuredOperation) -> bool:
-    return all(_kinds(op))
+    return all(kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types())
 
 
 def is_permutation(map: AffineMap) -> bool:
@@ -181,19 +170,6 @@ def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
 def is_plain(type: Attribute) -> bool:
     """True for a scalar, and for a tensor without a dimension of size 0."""
     return 0 not in (type.get_shape() if isinstance(type, TensorType) else ())
-
-
-def empty_like(value: SSAValue, before: Operation) -> tensor.EmptyOp:
-    """Inserts an empty tensor of equal type and sizes before an operation."""
-    type = tensor_type(value)
-    builder = Builder(InsertPoint.before(before))
-    code = SizeCode(builder.insert)
-    sizes = [
-        code.value(extent(value, dimension))
-        for dimension, size in enumerate(type.get_shape())
-        if size == DYNAMIC_INDEX
-    ]
-    return builder.insert(tensor.EmptyOp(sizes, type))
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -35,6 +35,7 @@ from xdsl_spirv.dialects.schedule import (
     PackOp,
     PaddedViewOp,
     SelectedViewOp,
+    shaped_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Atom,
@@ -58,17 +59,13 @@ def extent(value: SSAValue, dimension: int) -> Size:
 
     A computed size is expressed by other sizes, operation by operation.
     """
-    type = value.type
-    assert isinstance(type, TensorType | MemRefType)
-    size = type.get_shape()[dimension]
+    size = shaped_of(value).get_shape()[dimension]
     return size if size != DYNAMIC_INDEX else computed_extent(value, dimension)
 
 
 def extents(value: SSAValue) -> tuple[Size, ...]:
     """Returns the sizes of all dimensions of a tensor or buffer."""
-    type = value.type
-    assert isinstance(type, TensorType | MemRefType)
-    return tuple(extent(value, dimension) for dimension in range(type.get_num_dims()))
+    return tuple(extent(value, dimension) for dimension in range(shaped_of(value).get_num_dims()))
 
 
 def computed_extent(value: SSAValue, dimension: int) -> Size:
@@ -87,9 +84,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             around = listed_sizes(op.static_low, op.low), listed_sizes(op.static_high, op.high)
             return extent(op.source, dimension) + around[0][dimension] + around[1][dimension]
         case tensor.EmptyOp() | memref.AllocOp() | tensor.SplatOp() as op:
-            type = op.results[0].type
-            assert isinstance(type, TensorType | MemRefType)
-            before = type.get_shape()[:dimension].count(DYNAMIC_INDEX)
+            before = shaped_of(op.results[0]).get_shape()[:dimension].count(DYNAMIC_INDEX)
             given = op.operands[1:] if isinstance(op, tensor.SplatOp) else op.operands
             return number(given[before])
         case tensor.CastOp() | memref.CastOp() as op:
@@ -98,7 +93,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             return extent(op.operands[0], dimension)
         case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
-            kept = kept_dimensions(static, value.type.get_shape())  # pyright: ignore
+            kept = kept_dimensions(static, shaped_of(value).get_shape())
             return listed_sizes(op.static_sizes, op.sizes)[kept[dimension]]
         case tensor.ConcatOp() as op:
             parts = [extent(part, dimension) for part in op.inputs]

@@ -31,7 +31,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PackedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PackedViewOp, bit_width, shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, layout_of
 from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_permutation
@@ -85,8 +85,7 @@ class Plane:
 
     @property
     def element_type(self) -> Attribute:
-        assert isinstance(self.value.type, TensorType | MemRefType)
-        return self.value.type.element_type
+        return shaped_of(self.value).element_type
 
     @property
     def shape(self) -> tuple[Size, ...]:

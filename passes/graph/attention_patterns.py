@@ -8,7 +8,7 @@ returns the matched parts, or raises `NotTraced` with the name of the missing pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, surely_below
@@ -138,6 +138,9 @@ OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
+ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
+"""The limit of a `Band` for each relation of hidden keys, and what is added to it."""
+
 KEYS = "n"
 """Name of the loop over the keys."""
 
@@ -201,15 +204,8 @@ def band(condition: Node, hides: bool) -> Band:
         raise NotTraced("a mask does not compare a key index with a row index")
     # A key is hidden if n - m + constant > 0 (or another relation to 0) holds.
     row = rows[0] if rows else None
-    match relation:
-        case ">":
-            return Band(row, last=-constant)
-        case ">=":
-            return Band(row, last=-constant - 1)
-        case "<":
-            return Band(row, first=-constant)
-        case _:
-            return Band(row, first=-constant + 1)
+    side, by = ENDS[relation]
+    return replace(Band(row), **{side: by - constant})
 
 
 Sum = dict[str, Size]

@@ -14,6 +14,7 @@ of loops (`loops_fusion`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, scf, tensor
@@ -22,7 +23,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
@@ -34,16 +35,10 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
-from xdsl_spirv.passes.analysis.linalg_code import (
-    make_body,
-    make_generic,
-    number_of_type,
-    tensor_type,
-)
+from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
     compose_map,
-    empty_like,
     generalize,
     is_permutation,
     is_plain,
@@ -51,7 +46,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     loops_of,
     moves_only,
 )
-from xdsl_spirv.passes.analysis.sizes import is_size_op, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, typical_size, users_of
 
@@ -200,18 +195,14 @@ def _init_as_epilogue(contraction: Contraction) -> tuple[Contraction, Operation 
     if is_zero(init) or isinstance(init.owner, tensor.EmptyOp):
         return contraction, None
     add = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
-    zero = arith.ConstantOp(number_of_type(0, element))
-    empty = empty_like(init, root)
-    fill = linalg.ops.FillOp([zero.result], [empty.tensor], [empty.tensor.type])
-    last = empty_like(init, root)
-    body = make_body([element] * 3, lambda b, v: b.insert(add(v[0], v[1])))
-    result = root.results[0]
-    total = make_generic([result, init], last.tensor, None, body)
-    Rewriter.insert_op([zero, fill], InsertPoint.before(root))
-    Rewriter.insert_op(total, InsertPoint.after(root))
-    result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
-    root.operands[len(root.operands) - 1] = fill.results[0]
-    return contraction_of(root), total
+    code, result = Code(root), root.results[0]
+    fill = code.fill(extents(init), element, 0)
+    last = code.empty_like(init)
+    code = Code(root, InsertPoint.after(root))
+    total = code.generic([result, init], last, None, lambda b, v: b.insert(add(v[0], v[1])))
+    result.replace_uses_with_if(total, lambda use: use.operation is not total.owner)
+    root.operands[len(root.operands) - 1] = fill
+    return contraction_of(root), cast(Operation, total.owner)
 
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:

@@ -16,7 +16,7 @@ tensor (`spread_order`). A `linalg.generic` reads any order through its index ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
@@ -377,22 +377,9 @@ def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:
-    """
-    Returns a detached copy of an operation, with another type for its single result.
-
-    The copy takes the regions; the original operation loses its operands.
-    """
-    kind: Any = op.__class__
-    new = kind.create(
-        operands=list(op.operands),
-        result_types=[type],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-        regions=[op.detach_region(region) for region in list(op.regions)],
-    )
-    new.location = op.location
-    op.operands = ()
-    return new
+    """Returns a detached operation after its single result got another type."""
+    Rewriter.replace_value_with_new_type(op.results[0], type)
+    return op
 
 
 def permuted_lists(

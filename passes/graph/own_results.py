@@ -20,7 +20,6 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import VALUE, functions_of, states_of, value_of
 from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
-from xdsl_spirv.passes.analysis.pointwise import empty_like
 from xdsl_spirv.passes.analysis.sizes import extents
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
@@ -81,7 +80,7 @@ def _own_initial(loop: scf.ForOp) -> None:
         root = source(value)
         if isinstance(root.owner, tensor.EmptyOp):
             # An empty tensor needs separate memory, and no copy.
-            loop.operands[3 + number] = empty_like(value, loop).tensor
+            loop.operands[3 + number] = Code(loop).empty_like(value)
             continue
         computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
         alone = len(list(root.uses)) == 1 and len(list(value.uses)) == 1

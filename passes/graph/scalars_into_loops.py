@@ -17,18 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOperation
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -36,18 +30,18 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
-    make_body,
     make_generic,
     maps_of,
     merge_dimensions,
     number_of_type,
     tensor_type,
 )
-from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalize
+from xdsl_spirv.passes.analysis.pointwise import as_generic, generalize
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, listed_sizes, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.computable import refuse_types
@@ -141,12 +135,11 @@ def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.Generic
         return None
     if value.type != type.element_type:
         return None
-    body, rank = make_body([value.type] * 2, lambda b, v: v[0]), type.get_num_dims()
+    code, rank = Code(op), type.get_num_dims()
     maps = AffineMap(rank, 0, ()), AffineMap.identity(rank)
-    generic = make_generic([value], empty_like(op.results[0], op).tensor, maps, body)
-    generic.location = op.location
-    Rewriter.replace_op(op, generic)
-    return generic
+    result = code.generic([value], code.empty_like(op.results[0]), maps, lambda b, v: v[0])
+    Rewriter.replace_op(op, [], [result])
+    return cast(linalg.ops.GenericOp, result.owner)
 
 
 def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
@@ -187,8 +180,8 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     rank = type.get_num_dims()
     identity = AffineMap.identity(rank)
     maps = identity, AffineMap(rank, 0, ()), identity
-    empty = empty_like(op.result, op)
-    generic = make_generic([padded.result, value], empty.tensor, maps, body)
+    empty = Code(op).empty_like(op.result)
+    generic = make_generic([padded.result, value], empty, maps, body)
     padded.location = generic.location = op.location
     Rewriter.insert_op([zero, padded], InsertPoint.before(op))
     Rewriter.replace_op(op, generic)
@@ -231,23 +224,13 @@ class _Body:
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
         """Returns the source of an extraction as a tensor of rank 0; None for several elements."""
         source, type = op.tensor, tensor_type(op.tensor)
-        if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
+        if prod(type.get_shape()) != 1 or any(number_of(index) != 0 for index in op.indices):
             return None
         if not type.get_num_dims():
             return source
         collapse = merge_dimensions(source, (), ())
         Rewriter.insert_op(collapse, InsertPoint.before(self.op))
         return collapse.results[0]
-
-
-def _is_zero(value: SSAValue) -> bool:
-    owner = value.owner
-    return (
-        isinstance(owner, arith.ConstantOp)
-        and isinstance(value.type, IndexType)
-        and isinstance(owner.value, IntegerAttr)
-        and owner.value.value.data == 0
-    )
 
 
 def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:

@@ -19,18 +19,19 @@ from dataclasses import dataclass
 from itertools import product
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, scf, tensor
+from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.scf_for_loop_unroll import UnrollLoopPattern
 
 from xdsl_spirv.dialects.host_loops import hoist, number_of
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic, tensor_type
-from xdsl_spirv.passes.analysis.pointwise import empty_like
+from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
 from xdsl_spirv.upstream.forall import ForallOp, InParallelOp
 
 
@@ -100,19 +101,9 @@ def unroll(loop: scf.ForOp, limit: int) -> None:
     low, high, step = bounds
     if low is None or high is None or not step:
         return
-    counters = range(low, high, step)
-    if len(counters) * sum(1 for _ in block.walk()) > limit:
-        return
-    carried: list[SSAValue] = list(loop.iter_args)
-    for counter in counters:
-        index = arith.ConstantOp(IntegerAttr(counter, loop.lb.type))  # pyright: ignore
-        Rewriter.insert_op(index, InsertPoint.before(loop))
-        mapping: dict[SSAValue, SSAValue] = {}
-        mapping.update(zip(block.args, (index.result, *carried), strict=True))
-        carried = _copy(block, mapping, loop)
-    for result, value in zip(loop.results, carried, strict=True):
-        result.replace_all_uses_with(value)
-    Rewriter.erase_op(loop)
+    if len(range(low, high, step)) * sum(1 for _ in block.walk()) <= limit:
+        block.args[0].name_hint = None  # so that the steps' constants have no names
+        UnrollLoopPattern().match_and_rewrite(loop, PatternRewriter(loop))
 
 
 def unroll_forall(loop: ForallOp, limit: int) -> None:
@@ -190,18 +181,18 @@ def _choose_results(branch: scf.IfOp) -> None:
         return
     then, other = (_copy(side.block, {}, branch) for side in sides)
     for result, a, b in zip(branch.results, then, other, strict=True):
-        choice = _choice(branch, a, b) if isinstance(a.type, TensorType) else None
-        if choice is None:
-            choice = arith.SelectOp(branch.cond, a, b)
-        choice.location = branch.location
-        Rewriter.insert_op(choice, InsertPoint.before(branch))
-        result.replace_all_uses_with(choice.results[0])
+        if isinstance(a.type, TensorType):
+            choice = _choice(branch, a, b)
+        else:
+            choice = Code(branch).insert(arith.SelectOp(branch.cond, a, b))
+        result.replace_all_uses_with(choice)
     Rewriter.erase_op(branch)
 
 
-def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> linalg.ops.GenericOp:
-    element, rank = tensor_type(then).element_type, tensor_type(then).get_num_dims()
-    types = [branch.cond.type, element, element, element]
-    body = make_body(types, lambda b, v: b.insert(arith.SelectOp(*v[:3])))
+def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> SSAValue:
+    code, rank = Code(branch), tensor_type(then).get_num_dims()
     maps = AffineMap(rank, 0, ()), *[AffineMap.identity(rank)] * 3
-    return make_generic([branch.cond, then, other], empty_like(then, branch).tensor, maps, body)
+    inputs = [branch.cond, then, other]
+    return code.generic(
+        inputs, code.empty_like(then), maps, lambda b, v: b.insert(arith.SelectOp(*v[:3]))
+    )

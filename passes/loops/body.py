@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
 from xdsl.dialects.builtin import IndexType, MemRefType, StridedLayoutAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, memref_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.loops_arrays import Result
@@ -124,16 +124,13 @@ class LoopsBody(KernelBody):
         self._memory |= zip(op.results, copy.results, strict=True)
 
     def _reshaped(self, op: tensor.CollapseShapeOp | tensor.ExpandShapeOp) -> None:
-        source = self._of(op.operands[0])
-        type = buffer_type(op.results[0].type, _space(source))
-        kind: type[Operation] = memref.CollapseShapeOp
-        sizes: list[SSAValue] = []
-        properties: dict[str, Attribute] = {"reassociation": op.reassociation}
-        if isinstance(op, tensor.ExpandShapeOp):
-            kind = memref.ExpandShapeOp
-            properties["static_output_shape"] = op.static_output_shape
-            sizes = self._sizes_of(op.result)
-        reshape = kind.create(operands=[source, *sizes], result_types=[type], properties=properties)
+        source, expands = self._of(op.operands[0]), isinstance(op, tensor.ExpandShapeOp)
+        kind = memref.ExpandShapeOp if expands else memref.CollapseShapeOp
+        reshape = kind.create(
+            operands=[source, *(self._sizes_of(op.result) if expands else ())],
+            result_types=[buffer_type(op.result.type, memref_of(source).memory_space)],
+            properties=op.properties,
+        )
         self.ops.append(reshape)
         self._define(op.results[0], reshape.results[0])
 
@@ -145,8 +142,7 @@ class LoopsBody(KernelBody):
         strides: Sequence[int],
         shape: Sequence[Size] | None = None,
     ) -> SSAValue:
-        source = memory.type
-        assert isinstance(source, MemRefType)
+        source = memref_of(memory)
         starts, counts = (
             [self._number(number) if is_dynamic(number) else number for number in numbers]
             for numbers in (offsets, sizes)
@@ -201,11 +197,6 @@ class LoopsBody(KernelBody):
 def _size_of(value: SSAValue, dimension: int) -> Size:
     """Returns the size of a tensor's dimension, or the value of an index."""
     return number(value) if isinstance(value.type, IndexType) else extent(value, dimension)
-
-
-def _space(memory: SSAValue):
-    assert isinstance(memory.type, MemRefType)
-    return memory.type.memory_space
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -16,7 +16,7 @@ from math import prod
 from typing import cast
 
 from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, i1
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -27,7 +27,7 @@ from xdsl.ir.affine import (
 )
 from xdsl.traits import IsTerminator
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp, memref_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
@@ -99,16 +99,13 @@ class LoopsCode:
             case Filled():
                 return self.scalar(array.value)
             case Computed():
-                return self.computed(array.loops, self._point(array, indices))[array.number]
+                point = tuple(array.point(indices, 0))
+                return self.computed(array.loops, point)[array.number]
             case Reshaped():
                 source_shape = array.source.shape
                 return self.element(array.source, b.reshaped(indices, array.shape, source_shape))
             case Transposed():
-                source: list[Index] = [0] * len(array.source.shape)
-                for axis, index in zip(array.permutation, indices, strict=True):
-                    if axis >= 0:
-                        source[axis] = index
-                return self.element(array.source, tuple(source))
+                return self.element(array.source, array.place(indices, 0))
             case Sliced():
                 places = zip(indices, array.offsets, array.strides, strict=True)
                 return self.element(
@@ -127,17 +124,9 @@ class LoopsCode:
             case _:
                 raise TypeError(array)
 
-    def _point(self, array: Computed, indices: Point) -> Point:
-        point: list[Index] = [0] * len(array.loops.sizes)
-        for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
-            if loop is not None:
-                point[loop] = index
-        return tuple(point)
-
     def view(self, memory: SSAValue) -> SSAValue:
         """Returns a 1-D view of a buffer."""
-        type = memory.type
-        assert isinstance(type, MemRefType)
+        type = memref_of(memory)
         if type.get_num_dims() == 1:
             return memory
         name = f"{memory.name_hint or 'buffer'}_elements"

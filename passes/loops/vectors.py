@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import Float16Type, Float32Type, IntegerAttr, Integer
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width, memref_of
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter, may_be_negative
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
 from xdsl_spirv.passes.kernel.elements import pack_elements, unpack_elements
@@ -82,8 +82,7 @@ def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]
 
 
 def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width: int) -> None:
-    assert isinstance(argument.type, MemRefType)
-    element = argument.type.element_type
+    element = memref_of(argument).element_type
     view = FlatViewOp(argument, vector_type(element, width))
     view.result.name_hint = f"{argument.name_hint or 'buffer'}_vectors"
     block = argument.owner

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FixedBitwidthType,
     IndexType,
-    IntegerAttr,
     LocationAttr,
     MemRefType,
     UnknownLoc,
@@ -32,7 +31,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.host_loops import number_of
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width, memref_of
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.passes import refusals
@@ -204,11 +204,9 @@ class KernelCode(SpirvEmitter):
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
         """Returns argument index and dimension of a dynamic size; None for a static size."""
-        number, type = op.index.owner, op.source.type
-        constant = number.value if isinstance(number, arith.ConstantOp) else None
-        if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
+        dimension, type = number_of(op.index), op.source.type
+        if dimension is None or not isinstance(type, MemRefType):
             refuse(op, "the operation reads the size of a computed dimension: use a constant")
-        dimension = constant.value.data
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
             return None
         if op.source not in self.arguments:
@@ -219,11 +217,9 @@ class KernelCode(SpirvEmitter):
         """Returns the size of an argument's dimension: a constant or a push constant."""
         pair = self._dynamic(op)
         if pair is None:
-            assert isinstance(op.source.type, MemRefType)
-            index = op.index.owner
-            assert isinstance(index, arith.ConstantOp)
-            assert isinstance(index.value, IntegerAttr)
-            return self.number(op.source.type.get_shape()[index.value.value.data])
+            dimension = number_of(op.index)
+            assert dimension is not None
+            return self.number(memref_of(op.source).get_shape()[dimension])
         return self._pushed(pair)
 
     def _pushed(self, pair: tuple[int, int]) -> SSAValue:
@@ -235,8 +231,7 @@ class KernelCode(SpirvEmitter):
 
     def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
         """Allocates Workgroup memory as a global variable."""
-        type = op.memref.type
-        assert isinstance(type, MemRefType)
+        type = memref_of(op.memref)
         if storage_class(type) != spv.StorageClass.Workgroup:
             refuse(op, f"{type} is allocated in a kernel: use #spirv.storage_class<Workgroup>")
         count = check_size(type, op)

@@ -30,7 +30,6 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
-    MemRefType,
     ModuleOp,
     VectorType,
     i1,
@@ -41,7 +40,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.scalars.values import Values, element_of
-from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, YieldOp
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, YieldOp, memref_of
 from xdsl_spirv.dialects.spirv.memory import MemoryOperand, pointer_type
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -198,10 +197,9 @@ def element_pointer(
     code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
 ) -> spv.AccessChainOp:
     """Returns an access chain to a memref's element: row-major, inside the buffer's struct."""
-    type = memory.type
-    assert isinstance(type, MemRefType)
     linear: SSAValue = code.number(0)
-    for position, (size, index) in enumerate(zip(type.get_shape(), indices, strict=True)):
+    shape = memref_of(memory).get_shape()
+    for position, (size, index) in enumerate(zip(shape, indices, strict=True)):
         index = code.value(index)
         if position == 0:
             linear = index

@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, FuncOp, GlobalVari
 from xdsl_spirv.dialects.spirv.types import PointerType, StructType
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
 from xdsl_spirv.passes.spirv.kernel_template import KernelTemplate, Number, template_of
+from xdsl_spirv.passes.spirv.split_entry_points import kernel_of
 
 NAME = "spirv-share-kernels"
 
@@ -58,7 +59,7 @@ class ShareKernelsPass(ModulePass):
         launches: dict[tuple[str, str], list[gpu.LaunchFuncOp]] = {}
         for launch in op.walk():
             if isinstance(launch, gpu.LaunchFuncOp):
-                launches.setdefault(_key(launch), []).append(launch)
+                launches.setdefault(kernel_of(launch), []).append(launch)
         groups: dict[tuple[object, ...], list[_Kernel]] = {}
         for module in [inner for inner in op.body.block.ops if isinstance(inner, ModuleOp)]:
             entries = list(entry_points(module))
@@ -82,10 +83,6 @@ class _Kernel:
     entry: str
     launches: list[gpu.LaunchFuncOp]
     template: KernelTemplate
-
-
-def _key(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
-    return launch.kernel.root_reference.data, launch.kernel.nested_references.data[-1].data
 
 
 def _has_block(module: ModuleOp) -> bool:

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     FloatAttr,
     IntAttr,
     IntegerAttr,
@@ -30,7 +29,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     VectorType,
 )
-from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -38,6 +37,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 
 NAME = "spirv-specialize"
 
@@ -106,7 +106,7 @@ class Specialization:
         """The values of vector constants, by symbol."""
         self.composites: dict[str, list[Attribute]] = {}
         """The constituents of constant composites, by symbol."""
-        self._types: dict[Attribute, Attribute] = {}
+        self._type = Retyping(self._with_constants)
 
     def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
         self._freeze(values, defaults=defaults)
@@ -199,11 +199,7 @@ class Specialization:
     # Everywhere.
 
     def _rewrite(self, op: Operation) -> None:
-        for value in op.results:
-            value._type = self._type(value.type)  # pyright: ignore[reportPrivateUsage]
-        for region in op.regions:
-            for block in region.blocks:
-                self._block(block)
+        self._type.retype_values(op)
         for name, attribute in op.properties.items():
             if name not in KEEPS_SYMBOLS:
                 op.properties[name] = self._property(op, name, attribute)
@@ -216,10 +212,6 @@ class Specialization:
             Rewriter.replace_op(op, spv.ConstantOp(vector, op.result.type))
         elif isinstance(op, spv.SpecConstantOperationOp) and (value := op.fold()) is not None:
             Rewriter.replace_op(op, spv.ConstantOp(value[0], op.result.type))
-
-    def _block(self, block: Block) -> None:
-        for argument in block.args:
-            argument._type = self._type(argument.type)  # pyright: ignore[reportPrivateUsage]
 
     def _execution_mode(self, op: spv.ExecutionModeOp) -> None:
         values = [
@@ -243,22 +235,12 @@ class Specialization:
 
     # Types.
 
-    def _type(self, attribute: Attribute) -> Attribute:
-        """Replaces symbols of known constants in an attribute by the values."""
-        known = self._types.get(attribute)
-        if known is None:
-            known = self._types[attribute] = self._replacement(attribute)
-        return known
-
-    def _replacement(self, attribute: Attribute) -> Attribute:
-        if isinstance(attribute, ArrayAttr):
-            return ArrayAttr([self._type(a) for a in attribute.data])
-        if isinstance(attribute, DictionaryAttr):
-            return DictionaryAttr({k: self._type(v) for k, v in attribute.data.items()})
+    def _with_constants(self, attribute: Attribute) -> Attribute | None:
+        """Replaces symbols of known constants among an attribute's parameters by the values."""
         if not isinstance(attribute, ParametrizedAttribute) or isinstance(
             attribute, SymbolRefAttr | IntegerAttr | FloatAttr
         ):
-            return attribute
+            return None
         definitions = type(attribute).get_irdl_definition().parameters
         parameters: list[Attribute] = []
         for (_, definition), parameter in zip(definitions, attribute.parameters, strict=True):

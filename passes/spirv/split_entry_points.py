@@ -71,10 +71,14 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
         Rewriter.replace_op(module, _parts(module, entries, names), [])
     for launch in root.walk():
         if isinstance(launch, gpu.LaunchFuncOp):
-            kernel = launch.kernel
-            key = (kernel.root_reference.data, kernel.nested_references.data[-1].data)
+            key = kernel_of(launch)
             if key in moved:
                 launch.kernel = SymbolRefAttr(moved[key], [key[1]])
+
+
+def kernel_of(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
+    """Returns the names of a launched kernel's module and function."""
+    return launch.kernel.root_reference.data, launch.kernel.nested_references.data[-1].data
 
 
 def _free(wanted: str, taken: set[str]) -> str:

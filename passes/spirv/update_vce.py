@@ -109,7 +109,8 @@ class Solution:
         self.version = version
         self.extensions: set[str] = set()
         self._chosen: set[str] = set()
-        self._declared: set[str] = set()
+        self.declared: set[str] = set()
+        """The chosen capabilities and all capabilities that they imply."""
         self._before: set[str] = set()
         self._extensions_before: set[str] = set()
         if module.vce_triple is not None:
@@ -120,11 +121,6 @@ class Solution:
         )
         environments = (Capability.Shader.name, Capability.Kernel.name)
         self._environment, self._other = reversed(environments) if kernel else environments
-
-    @property
-    def declared(self) -> set[str]:
-        """The chosen capabilities and all capabilities that they imply."""
-        return self._declared
 
     @property
     def capabilities(self) -> list[Capability]:
@@ -148,7 +144,7 @@ class Solution:
         for choice in choices:
             if len(choice) == 1:
                 self._take(choice[0])
-        while open_choices := [c for c in choices if self._declared.isdisjoint(c)]:
+        while open_choices := [c for c in choices if self.declared.isdisjoint(c)]:
             candidates = list(dict.fromkeys(name for choice in open_choices for name in choice))
             self._take(
                 min(
@@ -156,7 +152,7 @@ class Solution:
                     key=lambda name: (
                         name not in self._before,
                         -sum(name in choice for choice in open_choices),
-                        len(grammar().implied(name) - self._declared),
+                        len(grammar().implied(name) - self.declared),
                         candidates.index(name),
                     ),
                 )
@@ -169,11 +165,11 @@ class Solution:
     def _take(self, name: str) -> None:
         name = Capability[name].name
         self._chosen.add(name)
-        self._declared |= {name, *grammar().implied(name)}
+        self.declared |= {name, *grammar().implied(name)}
 
     def check_least_versions(self) -> None:
         """Checks that the version is high enough for the module's extensions (CM-01, ROT-01)."""
-        for name in sorted(self._declared & RULES.keys()):
+        for name in sorted(self.declared & RULES.keys()):
             for extension in grammar().kind("Capability")[name].extensions:
                 least = WRITTEN_FOR.get(extension, self.version)
                 if self.version < least:

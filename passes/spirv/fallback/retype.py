@@ -91,12 +91,13 @@ class Retyping:
     def apply(self, module: Operation) -> None:
         """Replaces the types of a module in place."""
         for op in module.walk():
-            for value in op.results:
-                value._type = self(value.type)  # pyright: ignore[reportPrivateUsage]
-            for region in op.regions:
-                for block in region.blocks:
-                    for argument in block.args:
-                        argument._type = self(argument.type)  # pyright: ignore[reportPrivateUsage]
+            self.retype_values(op)
             for fields in (op.properties, op.attributes):
                 for name, attribute in fields.items():
                     fields[name] = self(attribute)
+
+    def retype_values(self, op: Operation) -> None:
+        """Replaces the types of an operation's results and block arguments."""
+        arguments = (a for region in op.regions for block in region.blocks for a in block.args)
+        for value in (*op.results, *arguments):
+            value._type = self(value.type)  # pyright: ignore[reportPrivateUsage]
