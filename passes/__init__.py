@@ -1,16 +1,17 @@
 """
-Raises errors for refused operations, and rewrites a module one operation at a time.
+Raises errors for refused operations, copies operations, and rewrites a module one operation at a
+time.
 
 An error has one message: the cause, the operation and its location, and the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
     PatternRewriter,
@@ -32,6 +33,18 @@ def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
 def refusals(pass_name: str) -> Callable[[Operation, str], NoReturn]:
     """Returns the function `refuse` of one pass: `refuse(op, cause)`."""
     return lambda op, cause: refuse(pass_name, op, cause)
+
+
+def copy_with(
+    op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute] | None = None
+) -> Operation:
+    """Copies an operation without regions, with other operands and possibly other result types."""
+    return type(op).create(
+        operands=operands,
+        result_types=op.result_types if types is None else types,
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
 
 
 def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:

@@ -31,7 +31,13 @@ from xdsl_spirv.dialects.schedule.operations import (
     memref_of,
     shaped_of,
 )
-from xdsl_spirv.dialects.schedule.packing import PackedSizes, PackedViewOp, PackingAttr, PackOp
+from xdsl_spirv.dialects.schedule.packing import (
+    PackedSizes,
+    PackedViewOp,
+    PackingAttr,
+    PackOp,
+    consecutive,
+)
 from xdsl_spirv.dialects.schedule.paths import AttentionLanesAttr, LoopsAttr, RowsAttr, WindowAttr
 from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
@@ -68,6 +74,7 @@ __all__ = [
     "WindowAttr",
     "YieldOp",
     "bit_width",
+    "consecutive",
     "memref_of",
     "schedule_of",
     "shaped_of",

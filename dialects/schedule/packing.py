@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -51,6 +52,11 @@ from xdsl_spirv.dialects.schedule.operations import shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
 
 Shaped = TensorType | MemRefType
+
+
+def consecutive(counts: Iterable[int]) -> list[range]:
+    """Returns consecutive ranges of these lengths, of which the first begins at 0."""
+    return [range(*ends) for ends in pairwise(accumulate(counts, initial=0))]
 
 
 def _parse_map(parser: AttrParser) -> AffineMapAttr:
@@ -104,12 +110,8 @@ class PackingAttr(KeyedAttr):
     @property
     def loops(self) -> tuple[range, range, range]:
         """Indices of the loops for batch, for M or N, and for K."""
-        batch, outer, inner = (count.data for count in self.groups)
-        return (
-            range(batch),
-            range(batch, batch + outer),
-            range(batch + outer, batch + outer + inner),
-        )
+        batch, outer, inner = consecutive(count.data for count in self.groups)
+        return batch, outer, inner
 
     def sized(self, numbers: Sequence[Size]) -> PackedSizes:
         """Returns the sizes, with these numbers in place of the dynamic ones."""

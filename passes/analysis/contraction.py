@@ -34,7 +34,13 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import (
+    PackedViewOp,
+    PackingAttr,
+    PaddedViewOp,
+    bit_width,
+    consecutive,
+)
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     is_dynamic,
@@ -140,10 +146,8 @@ class Contraction:
     @cached_property
     def groups(self) -> tuple[range, range, range, range]:
         """Loops of batch, M, N and K."""
-        batch, m, n, k = self.counts
-        ends = (0, batch, batch + m, batch + m + n, batch + m + n + k)
-        first, second, third, fourth = (range(ends[i], ends[i + 1]) for i in range(4))
-        return first, second, third, fourth
+        batch, m, n, k = consecutive(self.counts)
+        return batch, m, n, k
 
     def _size(self, group: int) -> Size:
         return prod(self.sizes[loop] for loop in self.groups[group])
@@ -274,6 +278,7 @@ class Contraction:
 
 
 def element_type(value: SSAValue) -> Attribute:
+    """Returns the element type of an operand, which must be a tensor or memref."""
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
         raise NotAContraction(f"an operand has type {shaped}, not a tensor or memref")
@@ -282,12 +287,10 @@ def element_type(value: SSAValue) -> Attribute:
 
 def shape_of(value: SSAValue) -> tuple[Size, ...]:
     """Returns the sizes of a tensor's or memref's dimensions."""
-    shaped = value.type
-    if not isinstance(shaped, TensorType | MemRefType):
-        raise NotAContraction(f"an operand has type {shaped}, not a tensor or memref")
+    element_type(value)
     shape = extents(value)
     if 0 in shape:
-        raise NotAContraction(f"an operand has the empty shape {shaped}")
+        raise NotAContraction(f"an operand has the empty shape {value.type}")
     return shape
 
 

@@ -140,7 +140,8 @@ def make_body(types: Sequence[Attribute], write: Body) -> Block:
     return block
 
 
-def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+def reassociation_of(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    """Returns the groups of dimensions that a reshape merges or splits, as an attribute."""
     return ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in group) for group in groups)
 
 
@@ -176,7 +177,7 @@ def expand_dimensions(
     return tensor.ExpandShapeOp.create(
         operands=[value, *given],
         properties={
-            "reassociation": _reassociation(groups),
+            "reassociation": reassociation_of(groups),
             "static_output_shape": DenseArrayBase.from_list(i64, shape),
         },
         result_types=[TensorType(tensor_type(value).element_type, shape)],
@@ -189,7 +190,7 @@ def merge_dimensions(
     """Merges each group of dimensions into one dimension."""
     return tensor.CollapseShapeOp.create(
         operands=[value],
-        properties={"reassociation": _reassociation(groups)},
+        properties={"reassociation": reassociation_of(groups)},
         result_types=[TensorType(tensor_type(value).element_type, shape)],
     )
 

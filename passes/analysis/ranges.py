@@ -93,37 +93,25 @@ def everything(type: Attribute) -> Range:
     return ANY_FLOAT
 
 
-def limit_range(low: float, high: float, type: Attribute) -> Range:
-    """Returns the range of a result; the type's whole range if the result may overflow."""
-    whole = everything(type)
-    return Range(low, high) if whole.low <= low <= high <= whole.high else whole
+Rule: TypeAlias = Callable[..., "Range | None"]
+"""A function (op, *operands' ranges) that returns the result's range; None if it is unknown."""
 
 
-Function: TypeAlias = Callable[[Operation, Sequence[Range]], Range]
-
-
-def _integer(function: Callable[[int, int], int]) -> Function:
+def _corners(function: Callable[[int, int], int]) -> Rule:
     """Builds the rule of an operation that is monotonic in each operand."""
 
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        corners = [function(a, b) for a, b in product(*_ends(operands))]  # type: ignore
-        return limit_range(min(corners), max(corners), op.results[0].type)
+    def apply(_: Operation, x: Range, y: Range) -> Range:
+        corners = [function(a, b) for a, b in product((x.low, x.high), (y.low, y.high))]  # type: ignore
+        return Range(min(corners), max(corners))
 
     return apply
 
 
-def _ends(operands: Sequence[Range]) -> list[tuple[Any, Any]]:
-    return [(operand.low, operand.high) for operand in operands]
+def _divide_ranges(quotient: Callable[[int, int], int]) -> Rule:
+    """Builds the rule of a division, whose result is unknown if the divisor may be 0."""
 
-
-def _divide_ranges(quotient: Callable[[int, int], int]) -> Function:
-    """Builds the rule of a division, which gives the whole range if the divisor may be 0."""
-
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        x, y = operands
-        if y.low <= 0 <= y.high:
-            return everything(op.results[0].type)
-        return _integer(quotient)(op, (x, y))
+    def apply(op: Operation, x: Range, y: Range) -> Range | None:
+        return None if y.low <= 0 <= y.high else _corners(quotient)(op, x, y)
 
     return apply
 
@@ -132,43 +120,37 @@ def _toward_zero(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-def _only_positive(function: Function) -> Function:
+def _only_positive(rule: Rule) -> Rule:
     """Converts a signed operation's rule to the unsigned operation's, for nonnegative operands."""
 
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        if any(operand.low < 0 for operand in operands):
-            return everything(op.results[0].type)
-        return function(op, operands)
+    def apply(op: Operation, *operands: Range) -> Range | None:
+        return None if any(x.low < 0 for x in operands) else rule(op, *operands)
 
     return apply
 
 
-def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
+def _remainder(_: Operation, x: Range, y: Range) -> Range | None:
     """Returns the range of a remainder, which has the dividend's sign."""
-    x, y = operands
     most = max(abs(y.low), abs(y.high)) - 1
     if most < 0:
-        return everything(op.results[0].type)
+        return None
     low = 0 if x.low >= 0 else max(x.low, -most)
-    high = 0 if x.high <= 0 else min(x.high, most)
-    return limit_range(low, high, op.results[0].type)
+    return Range(low, 0 if x.high <= 0 else min(x.high, most))
 
 
-def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
+def _bitwise_and(op: Operation, *operands: Range) -> Range:
     """Returns the range of a bitwise `and`: at most the least nonnegative operand."""
     highs = [operand.high for operand in operands if operand.low >= 0]
-    if not highs:
-        return _bits(op, operands)
-    return Range(0, min(highs))
+    return Range(0, min(highs)) if highs else _bits(op, *operands)
 
 
-def _bits(op: Operation, operands: Sequence[Range]) -> Range:
+def _bits(op: Operation, *operands: Range) -> Range:
     """Returns the range of a bitwise `or` or `xor`: at most as many bits as the operands have."""
-    if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
+    if op.results[0].type == IntegerType(1):
         return Range(0, 1)
     width = max(_width(operand) for operand in operands)
     low = 0 if all(operand.low >= 0 for operand in operands) else -(1 << width)
-    return limit_range(low, (1 << width) - 1, op.results[0].type)
+    return Range(low, (1 << width) - 1)
 
 
 def _width(interval: Range) -> int:
@@ -177,46 +159,39 @@ def _width(interval: Range) -> int:
     return max(int(end).bit_length() for end in ends)
 
 
-def _shift_range(op: Operation, operands: Sequence[Range]) -> Range:
-    x, y = operands
+def _shift_range(op: Operation, x: Range, y: Range) -> Range | None:
     bits = everything(op.results[0].type).high
     if y.low < 0 or y.high >= int(bits).bit_length():
-        return everything(op.results[0].type)
+        return None
     if isinstance(op, arith.ShLIOp):
-        return _integer(lambda a, b: a << b)(op, (x, y))
+        return _corners(lambda a, b: a << b)(op, x, y)
     if isinstance(op, arith.ShRUIOp) and x.low < 0:
-        return everything(op.results[0].type)
-    return _integer(lambda a, b: a >> b)(op, (x, y))
+        return None
+    return _corners(lambda a, b: a >> b)(op, x, y)
 
 
-def _extreme(function: Callable[[Any, Any], Any]) -> Function:
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        x, y = operands
-        return Range(function(x.low, y.low), function(x.high, y.high))
-
-    return apply
+def _extreme(function: Callable[[Any, Any], Any]) -> Rule:
+    return lambda _, x, y: Range(function(x.low, y.low), function(x.high, y.high))
 
 
-def _same(op: Operation, operands: Sequence[Range]) -> Range:
-    return limit_range(operands[0].low, operands[0].high, op.results[0].type)
+def _same(_: Operation, x: Range) -> Range:
+    return x
 
 
-def _sign_extended(op: Operation, operands: Sequence[Range]) -> Range:
-    if operands[0].within(0, 1) and everything(op.operands[0].type) == Range(0, 1):
-        return Range(-operands[0].high, -operands[0].low)
-    return operands[0]
+def _sign_extended(op: Operation, x: Range) -> Range:
+    if x.within(0, 1) and everything(op.operands[0].type) == Range(0, 1):
+        return Range(-x.high, -x.low)
+    return x
 
 
-def _zero_extended(op: Operation, operands: Sequence[Range]) -> Range:
-    x, whole = operands[0], everything(op.operands[0].type)
+def _zero_extended(op: Operation, x: Range) -> Range:
+    whole = everything(op.operands[0].type)
     return x if x.low >= 0 else Range(0, 2 * int(whole.high) + 1)
 
 
-def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
-    x = operands[0]
-    high = max(abs(x.low), abs(x.high))
-    low = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    return limit_range(low, high, op.results[0].type)
+def _absolute(_: Operation, x: Range) -> Range:
+    ends = abs(x.low), abs(x.high)
+    return Range(0 if x.low <= 0 <= x.high else min(ends), max(ends))
 
 
 EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
@@ -232,62 +207,50 @@ def _round_ends(low: float, high: float, type: Attribute) -> Range:
     return Range(low - off[0], high + off[1])
 
 
-def _float(function: Callable[[float, float], float]) -> Function:
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
+def _float(function: Callable[[float, float], float]) -> Rule:
+    def apply(op: Operation, x: Range, y: Range) -> Range | None:
         try:
-            corners = [float(function(a, b)) for a, b in product(*_ends(operands))]
+            corners = [float(function(a, b)) for a, b in product((x.low, x.high), (y.low, y.high))]
         except (ArithmeticError, ValueError):
-            return ANY_FLOAT
+            return None
         if any(map(numbers.isnan, corners)):
-            return ANY_FLOAT
+            return None
         return _round_ends(min(corners), max(corners), op.results[0].type)
 
     return apply
 
 
-def _quotient(op: Operation, operands: Sequence[Range]) -> Range:
-    if operands[1].low <= 0 <= operands[1].high:
-        return ANY_FLOAT
-    return _float(lambda a, b: a / b)(op, operands)
+def _quotient(op: Operation, x: Range, y: Range) -> Range | None:
+    return None if y.low <= 0 <= y.high else _float(lambda a, b: a / b)(op, x, y)
 
 
-def _rising(function: Callable[[float], float]) -> Function:
+def _rising(function: Callable[[float], float]) -> Rule:
     """Builds the rule of a function that is exact and never decreases."""
 
-    def apply(op: Operation, operands: Sequence[Range]) -> Range:
-        low, high = (
-            end if numbers.isinf(end) else float(function(end))
-            for end in (operands[0].low, operands[0].high)
-        )
-        return Range(low, high)
+    def apply(_: Operation, x: Range) -> Range:
+        ends = (x.low, x.high)
+        return Range(*(end if numbers.isinf(end) else float(function(end)) for end in ends))
 
     return apply
 
 
-def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
-    x = operands[0]
+def _to_float(op: Operation, x: Range) -> Range:
     if isinstance(op, arith.UIToFPOp) and x.low < 0:
         return Range(0.0, numbers.inf)
     return _round_ends(float(x.low), float(x.high), op.results[0].type)
 
 
-def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
+def _to_integer(_: Operation, x: Range) -> Range | None:
     """Returns the range of a conversion toward zero; values that do not fit are undefined."""
-    x = operands[0]
     if numbers.isinf(x.low) or numbers.isinf(x.high):
-        return everything(op.results[0].type)
-    low, high = numbers.trunc(x.low), numbers.trunc(x.high)
-    return limit_range(low, high, op.results[0].type)
+        return None
+    return Range(numbers.trunc(x.low), numbers.trunc(x.high))
 
 
-def _negate_range(op: Operation, operands: Sequence[Range]) -> Range:
-    return Range(-operands[0].high, -operands[0].low)
-
-
-FUNCTIONS: dict[type[Operation], Function] = {
-    arith.AddiOp: _integer(lambda a, b: a + b),
-    arith.SubiOp: _integer(lambda a, b: a - b),
-    arith.MuliOp: _integer(lambda a, b: a * b),
+RULES: dict[type[Operation], Rule] = {
+    arith.AddiOp: _corners(lambda a, b: a + b),
+    arith.SubiOp: _corners(lambda a, b: a - b),
+    arith.MuliOp: _corners(lambda a, b: a * b),
     arith.DivSIOp: _divide_ranges(_toward_zero),
     arith.FloorDivSIOp: _divide_ranges(lambda a, b: a // b),
     arith.CeilDivSIOp: _divide_ranges(lambda a, b: -(-a // b)),
@@ -319,17 +282,17 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.SubfOp: _float(lambda a, b: a - b),
     arith.MulfOp: _float(lambda a, b: a * b),
     arith.DivfOp: _quotient,
-    arith.NegfOp: _negate_range,
+    arith.NegfOp: lambda _, x: Range(-x.high, -x.low),
     arith.MaximumfOp: _extreme(max),
     arith.MinimumfOp: _extreme(min),
     arith.ExtFOp: _same,
-    arith.TruncFOp: lambda op, xs: _round_ends(xs[0].low, xs[0].high, op.results[0].type),
+    arith.TruncFOp: lambda op, x: _round_ends(x.low, x.high, op.results[0].type),
 }
-"""Rule of each operation: computes the result's range from the operands' ranges."""
+"""The rule of each operation."""
 
 
 @cache
-def _exact_rising_functions() -> dict[type[Operation], Function]:
+def _exact_rising_functions() -> dict[type[Operation], Rule]:
     """Returns the rules of exact functions of `math`; separate because they import numpy."""
     from xdsl_spirv.dialects.scalars.functions import RECORDS
     from xdsl_spirv.dialects.scalars.images import rising
@@ -347,10 +310,12 @@ def compute_range(op: Operation, operands: Sequence[Range]) -> Range:
         return _select_range(op, operands)
     if isinstance(op, arith.ConstantOp):
         return constant(op)
-    function = FUNCTIONS.get(type(op)) or _exact_rising_functions().get(type(op))
-    if function is None:
-        return everything(op.results[0].type)
-    return function(op, operands)
+    whole = everything(op.results[0].type)
+    rule = RULES.get(type(op)) or _exact_rising_functions().get(type(op))
+    known = None if rule is None else rule(op, *operands)
+    # A result that may overflow has the whole range of its type.
+    fits = known is not None and whole.low <= known.low <= known.high <= whole.high
+    return known if known is not None and fits else whole
 
 
 def constant(op: arith.ConstantOp) -> Range:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.program import RANGE
@@ -283,13 +283,20 @@ class ValueRanges:
 
     def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
         """Assumes a range for the tensor of a body argument, if the loops read every element."""
-        parent = value.block.parent_op()
-        if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
+        if (read := _read_by(value)) is None:
             return
-        map = parent.get_indexing_maps().data[value.index].data
+        op, map = read
         dims = [result for result in map.results if isinstance(result, AffineDimExpr)]
         if len({result.position for result in dims}) == len(map.results):
-            self._assume(parent.inputs[value.index], bounds)
+            self._assume(op.inputs[value.index], bounds)
+
+
+def _read_by(argument: BlockArgument) -> tuple[linalg.ops.GenericOp, AffineMap] | None:
+    """Returns the operation and map that read an input for a body's argument, else None."""
+    op = argument.block.parent_op()
+    if not isinstance(op, linalg.ops.GenericOp) or argument.index >= len(op.inputs):
+        return None
+    return op, op.get_indexing_maps().data[argument.index].data
 
 
 def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
@@ -310,10 +317,9 @@ def _element(value: SSAValue) -> SSAValue:
     Two scalars for which this is the same value are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
-        parent = value.block.parent_op()
-        if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
+        if (read := _read_by(value)) is None:
             return value
-        map = parent.get_indexing_maps().data[value.index].data
+        parent, map = read
         places = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
         if places != list(range(parent.get_num_loops())):
             return value

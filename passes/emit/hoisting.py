@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     is_dynamic,
     surely_below,
 )
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
@@ -103,12 +104,7 @@ class HoistingEmitter(KernelEmitter):
         depth = self.depth_of(*operands)
 
         def make() -> Sequence[SSAValue]:
-            copy = type(op).create(
-                operands=operands,
-                result_types=op.result_types,
-                properties=op.properties,
-                attributes=op.attributes,
-            )
+            copy = copy_with(op, operands)
             self.insert(copy, depth)
             return copy.results
 

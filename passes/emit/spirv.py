@@ -7,7 +7,8 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from itertools import chain, count
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -30,11 +31,13 @@ def free_symbol(module: spv.ModuleOp, wanted: str) -> str:
     """Returns the name `wanted`, with a number appended if the module already has that name."""
     names = (op.properties.get("sym_name") for op in module.body.block.ops)
     taken = {str(getattr(name, "data", "")) for name in names if name is not None}
-    name, number = wanted, 0
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
+    return free_name(wanted, taken)
+
+
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """Returns the name `wanted`, with a number appended if the name is taken."""
+    names = chain([wanted], (f"{wanted}_{number}" for number in count(1)))
+    return next(name for name in names if name not in taken)
 
 
 def declare(module: spv.ModuleOp, variable: spv.GlobalVariableOp) -> spv.GlobalVariableOp:

@@ -55,6 +55,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_zero
+from xdsl_spirv.passes.graph.layouts import with_type
 from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted, shift_range
 
 LARGEST_SUM = 1 << 31
@@ -306,9 +307,7 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
 
 def _retype_result(op: Operation, like: SSAValue) -> Operation:
     shape = tensor_type(op.results[0]).get_shape()
-    type = TensorType(tensor_type(like).element_type, shape)
-    Rewriter.replace_value_with_new_type(op.results[0], type)
-    return op
+    return with_type(op, TensorType(tensor_type(like).element_type, shape))
 
 
 def _reshape_operand(

@@ -29,9 +29,7 @@ def copy_to_dispatch(ops: Sequence[Operation]) -> DispatchOp:
     inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in made))
     block, inside = DispatchOp.open_body(inputs)
     for op in ops:
-        copy = op.clone(inside)
-        inside |= zip(op.results, copy.results, strict=True)
-        block.add_op(copy)
+        block.add_op(op.clone(inside))
     block.add_op(YieldOp(*(inside[value] for value in ops[-1].results)))
     return DispatchOp(inputs, ops[-1].result_types, Region(block))
 
@@ -64,9 +62,7 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     code = SizeCode(block.add_op, inside)
     for view in views:
         inside |= {v: code.value(sizes[v]) for v in view.operands if v in sizes}
-        copy = view.clone(inside)
-        block.add_op(copy)
-        inside[view.results[0]] = copy.results[0]
+        block.add_op(view.clone(inside))
     kept = [] if read is not None else stored_results(first, second)
     last = _clone_body(second, block, inside)
     block.add_op(YieldOp(*(inside[value] for value in kept), *last))

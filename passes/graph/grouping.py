@@ -131,9 +131,7 @@ class Group:
         later = self._later(ordered)
         block, inside = DispatchOp.open_body(inputs)
         for op in clones:
-            copy = op.clone(inside)
-            block.add_op(copy)
-            inside |= zip(op.results, copy.results, strict=True)
+            block.add_op(op.clone(inside))
         dispatch = DispatchOp(inputs, [value.type for value in outputs], Region(block))
         dispatch.location = self.root.location
         self.block.insert_op_after(dispatch, ordered[-1])

@@ -19,22 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    TensorType,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IntegerAttr, TensorType, i32, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.dialects.schedule import SCHEDULE, consecutive
 from xdsl_spirv.passes.analysis.contraction import as_contraction, canonical_form
 from xdsl_spirv.passes.analysis.layout import NotLinear, linear
 from xdsl_spirv.passes.analysis.linalg_code import (
@@ -43,6 +35,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     make_generic,
     maps_of,
     merged_groups,
+    reassociation_of,
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
@@ -64,6 +57,7 @@ LISTS = (
     ("static_offsets", "offsets"),
     ("static_sizes", "sizes"),
     ("static_strides", "strides"),
+    ("static_output_shape", "dynamic_output_shape"),
 )
 """Pairs (attribute of static numbers, operand of dynamic numbers) with a number per dimension."""
 
@@ -404,7 +398,8 @@ def permuted_lists(
             segments.append(len(added))
             tail += added
     new.operands = [*lead, *tail]
-    new.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
+    if "operandSegmentSizes" in op.properties:
+        new.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, segments)
     return new
 
 
@@ -423,19 +418,6 @@ def _reorder_reshape(
     assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]
     groups = groups_of(op)
-    stored: list[ArrayAttr[IntegerAttr]] = []
-    at = 0
-    for group in few:
-        axes = range(at, at + len(groups[group]))
-        stored.append(ArrayAttr([IntegerAttr(axis, i64) for axis in axes]))
-        at = axes.stop
-    new = op.clone()
-    new.operands = operands
-    new.properties["reassociation"] = ArrayAttr(stored)
-    if isinstance(op, tensor.ExpandShapeOp):
-        static = cast(Sequence[int], op.static_output_shape.get_values())
-        values = permute(_with_given(static, op.operands[1:]), order)
-        new.operands = [operands[0], *(v for _, v in values if v is not None)]
-        shape = DenseArrayBase.from_list(i64, [n for n, _ in values])
-        new.properties["static_output_shape"] = shape
+    new = permuted_lists(op, operands, order)
+    new.properties["reassociation"] = reassociation_of(consecutive(len(groups[n]) for n in few))
     return new

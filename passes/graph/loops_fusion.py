@@ -274,11 +274,7 @@ def _repeats(op: Operation, group: Group) -> bool:
 
 
 def _cost(op: Operation) -> int:
-    total = 0
-    for region in op.regions:
-        for block in region.blocks:
-            total += sum(map(_instructions, block.ops))
-    return total
+    return sum(_instructions(o) for region in op.regions for b in region.blocks for o in b.ops)
 
 
 def _instructions(op: Operation) -> int:

@@ -19,6 +19,7 @@ from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, f64, i32, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.analysis.ranges import Range, element, signed
 from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
@@ -265,12 +266,7 @@ class BodyNarrower:
         if isinstance(op, CONVERSIONS) and operands[0].type == types[0]:
             narrow_results: Sequence[SSAValue] = operands
         else:
-            narrow_op = type(op).create(
-                operands=operands,
-                result_types=types,
-                properties=dict(op.properties),
-                attributes=dict(op.attributes),
-            )
+            narrow_op = copy_with(op, operands, types)
             narrow_op.location = op.location
             self.new.add_op(narrow_op)
             narrow_results = narrow_op.results

@@ -14,7 +14,6 @@ no restriction. A reshape that undoes another reshape is removed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -24,7 +23,7 @@ from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.dialects.schedule import SCHEDULE, consecutive
 from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     drop_units,
@@ -208,8 +207,7 @@ def _merge_dimensions(
         return dims, views
     if is_cheap(value):
         return None
-    ends = [0, *accumulate(len(groups[number]) for number in dims)]
-    own = [range(*pair) for pair in pairwise(ends)]
+    own = consecutive(len(groups[number]) for number in dims)
     sizes = [prod(shape[axis] for axis in group) for group in own]
     return dims, [*views, merge_dimensions(value, own, sizes)]
 
@@ -226,6 +224,5 @@ def _split_dimensions(
         return dims, views
     if is_cheap(value):
         return None
-    ends = [0, *accumulate(len(groups[number]) for number in named)]
-    own = [range(*pair) for pair in pairwise(ends)]
+    own = consecutive(len(groups[number]) for number in named)
     return dims, [*views, expand_dimensions(value, own, [shape[axis] for axis in dims])]

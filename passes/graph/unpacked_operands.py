@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
+from operator import add
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import Contraction
@@ -164,9 +166,5 @@ def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation
 
 def _number(first: int, sizes: Sequence[int]) -> AffineExpr:
     """Returns the row-major index of an iteration of loops with these sizes."""
-    total: AffineExpr = AffineConstantExpr(0)
-    for part in range(len(sizes)):
-        factor = prod(sizes[part + 1 :])
-        term = AffineDimExpr(first + part) * factor if factor != 1 else AffineDimExpr(first + part)
-        total = term if part == 0 else total + term
-    return total
+    terms = (AffineDimExpr(first + n) * prod(sizes[n + 1 :]) for n in range(len(sizes)))
+    return reduce(add, terms, AffineExpr.constant(0))

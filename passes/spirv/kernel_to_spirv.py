@@ -44,6 +44,7 @@ from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, Yi
 from xdsl_spirv.dialects.spirv.memory import MemoryOperand, pointer_type
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.emit.spirv import declare
@@ -247,12 +248,7 @@ def store(code: KernelCode, op: memref.StoreOp) -> None:
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
     """Copies an operation of `spirv`, with converted operands. Returns its result."""
-    copy = type(op).create(
-        operands=code.operands(op),
-        result_types=op.result_types,
-        properties=op.properties,
-        attributes=op.attributes,
-    )
+    copy = copy_with(op, code.operands(op))
     code.insert(copy)
     code.values |= zip(op.results, copy.results, strict=True)
 

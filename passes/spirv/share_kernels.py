@@ -33,6 +33,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, NUMBERS, mark_numbers
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.control_flow import enclosing_function
 from xdsl_spirv.dialects.spirv.conversion import SConvertOp
 from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
 from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, VariableOp
@@ -148,7 +149,8 @@ def _take_numbers(
         if column not in differing:
             continue
         old = hole.op.operands[hole.index]
-        function = _function_of(hole.op)
+        function = enclosing_function(hole.op)
+        assert function is not None, "a constant that kernels differ in is not in a function"
         if function not in emitters:
             emitters[function] = _at_top(function, kernel.module)
         emitter = emitters[function]
@@ -156,14 +158,6 @@ def _take_numbers(
         hole.op.operands[hole.index] = member
         if isinstance(old.owner, ConstantOp) and not old.first_use:
             Rewriter.erase_op(old.owner)
-
-
-def _function_of(op: Operation) -> FuncOp:
-    around = op.parent_op()
-    while not isinstance(around, FuncOp):
-        assert around is not None, "a constant that kernels differ in is not in a function"
-        around = around.parent_op()
-    return around
 
 
 def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:

@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, entry_points
+from xdsl_spirv.passes.emit.spirv import free_name
 
 NAME = "spirv-split-entry-points"
 
@@ -65,7 +66,8 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
         names: list[str] = []
         for entry in entries:
             function = entry.fn.string_value()
-            names.append(_free(function, taken))
+            names.append(free_name(function, taken))
+            taken.add(names[-1])
             if name:
                 moved.setdefault((name, function), names[-1])
         Rewriter.replace_op(module, _parts(module, entries, names), [])
@@ -79,15 +81,6 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
 def kernel_of(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
     """Returns the names of a launched kernel's module and function."""
     return launch.kernel.root_reference.data, launch.kernel.nested_references.data[-1].data
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    name, number = wanted, 0
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    taken.add(name)
-    return name
 
 
 def _symbol(op: Operation) -> str:

@@ -29,6 +29,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.exchange import Exchange
@@ -389,10 +390,7 @@ def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
         if parts[0].type == form.element and isinstance(op, spv.BitcastOp):
             values.append(parts[0])
             continue
-        on_component = type(op).create(
-            operands=list(parts), result_types=[form.element], attributes=dict(op.attributes)
-        )
-        values.append(code.add(on_component))
+        values.append(code.add(copy_with(op, parts, [form.element])))
     low.replace(op, values, code, form)
 
 

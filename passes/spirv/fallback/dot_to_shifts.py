@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, VectorType, i32
@@ -81,11 +82,8 @@ def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAVal
         _components(code, op.vector_2, wide, sign=signs[1]),
         strict=True,
     )
-    total: SSAValue | None = None
-    for a, b in pairs:
-        product = code.add(spv.IMulOp(a, b))
-        total = product if total is None else code.add(spv.IAddOp(total, product))
-    assert total is not None
+    products = (code.add(spv.IMulOp(a, b)) for a, b in pairs)
+    total = reduce(lambda a, b: code.add(spv.IAddOp(a, b)), products)
     if isinstance(op, spv.DotAccumulateOperation):
         total = _accumulate(code, total, op.accumulator, result, sign=signs[0])
     total = code.resized(total, result, sign=signs[0])

@@ -45,15 +45,20 @@ class FunctionEmitter(SpirvEmitter):
 
     def divided(self, a: Index, b: Size) -> Index:
         """Returns the quotient rounded down, by a shift if `b` is a power of two."""
-        if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
-            return super().divided(a, b)
-        return self.pure(spv.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
+        if isinstance(a, SSAValue) and (bits := _bits_of_power(b)):
+            return self.pure(spv.ShiftRightLogicalOp, a, self.index(bits))
+        return super().divided(a, b)
 
     def remainder(self, a: Index, b: Size) -> Index:
         """Returns the remainder, by a mask if `b` is a power of two."""
-        if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
-            return super().remainder(a, b)
-        return self.pure(spv.BitwiseAndOp, a, self.index(b - 1))
+        if isinstance(a, SSAValue) and (bits := _bits_of_power(b)):
+            return self.pure(spv.BitwiseAndOp, a, self.index((1 << bits) - 1))
+        return super().remainder(a, b)
+
+
+def _bits_of_power(number: Size) -> int:
+    """Returns n for a number 2^n, and 0 for any other number."""
+    return 0 if is_dynamic(number) or number & (number - 1) else number.bit_length() - 1
 
 
 class ModuleEmitter:
@@ -65,11 +70,9 @@ class ModuleEmitter:
 
     def before(self, op: Operation) -> FunctionEmitter:
         """Returns the emitter of the function that contains `op`, set to insert before `op`."""
-        parent = op.parent_op()
-        while not isinstance(parent, spv.FuncOp):
-            assert parent is not None
-            parent = parent.parent_op()
-        emitter = self.of(parent)
+        function = spv.enclosing_function(op)
+        assert function is not None
+        emitter = self.of(function)
         emitter.before(op)
         return emitter
 

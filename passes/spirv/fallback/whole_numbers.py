@@ -8,6 +8,7 @@ components go through Workgroup memory, and each invocation assembles and stores
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import SSAValue
@@ -59,13 +60,12 @@ def store_whole_numbers(
 
 def _number(code: SpirvEmitter, exchange: Exchange, memory: MatrixMemory, first: Index) -> SSAValue:
     """Assembles a scalar from the components at index `first` of Workgroup memory."""
-    total: SSAValue | None = None
-    for part in range(memory.per_number):
+
+    def component(part: int) -> SSAValue:
         bits = exchange.read(code, i32, code.plus(first, part))
         bits = code.resized(bits, memory.number_width, sign=False)
-        if part:
-            shift = code.number(part * memory.component_width)
-            bits = code.add(bit.ShiftLeftLogicalOp(bits, shift))
-        total = bits if total is None else code.add(bit.BitwiseOrOp(total, bits))
-    assert total is not None
-    return total
+        shift = part * memory.component_width
+        return code.add(bit.ShiftLeftLogicalOp(bits, code.number(shift))) if part else bits
+
+    parts = map(component, range(memory.per_number))
+    return reduce(lambda a, b: code.add(bit.BitwiseOrOp(a, b)), parts)

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_float
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
@@ -138,13 +139,7 @@ def _together(words: Words, op: Operation, parts: Parts) -> Part:
     """Applies an operation once to the vector of both words, as the words are independent."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
-    grouped = type(op).create(
-        operands=operands,
-        result_types=[kept],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
-    result = words.code.add(grouped)
+    result = words.code.add(copy_with(op, operands, [kept]))
     return words.pair(result) if kept == WORDS else result
 
 
