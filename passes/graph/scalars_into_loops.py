@@ -30,7 +30,6 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
 from xdsl_spirv.passes.analysis.linalg_code import (
@@ -43,6 +42,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.pointwise import as_generic, generalize
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, listed_sizes, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import number as size_of
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.computable import refuse_types
 from xdsl_spirv.passes.graph.grouping import is_computed
@@ -224,7 +224,7 @@ class _Body:
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
         """Returns the source of an extraction as a tensor of rank 0; None for several elements."""
         source, type = op.tensor, tensor_type(op.tensor)
-        if prod(type.get_shape()) != 1 or any(number_of(index) != 0 for index in op.indices):
+        if prod(type.get_shape()) != 1 or any(size_of(index) != 0 for index in op.indices):
             return None
         if not type.get_num_dims():
             return source

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FixedBitwidthType,
     IndexType,
+    IntegerAttr,
     LocationAttr,
     MemRefType,
     UnknownLoc,
@@ -31,7 +32,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width, memref_of
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, mark_sizes
 from xdsl_spirv.dialects.spirv.structure import FuncOp
@@ -180,7 +180,7 @@ class KernelCode(SpirvEmitter):
         """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
-            if isinstance(op, memref.DimOp) and (pair := self._dynamic(op)) is not None:
+            if isinstance(op, memref.DimOp) and isinstance(pair := self._asked(op), tuple):
                 numbers.setdefault(pair, len(numbers))
         given = [value for value in block.args if isinstance(value.type, IndexType)]
         for value in given:
@@ -202,25 +202,23 @@ class KernelCode(SpirvEmitter):
         for value in given:
             self.values[value] = self._pushed((self.arguments[value], 0))
 
-    def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
-        """Returns argument index and dimension of a dynamic size; None for a static size."""
-        dimension, type = number_of(op.index), op.source.type
-        if dimension is None or not isinstance(type, MemRefType):
+    def _asked(self, op: memref.DimOp) -> int | tuple[int, int]:
+        """Returns a static size, or argument index and dimension of a dynamic size."""
+        number, type = op.index.owner, op.source.type
+        constant = number.value if isinstance(number, arith.ConstantOp) else None
+        if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
             refuse(op, "the operation reads the size of a computed dimension: use a constant")
-        if type.get_shape()[dimension] != DYNAMIC_INDEX:
-            return None
+        dimension = constant.value.data
+        if (size := type.get_shape()[dimension]) != DYNAMIC_INDEX:
+            return size
         if op.source not in self.arguments:
             refuse(op, "the operation reads the size of a value other than an argument: pass it")
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:
         """Returns the size of an argument's dimension: a constant or a push constant."""
-        pair = self._dynamic(op)
-        if pair is None:
-            dimension = number_of(op.index)
-            assert dimension is not None
-            return self.number(memref_of(op.source).get_shape()[dimension])
-        return self._pushed(pair)
+        known = self._asked(op)
+        return self.number(known) if isinstance(known, int) else self._pushed(known)
 
     def _pushed(self, pair: tuple[int, int]) -> SSAValue:
         assert self._sizes is not None
