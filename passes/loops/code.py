@@ -11,7 +11,7 @@ buffers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import cast
 
@@ -112,10 +112,10 @@ class LoopsCode:
                     array.source, tuple(b.plus(b.times(i, s), o) for i, o, s in places)
                 )
             case Patched():
-                return self._patched(array, indices)
-            case Padded():
+                return self._part(array.part, indices, array.offsets, array.strides, array.base)
+            case Padded(shape=shape, value=value):
+                around = None if value is None else Filled(shape, array.element, value)
                 ones = (1,) * len(indices)
-                around = lambda: self._padding(array)  # noqa: E731
                 return self._part(array.source, indices, array.low, ones, around)
             case Literal():
                 return self._literal(array, indices)
@@ -162,47 +162,41 @@ class LoopsCode:
             existing.append(index)
         return tuple(existing)
 
-    def _patched(self, array: Patched, indices: Point) -> SSAValue:
-        if isinstance(array.base, Unwritten):
-            return self._part(array.part, indices, array.offsets, array.strides, array.base)
-        base = lambda: self.element(array.base, indices)  # noqa: E731
-        cheap = _is_cheap(array.base)
-        return self._part(array.part, indices, array.offsets, array.strides, base, cheap)
-
     def _part(
         self,
         part: Array,
         indices: Point,
         offsets: Shape,
         strides: Shape,
-        around: Unwritten | Callable[[], SSAValue],
-        is_cheap: bool = True,
+        around: Array | None,
     ) -> SSAValue:
-        """Returns an element of an array that has `part` at `offsets`, and `around` elsewhere."""
+        """
+        Returns an element of an array that has `part` at `offsets`, and elsewhere the element of
+        `around`, or 0 if it is None.
+        """
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
         condition = self.inside(places, part.shape, strides)
         is_alone = isinstance(around, Unwritten)
 
         def outside() -> SSAValue:
-            return b.zero(part.element) if isinstance(around, Unwritten) else around()
+            nothing = around is None or is_alone
+            return b.zero(part.element) if nothing else self.element(around, indices)
 
         def inside() -> SSAValue:
             exact = zip(places, strides, strict=True)
             return self.element(part, tuple(b.divided(p, s) for p, s in exact))
 
         if condition is False:
-            return self.element(around, indices) if isinstance(around, Unwritten) else around()
+            return outside() if around is None else self.element(around, indices)
         if not isinstance(condition, SSAValue):
             return inside()
-        if _starts_inside(part) and (is_alone or (_is_cheap(part) and is_cheap)):
+        is_cheap = _is_cheap(part) and (around is None or _is_cheap(around))
+        if _starts_inside(part) and (is_alone or is_cheap):
             at = self._existing(condition, places, part.shape, strides)
             element = self.element(part, at)
             return element if is_alone else b.select(condition, element, outside())
         return b.choose(condition, [part.element], lambda: [inside()], lambda: [outside()])[0]
-
-    def _padding(self, array: Padded) -> SSAValue:
-        return self.b.zero(array.element) if array.value is None else self.scalar(array.value)
 
     def _literal(self, array: Literal, indices: Point) -> SSAValue:
         dense = array.dense

@@ -10,7 +10,7 @@ Workgroup memory. For other reductions, every invocation computes the whole resu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
 from typing import Any, TypeAlias
@@ -105,10 +105,6 @@ class Lanes:
             )
             for k in range(self.elements)
         ]
-
-    def at(self, depth: int) -> Lanes:
-        """Returns a copy for a row whose index is defined in the scopes up to `depth`."""
-        return replace(self, depth=depth)
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """

@@ -157,7 +157,7 @@ class _Distribution:
 
     def _row(self, row: Index) -> None:
         place = self.b.delinearized(row, self.row_shape)
-        self._rows(self.lanes.at(self.b.depth), [place], True)
+        self._rows(replace(self.lanes, depth=self.b.depth), [place], True)
 
     def _rows(self, lanes: Lanes, places: Sequence[tuple[Index, ...]], inside: Condition) -> None:
         """Computes the rows at `places` by all invocations of a group."""
@@ -193,7 +193,7 @@ class _Distribution:
             for indices in zip(*places, strict=True)
             if isinstance(indices[0], SSAValue) and len(set(indices)) > 1
         }
-        lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
+        lanes = replace(lanes, depth=b.depth, beside=beside, elements=elements)
         self._rows(lanes, places, inside)
 
     def _store_columns(

@@ -4,7 +4,7 @@
 Bodies have random operations, types and intervals, with numbers at the ends of 32 bits, so that
 some values fit and others do not.
 
-Covers: graph/narrow_bodies, graph/narrow_floats, graph/narrow_tensors.
+Covers: graph/narrow_bodies, graph/narrow_floats.
 """
 
 from __future__ import annotations
