@@ -23,6 +23,14 @@ from xdsl.utils.exceptions import PassFailedException
 from xdsl_spirv.dialects.places import place
 
 
+class NotPossible(ValueError):
+    """An operation, `op`, cannot be rewritten. The message is the cause."""
+
+    def __init__(self, op: Operation, cause: str):
+        super().__init__(cause)
+        self.op = op
+
+
 def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
     """
     Raises `PassFailedException` with the text `pass: place: cause`; `cause` includes the remedy.

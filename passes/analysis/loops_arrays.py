@@ -21,18 +21,15 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes import NotPossible
 from xdsl_spirv.passes.analysis.sizes import extents
 
 Shape: TypeAlias = tuple[Size, ...]
 IndexT = TypeVar("IndexT")
 
 
-class NotLoops(ValueError):
-    """An operation, `op`, cannot be computed by loops that are distributed over invocations."""
-
-    def __init__(self, op: Operation, cause: str):
-        super().__init__(cause)
-        self.op = op
+class NotLoops(NotPossible):
+    """An operation cannot be computed by loops that are distributed over invocations."""
 
 
 @dataclass(eq=False)

@@ -40,6 +40,7 @@ from xdsl_spirv.dialects.schedule import (
     YieldOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.passes import NotPossible
 from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, padding_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
@@ -51,12 +52,8 @@ READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp
 """Operations between an operand of a contraction and the kernel argument that holds its memory."""
 
 
-class Unplaced(ValueError):
-    """An operation `op` that cannot be converted to buffers; the message gives the cause."""
-
-    def __init__(self, op: Operation, message: str):
-        super().__init__(message)
-        self.op = op
+class Unplaced(NotPossible):
+    """An operation cannot be converted to buffers."""
 
 
 def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:

@@ -36,14 +36,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import NotPossible, refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
-from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
-from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
+from xdsl_spirv.passes.kernel.kernel_body import KernelBody, buffer_type
 from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, plan_of, root_of
 from xdsl_spirv.targets import Target
 
@@ -90,7 +89,7 @@ class OutlineDispatchesPass(ModulePass):
             shape = _Shape(body.grid_of(plan), (plan.invocations, 1, 1))
         except (NotAContraction, ScheduleDoesNotFit) as error:
             refuse(self.name, root, str(error))
-        except (Unplaced, NotLoops) as error:
+        except NotPossible as error:
             refuse(self.name, error.op, str(error))
         _launch(dispatch, body, plan.kernel_name, shape, kernels)
 
