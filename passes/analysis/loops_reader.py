@@ -317,20 +317,20 @@ def _memref_copy(reader: Reader, op: Operation) -> None:
     reader.write(target, reader.array(source, op), op)
 
 
-def _permuted(reader: Reader, op: Operation, permutation: Iterable[int]) -> None:
+def _permute(reader: Reader, op: Operation, permutation: Iterable[int]) -> None:
     shape, element = reader.shaped(op.operands[1], op)
     source = reader.array(op.operands[0], op)
     reader.define(op, 0, Transposed(shape, element, source, tuple(permutation)))
 
 
 def _transpose(reader: Reader, op: linalg.ops.TransposeOp) -> None:
-    _permuted(reader, op, map(int, op.permutation.get_values()))
+    _permute(reader, op, map(int, op.permutation.get_values()))
 
 
 def _broadcast(reader: Reader, op: linalg.ops.BroadcastOp) -> None:
     new, old = op.dimensions.get_values(), count()
     rank = len(reader.shaped(op.init, op)[0])
-    _permuted(reader, op, (-1 if axis in new else next(old) for axis in range(rank)))
+    _permute(reader, op, (-1 if axis in new else next(old) for axis in range(rank)))
 
 
 # Operations that only name elements

@@ -139,7 +139,7 @@ OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
-"""The limit of a `Band` for each relation of hidden keys, and what is added to it."""
+"""The limit of a `Band` for each relation of hidden keys, and a number to add to it."""
 
 KEYS = "n"
 """Name of the loop over the keys."""

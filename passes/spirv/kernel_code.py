@@ -180,7 +180,7 @@ class KernelCode(SpirvEmitter):
         """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
-            if isinstance(op, memref.DimOp) and isinstance(pair := self._asked(op), tuple):
+            if isinstance(op, memref.DimOp) and isinstance(pair := self._find_size(op), tuple):
                 numbers.setdefault(pair, len(numbers))
         given = [value for value in block.args if isinstance(value.type, IndexType)]
         for value in given:
@@ -202,7 +202,7 @@ class KernelCode(SpirvEmitter):
         for value in given:
             self.values[value] = self._pushed((self.arguments[value], 0))
 
-    def _asked(self, op: memref.DimOp) -> int | tuple[int, int]:
+    def _find_size(self, op: memref.DimOp) -> int | tuple[int, int]:
         """Returns a static size, or argument index and dimension of a dynamic size."""
         number, type = op.index.owner, op.source.type
         constant = number.value if isinstance(number, arith.ConstantOp) else None
@@ -217,7 +217,7 @@ class KernelCode(SpirvEmitter):
 
     def size(self, op: memref.DimOp) -> SSAValue:
         """Returns the size of an argument's dimension: a constant or a push constant."""
-        known = self._asked(op)
+        known = self._find_size(op)
         return self.number(known) if isinstance(known, int) else self._pushed(known)
 
     def _pushed(self, pair: tuple[int, int]) -> SSAValue:

@@ -83,7 +83,7 @@ class Retyping:
         return any(map(self.changes, (*types, *values)))
 
     def concerns(self, op: Operation) -> bool:
-        """True if the type of a constant symbol, or what `touches` considers, would change."""
+        """True if the type of a constant symbol would change, or if `touches` holds."""
         if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
             return self.changes(op.constant_type)
         return self.touches(op)
