@@ -105,13 +105,18 @@ class TileEmitter(HoistingEmitter):
         size = self.target.subgroup_size
         bits = [(n, place[axis]) for n, place in enumerate(layout.lanes) if place[axis]]
         total: Index = moved_bits(self, self.lane_id(size), bits) if bits else 0
-        stride, subgroups = 1, self.schedule.subgroups
-        for count, step in layout.groups:
+        for position, (_, step) in enumerate(layout.groups):
             if step[axis]:
-                number = self.divided(self.subgroup_id(subgroups), stride)
-                total = self.plus(total, self.times(self.remainder(number, count), step[axis]))
-            stride *= count
+                index = self.group_index(layout, position)
+                total = self.plus(total, self.times(index, step[axis]))
         return total
+
+    def group_index(self, layout: Layout, position: int) -> Index:
+        """Returns the subgroup's index along a grid direction of a layout."""
+        count, stride = layout.groups[position][0], prod(n for n, _ in layout.groups[:position])
+        return self.remainder(
+            self.divided(self.subgroup_id(self.schedule.subgroups), stride), count
+        )
 
     def once_index(self, key: object, make: Callable[[], Index]) -> Index:
         """Emits an index that depends only on the invocation, once for each key."""
@@ -137,12 +142,9 @@ class TileEmitter(HoistingEmitter):
         bits = [(n, 1 << n) for n, place in enumerate(layout.lanes) if not any(place)]
         if bits:
             same = self.below(moved_bits(self, self.lane_id(self.target.subgroup_size), bits), 1)
-        stride, subgroups = 1, self.schedule.subgroups
-        for count, step in layout.groups:
+        for position, (_, step) in enumerate(layout.groups):
             if not any(step):
-                number = self.divided(self.subgroup_id(subgroups), stride)
-                same = self.both(same, self.below(self.remainder(number, count), 1))
-            stride *= count
+                same = self.both(same, self.below(self.group_index(layout, position), 1))
         return same
 
     def cast(self, value: Index, type: Attribute) -> SSAValue:
@@ -150,11 +152,7 @@ class TileEmitter(HoistingEmitter):
         held = self.index(value)
         if held.type == type:
             return held
-        if (
-            isinstance(type, IntegerType)
-            and not isinstance(value, SSAValue)
-            and isinstance(value, int)
-        ):
+        if isinstance(type, IntegerType) and isinstance(value, int):
             return self.number(value, type)
         return self.copied(arith.IndexCastOp(held, type), [held])[0]
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_layout import Home, Layout
 from xdsl_spirv.passes.kernel.tile_products import Product, plan_product
 
-Home = Layout | Matrices | None
+MoveOp: TypeAlias = tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp
+"""An operation that copies elements to other positions."""
 
 
-def layout_of(home: Home) -> Layout | None:
+def layout_of(home: Home | None) -> Layout | None:
     """Returns the layout in which a tile is held; None if component positions are unknown."""
-    return home.layout if isinstance(home, Matrices) else home
+    return home and home.layout
 
 
 class Homes:
@@ -31,7 +35,7 @@ class Homes:
     def __init__(self, schedule: Schedule):
         self.schedule = schedule
         self._plans: dict[Operation, Product | None] = {}
-        self._known: dict[SSAValue, Home] = {}
+        self._known: dict[SSAValue, Home | None] = {}
 
     def plan(self, op: tile.MultiplyAddOp) -> Product | None:
         """Returns the plan of a product; None for multiply-adds without matrices."""
@@ -39,7 +43,7 @@ class Homes:
             self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
         return self._plans[op]
 
-    def find(self, value: SSAValue) -> Home:
+    def find(self, value: SSAValue) -> Home | None:
         """Returns the matrices or the layout that hold a tile; None if neither is chosen."""
         if value not in self._known:
             self._known[value] = self._find(value, {})
@@ -49,17 +53,17 @@ class Homes:
         """Returns the layout in which a reduction reads its operands."""
         return self._find_reduced(op, {})
 
-    def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
+    def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home | None]) -> Layout:
         found = layout_of(self._find(op.tiles[0], seen))
         return found or self.schedule.spread(tile.tile_of(op.tiles[0]).shape)
 
-    def _find(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
+    def _find(self, value: SSAValue, seen: dict[SSAValue, Home | None]) -> Home | None:
         if value not in seen:
             seen[value] = None
             seen[value] = self._derive(value, seen)
         return seen[value]
 
-    def _derive(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
+    def _derive(self, value: SSAValue, seen: dict[SSAValue, Home | None]) -> Home | None:
         owner = value.owner
         if isinstance(owner, Block):
             loop = owner.parent_op()
@@ -78,14 +82,9 @@ class Homes:
                 return next((home for home in homes if layout_of(home) is not None), None)
             case tile.ReduceOp():
                 return self._find_reduced(owner, seen).drop_axis(owner.axis.value.data)
-            case tile.TransposeOp():
-                found = layout_of(self._find(owner.tile, seen))
-                rank = len(tile.tile_of(value).shape)
-                return found and found.select_axes(range(rank)[::-1])
-            case tile.ReshapeOp():
-                found = layout_of(self._find(owner.tile, seen))
-                axes = reshaped_axes(owner)
-                return found and (found.select_axes(axes) if axes else None)
+            case tile.TransposeOp() | tile.ReshapeOp():
+                found, axes = layout_of(self._find(owner.tile, seen)), source_axes(owner)
+                return found.select_axes(axes) if found and axes else None
             case scf.ForOp():
                 number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
                 return self._find(owner.body.block.args[number + 1], seen)
@@ -96,11 +95,16 @@ class Homes:
                 return None
 
 
-def reshaped_axes(op: tile.ReshapeOp) -> list[int | None] | None:
+def source_axes(op: MoveOp) -> Sequence[int | None] | None:
     """
-    Returns the source axis of each result axis (None: new axis); None if sizes above 1 change.
+    Returns the source axis of each result axis (None: new axis); None for a reshape that changes
+    sizes above 1.
     """
     before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
+    if isinstance(op, tile.TransposeOp):
+        return range(len(after))[::-1]
+    if isinstance(op, tile.BroadcastOp):
+        return [axis if size == after[axis] else None for axis, size in enumerate(before)]
     wide = [axis for axis, size in enumerate(before) if size != 1]
     if [before[axis] for axis in wide] != [size for size in after if size != 1]:
         return None

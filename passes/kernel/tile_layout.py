@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
+from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
@@ -39,6 +41,20 @@ class Layout:
     groups: tuple[tuple[int, Place], ...]
     """For each grid direction, fastest first: number of subgroups, and the offset of one step."""
     registers: tuple[Place, ...]
+
+    def type_of(self, element: Attribute) -> Attribute:
+        """Returns the type of the SSA values that hold a tile: scalars."""
+        return element
+
+    @property
+    def count(self) -> int:
+        """Number of SSA values that hold a tile."""
+        return len(self.registers)
+
+    @property
+    def layout(self) -> Layout:
+        """Distribution of the elements: this object."""
+        return self
 
     def __hash__(self) -> int:
         return self._hash
@@ -121,6 +137,16 @@ class Matrices:
         return matrix_type(self.use, *self.shape, element)
 
     @property
+    def count(self) -> int:
+        """Number of SSA values that hold a tile: matrices of a subgroup."""
+        return prod(self.counts)
+
+    @property
+    def numbers(self) -> list[tuple[int, int]]:
+        """The (row, column) indices of a subgroup's matrices."""
+        return list(product(*map(range, self.counts)))
+
+    @property
     def steps(self) -> tuple[int, int]:
         """Offset in rows and columns from one subgroup of the grid to the next."""
         rows, columns = (n * size for n, size in zip(self.counts, self.shape, strict=True))
@@ -134,7 +160,7 @@ class Matrices:
         rows, columns = self.steps
         registers = [
             _add((i * self.shape[0], j * self.shape[1]), place)
-            for i, j in product(*map(range, self.counts))
+            for i, j in self.numbers
             for place in self.fragment.component.places
         ]
         groups = [(self.grid[1], (0, columns)), (self.grid[0], (rows, 0))]
@@ -143,6 +169,10 @@ class Matrices:
             tuple((count, step) for count, step in groups if count > 1),
             tuple(registers),
         )
+
+
+Home: TypeAlias = Layout | Matrices
+"""Description of the SSA values that hold a tile."""
 
 
 def matrices(

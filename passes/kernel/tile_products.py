@@ -20,20 +20,20 @@ from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, multiply_matrices
-from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot
+from xdsl_spirv.passes.kernel.tile_code import Schedule
 from xdsl_spirv.passes.kernel.tile_layout import Matrices, matrices
 from xdsl_spirv.passes.kernel.tile_values import (
     LAYOUTS,
     Box,
-    Elements,
-    HeldMatrices,
+    Held,
+    Moved,
     Stored,
     TileValue,
-    Turned,
     corner_of,
     element_of,
     in_matrices,
     join_matrices,
+    spots_of,
 )
 
 
@@ -109,13 +109,8 @@ Operand = Callable[[int, int], SSAValue]
 
 def operand(value: TileValue, wanted: Matrices) -> Operand:
     """Returns an operand's matrices; stages the operand in Workgroup memory if necessary."""
-    b = value.b
-    key = "operand", value, wanted
-    for scope in b.scopes:
-        if key in scope.known:
-            return scope.known[key]
-    made = b.scopes[-1].known[key] = _operand(value, wanted)
-    return made
+    b, key = value.b, ("operand", value, wanted)
+    return b.remembered(key, b.depth, lambda: _operand(value, wanted))
 
 
 def _operand(value: TileValue, wanted: Matrices) -> Operand:
@@ -124,8 +119,8 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
     if layout is not None and value.home == layout:
         held = join_matrices(value, wanted, layout)
         return lambda i, j: held[i * wanted.counts[1] + j]
-    turned = isinstance(value, Turned)
-    source = value.source if isinstance(value, Turned) else value
+    turned = isinstance(value, Moved) and value.is_transpose
+    source = value.source if turned else value
     if isinstance(source, Box) and (found := _direct(source, wanted, turned)):
         return found
     bits = bit_width(source.type.element)
@@ -172,7 +167,7 @@ def multiply(
         lefts = [left(i, depth) for i in range(rows)]
         factors = (right(depth, j) for j in range(columns))
         accumulators = multiply_matrices(emitter, lefts, factors, accumulators, types_of(op))
-    return HeldMatrices(emitter, c.type, plan.c, accumulators)
+    return Held(emitter, c.type, plan.c, accumulators)
 
 
 def _multiply_elements(
@@ -183,8 +178,7 @@ def _multiply_elements(
     left, right = (Stored(value).fill() for value in (a, b))
     for place in (left, right):
         emitter.will_read(place.memory)
-    spots = [Spot(layout, number) for number in range(len(layout.registers))]
-    start = [c.at(spot) for spot in spots]
+    start = c.in_home(layout)
     element, unsigned = c.type.element, op.unsigned is not None
 
     def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -198,7 +192,7 @@ def _multiply_elements(
             return factors[place, at]
 
         results: list[SSAValue] = []
-        for spot, total in zip(spots, totals, strict=True):
+        for spot, total in zip(spots_of(layout), totals, strict=True):
             row, column = emitter.coordinates(spot)
             x, y = factor(left, (row, k)), factor(right, (k, column))
             results.append(multiply_add(emitter, x, y, total))
@@ -207,4 +201,4 @@ def _multiply_elements(
     totals = emitter.loop(a.type.shape[1], 1, start, step, "k")
     for place in (left, right):
         emitter.give_back(place.memory)
-    return Elements(emitter, c.type, layout, totals)
+    return Held(emitter, c.type, layout, totals)

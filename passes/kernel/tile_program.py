@@ -14,25 +14,22 @@ from xdsl_spirv.dialects import tile
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zero_of
 from xdsl_spirv.passes.kernel.tile_code import INDEX, Schedule, Shared, Spot, TileEmitter, is_index
-from xdsl_spirv.passes.kernel.tile_homes import Home, Homes, layout_of, reshaped_axes
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_homes import Homes, MoveOp, layout_of, source_axes
+from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices
 from xdsl_spirv.passes.kernel.tile_products import multiply, operand
 from xdsl_spirv.passes.kernel.tile_reductions import Reduction
 from xdsl_spirv.passes.kernel.tile_values import (
     Box,
-    Elements,
-    HeldMatrices,
+    Held,
     Lazy,
+    Moved,
     TileValue,
-    Turned,
     View,
-    all_numbers,
     corner_of,
     element_of,
     guarded_load,
     in_matrices,
-    move,
-    range_of,
+    spots_of,
 )
 
 HELD_MATRICES = 16
@@ -203,11 +200,13 @@ class ProgramCode:
 
     # Tiles
 
-    def _now(self, value: Lazy) -> Elements:
-        """Reads a tile's elements immediately, before later writes to its view."""
-        layout = value.layout
-        values = [value.at(Spot(layout, number)) for number in range(len(layout.registers))]
-        return Elements(self.b, value.type, layout, values)
+    def _read(self, result: SSAValue, value: Lazy, view: View) -> None:
+        """Reads a tile's elements when they are used, or now if later writes may change them."""
+        if view.is_written:
+            layout = value.layout
+            self.values[result] = Held(self.b, value.type, layout, value.in_home(layout))
+        else:
+            self.values[result] = value
 
     def write_load(self, op: tile.LoadOp) -> None:
         """Writes the code of a `tile.load`."""
@@ -215,23 +214,22 @@ class ProgramCode:
         firsts = [self.index(index) for index in op.indices]
         type = tile.tile_of(op.result)
         guarded = op.outside is not None or op.any is not None
-        box = Box(self.b, type, view, firsts, op.outside, guarded)
-        self.values[op.result] = self._now(box) if view.is_written else box
+        self._read(op.result, Box(self.b, type, view, firsts, op.outside, guarded), view)
 
     def write_gather(self, op: tile.GatherOp) -> None:
         """Writes the code of a `tile.gather`."""
         b, view = self.b, cast(View, self.values[op.view])
         numbers = cast(TileValue, self.values[op.numbers])
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
-        zero = zero_of(view_element(view))
+        zero = zero_of(view.element)
 
         def element(spot: Spot) -> SSAValue:
             number = b.times(b.cast(numbers.at(spot), INDEX), view.strides[0])
             inside = mask.at(spot) if mask else True
             return guarded_load(b, view, b.plus(view.offset, number), inside, zero)
 
-        found = Lazy(b, tile.tile_of(op.result), element, layout_of(self.homes.find(op.numbers)))
-        self.values[op.result] = self._now(found) if view.is_written else found
+        home = layout_of(self.homes.find(op.numbers))
+        self._read(op.result, Lazy(b, tile.tile_of(op.result), element, home), view)
 
     def write_store(self, op: tile.StoreOp) -> None:
         """Writes the code of a `tile.store`."""
@@ -253,7 +251,7 @@ class ProgramCode:
     ) -> None:
         """Stores each element once: from the first of the invocations that hold it."""
         b, owner = self.b, self.b.owner(value.layout)
-        written = [(value.at(spot), *place(spot)) for spot in value.spots()]
+        written = [(value.at(spot), *place(spot)) for spot in spots_of(value.layout)]
         for element, number, inside in written:
             condition = b.both(owner, inside)
             b.when(condition, lambda e=element, n=number: b.store(e, view.buffer, [n]))
@@ -265,11 +263,12 @@ class ProgramCode:
             return False
         known = {(p.m, p.n, p.result) for p in b.target.cooperative_matrix}
         has_type = (*home.shape, str(value.type.element)) in known
-        possible = isinstance(value, HeldMatrices) or (home.layout is not None and has_type)
+        held = isinstance(value, Held) and isinstance(value.held, Matrices)
+        possible = held or (home.layout is not None and has_type)
         stride = box.matrix_stride(home.shape[1]) if possible else None
         if stride is None:
             return False
-        for part, number in zip(in_matrices(value, home), all_numbers(home), strict=True):
+        for part, number in zip(in_matrices(value, home), home.numbers, strict=True):
             at, _ = element_of(b, view, box.firsts, corner_of(b, home, number))
             store_matrix(b, part, view.buffer, [at], stride)
         return True
@@ -297,7 +296,10 @@ class ProgramCode:
 
     def write_range(self, op: tile.RangeOp) -> None:
         """Writes the code of a `tile.range`."""
-        self.values[op.result] = range_of(self.b, tile.tile_of(op.result))
+        b, type = self.b, tile.tile_of(op.result)
+        self.values[op.result] = Lazy(
+            b, type, lambda spot: b.cast(b.coordinates(spot)[0], type.element)
+        )
 
     def write_map(self, op: tile.MapOp) -> None:
         """Writes the code of a `tile.map`."""
@@ -338,35 +340,22 @@ class ProgramCode:
             is_number = isinstance(result, SSAValue) and is_index(output.type)
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
 
-    def write_broadcast(self, op: tile.BroadcastOp) -> None:
-        """Writes the code of a `tile.broadcast`."""
-        before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
-        axes = [
-            None if size == 1 and size != wide else axis
-            for axis, (size, wide) in enumerate(zip(before, after.shape, strict=True))
-        ]
-        self.values[op.result] = move(self.values[op.tile], after, axes, None)
-
-    def write_reshape(self, op: tile.ReshapeOp) -> None:
-        """Writes the code of a `tile.reshape`."""
-        axes = reshaped_axes(op)
+    def write_broadcast(self, op: MoveOp) -> None:
+        """Writes the code of a `tile.broadcast`, a `tile.reshape` or a `tile.transpose`."""
+        axes, source = source_axes(op), cast(TileValue, self.values[op.tile])
         if axes is None:
             self.b.refuse(
                 "lower-tiles can only add or drop axes of size 1: load the tile in its final shape"
             )
-        before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
-        wide = {source: axis for axis, source in enumerate(axes) if source is not None}
-        chosen = [wide.get(axis) for axis in range(len(before))]
-        home = layout_of(self.homes.find(op.result))
-        self.values[op.result] = move(self.values[op.tile], after, chosen, home)
-
-    def write_transpose(self, op: tile.TransposeOp) -> None:
-        """Writes the code of a `tile.transpose`."""
-        source = cast(TileValue, self.values[op.tile])
-        home = layout_of(self.homes.find(op.result))
-        if len(source.type.shape) != 2:
+        rank = len(source.type.shape)
+        if isinstance(op, tile.TransposeOp) and rank != 2:
             self.b.refuse("lower-tiles can only transpose a tile with two axes")
-        self.values[op.result] = Turned(source, tile.tile_of(op.result), home)
+        results = {source: axis for axis, source in enumerate(axes) if source is not None}
+        home = layout_of(self.homes.find(op.result))
+        chosen = [results.get(axis) for axis in range(rank)]
+        self.values[op.result] = Moved(source, tile.tile_of(op.result), chosen, home)
+
+    write_reshape = write_transpose = write_broadcast
 
     # Loops and branches
 
@@ -374,53 +363,40 @@ class ProgramCode:
         """Returns the matrices or the layout that hold a tile between iterations."""
         return self.homes.find(value) or self.b.schedule.spread(tile.tile_of(value).shape)
 
-    def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:
+    def pack(self, value: SSAValue, home: Home | None) -> list[SSAValue]:
         """Lists the SSA values that represent a value as operands of a loop."""
         held = self.values[value]
-        if not isinstance(held, TileValue):
-            return [self.b.index(held)]
-        if isinstance(home, Matrices):
-            return in_matrices(held, home)
-        assert isinstance(home, Layout)
-        return [held.at(Spot(home, number)) for number in range(len(home.registers))]
+        return [self.b.index(held)] if home is None else held.in_home(home)
 
-    def unpack(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
+    def unpack(self, value: SSAValue, home: Home | None, parts: Sequence[SSAValue]) -> Any:
         """Rebuilds a value from the SSA values that a loop carries; the inverse of `pack`."""
-        if not isinstance(value.type, tile.TileType):
-            return parts[0]
-        if isinstance(home, Matrices):
-            return HeldMatrices(self.b, value.type, home, parts)
-        assert isinstance(home, Layout)
-        return Elements(self.b, value.type, home, parts)
+        return parts[0] if home is None else Held(self.b, tile.tile_of(value), home, parts)
 
-    def types(self, value: SSAValue, home: Home) -> list[Attribute]:
+    def types(self, value: SSAValue, home: Home | None) -> list[Attribute]:
         """Returns the types of the SSA values that `pack` returns."""
-        if not isinstance(value.type, tile.TileType):
+        if home is None:
             return [INDEX if is_index(value.type) else value.type]
-        if isinstance(home, Matrices):
-            return [home.type_of(value.type.element)] * prod(home.counts)
-        assert isinstance(home, Layout)
-        return [value.type.element] * len(home.registers)
+        return [home.type_of(tile.tile_of(value).element)] * home.count
 
-    def _homes(self, values: Sequence[SSAValue]) -> list[Home]:
+    def _homes(self, values: Sequence[SSAValue]) -> list[Home | None]:
         return [self.home(v) if isinstance(v.type, tile.TileType) else None for v in values]
 
     def _unpack_all(
-        self, values: Sequence[SSAValue], homes: Sequence[Home], parts: Sequence[SSAValue]
+        self, values: Sequence[SSAValue], homes: Sequence[Home | None], parts: Sequence[SSAValue]
     ) -> None:
         for value, home in zip(values, homes, strict=True):
             count = len(self.types(value, home))
             self.values[value] = self.unpack(value, home, parts[:count])
             parts = parts[count:]
 
-    def _pack_all(self, values: Sequence[SSAValue], homes: Sequence[Home]) -> list[SSAValue]:
+    def _pack_all(self, values: Sequence[SSAValue], homes: Sequence[Home | None]) -> list[SSAValue]:
         return [
             part
             for value, home in zip(values, homes, strict=True)
             for part in self.pack(value, home)
         ]
 
-    def _inner(self, block: Block, homes: Sequence[Home]) -> list[SSAValue]:
+    def _inner(self, block: Block, homes: Sequence[Home | None]) -> list[SSAValue]:
         """Writes the body of a loop or branch, then frees the Workgroup memory of the body."""
         b = self.b
         b.kept.append([])
@@ -465,8 +441,8 @@ class ProgramCode:
                 if held is None:
                     continue
                 load = operand(held, wanted)
-                if prod(wanted.counts) <= HELD_MATRICES:
-                    parts = {number: load(*number) for number in all_numbers(wanted)}
+                if wanted.count <= HELD_MATRICES:
+                    parts = {number: load(*number) for number in wanted.numbers}
                     key = "operand", held, wanted
                     self.b.scopes[-1].known[key] = lambda i, j, parts=parts: parts[i, j]
 
@@ -478,7 +454,7 @@ class ProgramCode:
                 home = self.home(value)
                 per = self.b.schedule.subgroups * self.b.target.subgroup_size
                 held = prod(value.type.shape) // per
-                held = len(home.registers) if isinstance(home, Layout) else held
+                held = home.count if isinstance(home, Layout) else held
                 words[value.name_hint or f"value {value.index}"] = (  # pyright: ignore
                     held * element_bits(value.type.element) // 32
                 )
@@ -529,11 +505,6 @@ def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
 def element_bits(element: Attribute) -> int:
     """Returns the size of an element in memory, in bits."""
     return max(8, cast(Any, element).bitwidth)
-
-
-def view_element(view: View) -> Attribute:
-    """Returns the element type of a view."""
-    return cast(Any, view.buffer.type).element_type
 
 
 def _stored_arguments(program: tile.ProgramOp) -> set[int]:

@@ -17,7 +17,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout
-from xdsl_spirv.passes.kernel.tile_values import Elements, TileValue
+from xdsl_spirv.passes.kernel.tile_values import Held, TileValue
 
 Numbers = Sequence[SSAValue]
 """One value for each tile of a reduction over several tiles."""
@@ -36,7 +36,7 @@ class Reduction:
         self.exchanged = own if shuffles else []
         self.written = [] if shuffles else own
 
-    def write(self) -> list[Elements | SSAValue]:
+    def write(self) -> list[Held | SSAValue]:
         """Writes the reduction. Returns tiles, or scalars that are uniform in the workgroup."""
         rows: dict[int, Numbers] = {}
         for register, place in enumerate(self.layout.registers):
@@ -50,11 +50,11 @@ class Reduction:
         parts <<= len(self.written)
         if parts > 1:
             rows = self._through_memory(rows, parts)
-        results: list[Elements | SSAValue] = []
+        results: list[Held | SSAValue] = []
         for n, output in enumerate(self.op.outputs):
-            values = [rows[number][n] for number in range(len(self.result.registers))]
+            values = [rows[number][n] for number in range(self.result.count)]
             if isinstance(output.type, tile.TileType):
-                results.append(Elements(self.b, output.type, self.result, values))
+                results.append(Held(self.b, output.type, self.result, values))
             else:
                 results.append(values[0])
         return results
@@ -81,13 +81,11 @@ class Reduction:
         """Reduces `parts` partial results of each row through Workgroup memory."""
         b, layout, axis = self.b, self.layout, self.axis
         part: Index = 0
-        size, stride = 1, 1
-        for count, step in layout.groups:
+        size = 1
+        for position, (count, step) in enumerate(layout.groups):
             if step[axis]:
-                number = b.divided(b.subgroup_id(b.schedule.subgroups), stride)
-                part = b.plus(part, b.times(b.remainder(number, count), size))
+                part = b.plus(part, b.times(b.group_index(layout, position), size))
                 size *= count
-            stride *= count
         bits = [(bit, size << n) for n, bit in enumerate(self.written)]
         part = moved_bits(b, b.lane_id(b.target.subgroup_size), bits, part)
         shape = tile.tile_of(self.op.tiles[0]).shape

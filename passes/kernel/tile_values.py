@@ -11,10 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
@@ -29,7 +28,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     zero_of,
 )
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
-from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices
 
 LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
 """Memory layouts of cooperative loads: for a matrix, and for its transpose."""
@@ -45,6 +44,11 @@ class View:
     sizes: tuple[Index, ...]
     strides: tuple[Index, ...]
     is_written: bool
+
+    @property
+    def element(self) -> Attribute:
+        """Element type."""
+        return self.buffer.type.element_type  # pyright: ignore
 
 
 class TileValue(ABC):
@@ -67,30 +71,16 @@ class TileValue(ABC):
         """The cheapest layout, or by default one that distributes elements over all invocations."""
         return self.home or self.b.schedule.spread(self.type.shape)
 
-    def spots(self) -> list[Spot]:
-        """Lists the registers of `layout`."""
-        layout = self.layout
-        return [Spot(layout, register) for register in range(len(layout.registers))]
+    def in_home(self, home: Home) -> list[SSAValue]:
+        """Returns the SSA values that hold the tile in a home."""
+        if isinstance(home, Matrices):
+            return in_matrices(self, home)
+        return [self.at(spot) for spot in spots_of(home)]
 
 
-class Elements(TileValue):
-    """A tile held in registers as scalars, in a layout."""
-
-    def __init__(
-        self, b: TileEmitter, type: tile.TileType, layout: Layout, values: Sequence[SSAValue]
-    ):
-        super().__init__(b, type)
-        self.held, self.values = layout, list(values)
-
-    @property
-    def home(self) -> Layout:
-        return self.held
-
-    def at(self, spot: Spot) -> SSAValue:
-        if spot.layout == self.held:
-            return self.values[spot.register]
-        make = lambda: Stored(self).fill().read_once(spot.layout)  # noqa: E731
-        return self.b.remembered((self, spot.layout), self.b.depth, make)[spot.register]
+def spots_of(layout: Layout) -> list[Spot]:
+    """Lists the registers of a layout."""
+    return [Spot(layout, register) for register in range(layout.count)]
 
 
 class Stored:
@@ -103,16 +93,16 @@ class Stored:
 
     def fill(self) -> Stored:
         """Stores all elements of the tile, and returns this object."""
-        b, spots = self.b, self.value.spots()
-        values = [self.value.at(spot) for spot in spots]
+        b, layout = self.b, self.value.layout
+        values = self.value.in_home(layout)
         b.will_write(self.memory)
-        places = [b.coordinates(spot) for spot in spots]
+        places = [b.coordinates(spot) for spot in spots_of(layout)]
 
         def write() -> None:
             for place, element in zip(places, values, strict=True):
                 b.store(element, self.memory, place)
 
-        b.when(b.owner(self.value.layout), write)
+        b.when(b.owner(layout), write)
         return self
 
     def element(self, indices: Sequence[Index]) -> SSAValue:
@@ -122,10 +112,7 @@ class Stored:
     def read(self, layout: Layout) -> list[SSAValue]:
         """Reads the elements of a layout's registers."""
         self.b.will_read(self.memory)
-        return [
-            self.element(self.b.coordinates(Spot(layout, number)))
-            for number in range(len(layout.registers))
-        ]
+        return [self.element(self.b.coordinates(spot)) for spot in spots_of(layout)]
 
     def read_once(self, layout: Layout) -> list[SSAValue]:
         """Reads the elements of a layout's registers, then frees the memory."""
@@ -143,44 +130,39 @@ class Stored:
         return load_matrix(b, type, self.memory, place, stride, layout, shared=True)
 
 
-class HeldMatrices(TileValue):
-    """A tile held in cooperative matrices (accumulators), ordered row by row."""
+class Held(TileValue):
+    """A tile held in `values`: scalars of a layout, or cooperative matrices, row by row."""
 
-    def __init__(
-        self, b: TileEmitter, type: tile.TileType, matrices: Matrices, values: Sequence[SSAValue]
-    ):
+    def __init__(self, b: TileEmitter, type: tile.TileType, held: Home, values: Sequence[SSAValue]):
         super().__init__(b, type)
-        self.matrices, self.values = matrices, list(values)
+        self.held, self.values = held, list(values)
 
     @property
     def home(self) -> Layout | None:
-        return self.matrices.layout
+        return self.held.layout
 
     def at(self, spot: Spot) -> SSAValue:
-        b, layout = self.b, self.matrices.layout
-        if layout is not None and spot.layout == layout:
-            assert self.matrices.fragment is not None
-            number, component = divmod(spot.register, self.matrices.fragment.components)
-            extract = lambda: b.add(spv.CompositeExtractOp(self.values[number], [component]))  # noqa: E731
-            return b.remembered((self, spot.register), b.depth, extract)
-        make = lambda: self.in_memory().read_once(spot.layout)  # noqa: E731
-        return b.remembered((self, spot.layout), b.depth, make)[spot.register]
+        b, held = self.b, self.held
+        if spot.layout != held.layout:
+            make = lambda: self._in_memory().read_once(spot.layout)  # noqa: E731
+            return b.remembered((self, spot.layout), b.depth, make)[spot.register]
+        if isinstance(held, Layout):
+            return self.values[spot.register]
+        assert held.fragment is not None
+        number, component = divmod(spot.register, held.fragment.components)
+        extract = lambda: b.add(spv.CompositeExtractOp(self.values[number], [component]))  # noqa: E731
+        return b.remembered((self, spot.register), b.depth, extract)
 
-    def in_memory(self) -> Stored:
-        """Copies the matrices to Workgroup memory by cooperative stores; returns the copy."""
-        b, matrices = self.b, self.matrices
-        place = Stored(self)
+    def _in_memory(self) -> Stored:
+        """Copies the tile to Workgroup memory; matrices by cooperative stores."""
+        b, held, place = self.b, self.held, Stored(self)
+        if isinstance(held, Layout):
+            return place.fill()
         b.will_write(place.memory)
-        for value, number in zip(self.values, all_numbers(matrices), strict=True):
-            first = corner_of(b, matrices, number)
+        for value, number in zip(self.values, held.numbers, strict=True):
+            first = corner_of(b, held, number)
             store_matrix(b, value, place.memory, first, place.shape[-1], shared=True)
         return place
-
-
-def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
-    """Lists the (row, column) indices of a subgroup's matrices."""
-    rows, columns = matrices.counts
-    return list(product(range(rows), range(columns)))
 
 
 def corner_of(b: TileEmitter, matrices: Matrices, number: tuple[int, int]) -> list[Index]:
@@ -195,18 +177,16 @@ def corner_of(b: TileEmitter, matrices: Matrices, number: tuple[int, int]) -> li
 
 def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
     """Converts a tile to cooperative matrices."""
-    if isinstance(value, HeldMatrices) and value.matrices == matrices:
+    if isinstance(value, Held) and value.held == matrices:
         return value.values
     b, element = value.b, value.type.element
     if isinstance(value, Lazy) and value.splat is not None:
-        return [b.at_top(spv.ConstantOp(value.splat, matrices.type_of(element)))] * len(
-            all_numbers(matrices)
-        )
+        return [b.at_top(spv.ConstantOp(value.splat, matrices.type_of(element)))] * matrices.count
     layout = matrices.layout
     if layout is None:
         place = Stored(value).fill()
         b.will_read(place.memory)
-        parts = [place.matrix(matrices, number, False) for number in all_numbers(matrices)]
+        parts = [place.matrix(matrices, number, False) for number in matrices.numbers]
         b.give_back(place.memory)
         return parts
     return join_matrices(value, matrices, layout)
@@ -218,7 +198,7 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
     assert matrices.fragment is not None
     count = matrices.fragment.components
     type = matrices.type_of(value.type.element)
-    for number in range(len(layout.registers) // count):
+    for number in range(matrices.count):
         whole = b.once(("zero", type), lambda: spv.ConstantOp(zero_of(value.type.element), type))
         spots = (Spot(layout, number * count + component) for component in range(count))
         result.append(put_together(b, map(value.at, spots), whole))
@@ -291,14 +271,34 @@ class Box(Lazy):
         return stride
 
 
-class Turned(Lazy):
-    """The transpose of a tile with two axes."""
+class Moved(Lazy):
+    """
+    A tile that reads the source at index[n] for each n in `axes`, or at 0 for None: a broadcast, a
+    transpose, or a reshape that adds or drops axes of size 1.
+    """
 
-    def __init__(self, source: TileValue, type: tile.TileType, home: Layout | None):
-        super().__init__(
-            source.b, type, lambda spot: source.at(_select_axes(source.b, spot, (1, 0))), home
-        )
-        self.source = source
+    def __init__(
+        self,
+        source: TileValue,
+        type: tile.TileType,
+        axes: Sequence[int | None],
+        home: Layout | None,
+    ):
+        super().__init__(source.b, type, lambda spot: source.at(self._spot(spot)), home)
+        self.source, self.axes = source, tuple(axes)
+
+    @property
+    def is_transpose(self) -> bool:
+        """True for the transpose of a tile with two axes."""
+        return self.axes == (1, 0)
+
+    def _spot(self, spot: Spot) -> Spot:
+        """Returns the source's spot for a spot of this tile."""
+        select = lambda: spot.layout.select_axes(self.axes)  # noqa: E731
+        layout = self.b.remembered(("chosen", spot.layout, self.axes), 0, select)
+        place = spot.layout.registers[spot.register]
+        wanted = tuple(0 if axis is None else place[axis] for axis in self.axes)
+        return Spot(layout, layout.numbers[wanted])
 
 
 def element_of(
@@ -322,10 +322,9 @@ def guarded_load(
     outside: IntegerAttr | FloatAttr | None,
 ) -> SSAValue:
     """Loads an element; returns `outside`, without an invalid access, if `inside` is false."""
-    element = view.buffer.type.element_type  # pyright: ignore
     number = b.index_inside(inside, number)
     if inside is False:
-        return b.constant(outside or zero_of(element))
+        return b.constant(outside or zero_of(view.element))
     free = not view.is_written
     value = (
         b.pure(load_element, view.buffer, b.index(number))
@@ -335,25 +334,3 @@ def guarded_load(
     if inside is True or outside is None:
         return value
     return b.select(inside, value, b.constant(outside))
-
-
-def move(
-    source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
-) -> Lazy:
-    """Returns a tile that reads the source at index[n] for each n in `axes`, or at 0 for None."""
-    b = source.b
-
-    return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)
-
-
-def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
-    key = "chosen", spot.layout, tuple(axes)
-    layout = b.remembered(key, 0, lambda: spot.layout.select_axes(axes))
-    place = spot.layout.registers[spot.register]
-    wanted = tuple(0 if axis is None else place[axis] for axis in axes)
-    return Spot(layout, layout.numbers[wanted])
-
-
-def range_of(b: TileEmitter, type: tile.TileType) -> Lazy:
-    """Returns the tile 0, 1, 2, ..."""
-    return Lazy(b, type, lambda spot: b.cast(b.coordinates(spot)[0], i32))
