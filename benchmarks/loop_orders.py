@@ -16,8 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.passes.kernel.contraction_to_cooperative_matrix import CooperativeCore
-from xdsl_spirv.passes.kernel.k_loop import Operand
-from xdsl_spirv.passes.kernel.unpacked_fragments import UnitFragments
+from xdsl_spirv.passes.kernel.staging import Operand
+from xdsl_spirv.passes.kernel.unpacked import UnitFragments
 from xdsl_spirv.passes.schedule import plan as planning
 
 ORDERS = ("usual", "ahead", "spread", "unordered")

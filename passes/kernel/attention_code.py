@@ -1,5 +1,9 @@
 """
-Writes the attention kernel that multiplies cooperative matrices, one tile of keys per iteration.
+Lowers scheduled attentions to kernels that multiply cooperative matrices, a tile of keys a time.
+
+    schedule.collective {            scf.for %key = ... {
+      schedule.attention ...    ->     scores: MulAdd; maximum, powers; values: MulAdd
+    }                                }
 
 Each subgroup loops over the keys for its own rows of queries. For each row the loop carries the
 greatest score m so far, the sum of exp(s - m) over the scores s, and the unnormalized result. When
@@ -16,13 +20,13 @@ the values that are read or computed one or more iterations ahead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product
 from math import inf
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import FloatAttr, IndexType, UnitAttr, f32
+from xdsl.dialects.builtin import IndexType, UnitAttr, f32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -30,6 +34,7 @@ from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.attention_lines import LINES, Lines
 from xdsl_spirv.passes.kernel.attention_numbers import (
     EXCESS,
@@ -40,9 +45,16 @@ from xdsl_spirv.passes.kernel.attention_numbers import (
     State,
     Words,
 )
-from xdsl_spirv.passes.kernel.attention_result import AttentionResult
-from xdsl_spirv.passes.kernel.attention_rows import ROWS, Cell, Place, exchange_parts
+from xdsl_spirv.passes.kernel.attention_rows import (
+    ROWS,
+    AttentionResult,
+    Cell,
+    Place,
+    exchange_parts,
+)
 from xdsl_spirv.passes.kernel.elements import convert_factor
+from xdsl_spirv.passes.kernel.k_loop import write_pack
+from xdsl_spirv.passes.kernel.matrix_values import multiply_matrices
 from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.pipeline import FIRST_STAGES, READS, WRITES, Stage
@@ -98,8 +110,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         if plan.causal is not None:
             # The last rows see the most keys and take longest: they start first.
             tile = b.add(arith.SubiOp(b.index(plan.tiles - 1), tile))
-        batched = plan.sizes.batch != 1
-        return tile, b.block_id(y, "batch") if batched else 0
+        return tile, b.block_id(y, "batch") if plan.sizes.batch != 1 else 0
 
     def _view(self, name: str) -> SSAValue | None:
         value = self.plan.op.named.get(name)
@@ -108,9 +119,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self.b.at_top(FlatViewOp(value, self.plan.element_of(name)), f"{name}_elements")
 
     def _load_sink(self) -> SSAValue | None:
-        """
-        Loads the attention sink of the batch, scaled like the row maxima; None if there is no sink.
-        """
+        """Loads the attention sink of the batch, scaled like the row maxima; None without one."""
         b, view = self.b, self._view("sink")
         if view is None:
             return None
@@ -119,17 +128,13 @@ class AttentionCode(Numbers[AttentionPlan]):
         sink = convert_factor(b, b.load(view, (place,)), f32, signed=True)
         return self.times(sink, self.number(LOG2_E)) if self.raw else sink
 
-    def splat(self, value: float) -> Fragment:
-        """Returns an accumulator whose components all have the same value."""
-        return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.rows.accumulator))
-
     # The loop over keys
 
     def write(self) -> None:
         """Writes the whole kernel body."""
         self.q = self._queries() if self.plan.schedule.holds_queries else None
         self.sources = {name: self._open(name) for name in "kv"}
-        zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
+        zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.rows.splat(0.0)
         if (sink := self.sink) is not None:
             low = self.rows.each(lambda least: self.greater(sink, least), low)
         maxima, sums = (
@@ -164,8 +169,7 @@ class AttentionCode(Numbers[AttentionPlan]):
             over = b.remainder(b.index(lower), self.key_parts)
             over = b.minus(b.plus(self.part, self.key_parts), over)
             lower = b.plus(lower, b.remainder(over, self.key_parts))
-        last = self.tile_count - 1
-        staged = self.plan.schedule.staged
+        last, staged = self.tile_count - 1, self.plan.schedule.staged
         first = self.b.select(self.b.below(lower, last), lower, last) if staged else lower
         return self._tiles(first, (lower, upper), state, masked=True)
 
@@ -301,8 +305,13 @@ class AttentionCode(Numbers[AttentionPlan]):
         lines = source.read(first, self.strips, self.plan.ends_within)
         return [list(source.fragments(words)) for words in lines]
 
-    def _multiply(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
-        return self.b.add(spv.CooperativeMatrixMulAddOp(left, right, total))
+    def _multiply(
+        self, lefts: list[Fragment], right: Fragment, sums: list[list[Fragment]], at: int
+    ) -> None:
+        """Adds the product of each strip's left fragment and `right` to the strip's sum `at`."""
+        totals = multiply_matrices(self.b, lefts, [right], [row[at] for row in sums])
+        for row, total in zip(sums, totals, strict=True):
+            row[at] = total
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
         """
@@ -312,15 +321,14 @@ class AttentionCode(Numbers[AttentionPlan]):
         consecutive matrix multiply-adds do not depend on each other.
         """
         source, count = self.sources["k"], self.plan.key_fragments
-        queries, zero = self.q or self._queries(), self.splat(0.0)
+        queries, zero = self.q or self._queries(), self.rows.splat(0.0)
         chains = 2 if self.plan.schedule.staged and self.strips * count == 1 else 1
         scores = [[[zero] * chains for _ in range(count)] for _ in range(self.strips)]
         for block, j in product(range(source.blocks), range(count)):
             fragments = source.block(keys, j, block)
             for step, right in enumerate(fragments, block * source.block_fragments):
-                for strip, row in enumerate(scores):
-                    sums, own = row[j], step % chains
-                    sums[own] = self._multiply(queries[strip][step], right, sums[own])
+                lefts, sums = [line[step] for line in queries], [row[j] for row in scores]
+                self._multiply(lefts, right, sums, step % chains)
         return [[reduce(self.plus, sums) for sums in row] for row in scores]
 
     def _add_values(
@@ -328,12 +336,10 @@ class AttentionCode(Numbers[AttentionPlan]):
     ) -> None:
         """Adds the product of probabilities (`lefts`) and values to the results, in place."""
         source = self.sources["v"]
-        for step in range(self.keys // self.k):
-            for block in range(source.blocks):
-                fragments = source.block(values, step, block)
-                for column, right in enumerate(fragments, block * source.block_fragments):
-                    for left, row in zip(lefts, results, strict=True):
-                        row[column] = self._multiply(left[step], right, row[column])
+        for step, block in product(range(self.keys // self.k), range(source.blocks)):
+            fragments = source.block(values, step, block)
+            for column, right in enumerate(fragments, block * source.block_fragments):
+                self._multiply([left[step] for left in lefts], right, results, column)
 
     # Scores
 
@@ -357,8 +363,9 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _scale(self, scores: list[list[Fragment]], tile: Index) -> Cells:
         """Splits scores into components after scaling, capping and adding the mask operand."""
         b, rows, cap = self.b, self.rows, self.plan.op.cap
-        scale = self.splat(self.plan.op.scale.value.data)
+        scale = rows.splat(self.plan.op.scale.value.data)
         first = b.times(tile, self.keys)
+
         scaled: Cells = []
         for strip, row in enumerate(scores):
             scaled.append([])
@@ -462,12 +469,10 @@ class AttentionCode(Numbers[AttentionPlan]):
         """Returns the state with other maxima, and with sums and results rescaled accordingly."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
-            own: list[Cell] = []
-            factors: list[Cell] = []
-            for before, top in zip(state.maxima[strip], tops, strict=True):
-                own.append(top)
-                factors.append(self.rows.each(self.shrink, before, top))
-            moved.maxima.append(own)
+            risen = zip(state.maxima[strip], tops, strict=True)
+            pairs = [(top, self.rows.each(self.shrink, before, top)) for before, top in risen]
+            factors = [factor for _, factor in pairs]
+            moved.maxima.append([top for top, _ in pairs])
             moved.sums.append(list(map(self.times, state.sums[strip], factors)))
             results = state.results[strip]
             moved.results.append([self._by_row(fragment, factors) for fragment in results])
@@ -508,22 +513,17 @@ class AttentionCode(Numbers[AttentionPlan]):
     ) -> tuple[list[list[Fragment]], list[list[Cell]]]:
         """Returns exp(score - maximum) as left operands of the second product, and row sums."""
         rows, sums = self.rows, list[list[Cell]]()
+        power = partial(rows.each, lambda x, top: self.power(self.exponent(x, top)))
 
         def strips() -> Iterator[list[list[Cell]]]:
             for row, own in zip(scores, maxima, strict=True):
                 tops = rows.by_row(own)
-                powers = [
-                    [rows.each(self._power_of, *pair) for pair in zip(part, tops, strict=True)]
-                    for part in row
-                ]
+                powers = [list(map(power, part, tops)) for part in row]
                 of_rows = ([part[i] for part in powers for i in cells] for cells in rows.groups)
                 sums.append([reduce(self.plus, values) for values in of_rows])
                 yield powers
 
         return rows.operands(strips()), sums
-
-    def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
-        return self.power(self.exponent(score, maximum))
 
     def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
         """Returns the exponent of 2 that gives exp(score - maximum)."""
@@ -545,24 +545,19 @@ class AttentionCode(Numbers[AttentionPlan]):
 
     def _merge(self, state: State, load: Callable[[int], list[SSAValue]]) -> State:
         """Merges the states of all key parts: scales them to a common maximum and adds them."""
-        empty, held = self.splat(0.0), self._in_cells(state)
+        empty, held = self.rows.splat(0.0), self._in_cells(state)
         for part in range(1, self.key_parts):
             other = held.like(load(part))
             width = len(other.results[0]) // self.plan.columns
+            starts = range(0, self.plan.columns * width, width)
             other.results = [
-                [
-                    self.rows.replace_cells(row[i : i + width], empty)
-                    for i in range(0, len(row), width)
-                ]
+                [self.rows.replace_cells(row[at : at + width], empty) for at in starts]
                 for row in other.results
             ]
-            maxima = [
-                list(map(self.greater, *pair))
-                for pair in zip(state.maxima, other.maxima, strict=True)
-            ]
-            own, its = (
-                replace(self._move_maxima(each, maxima), maxima=[]) for each in (state, other)
-            )
+            pairs = zip(state.maxima, other.maxima, strict=True)
+            maxima = [list(map(self.greater, *pair)) for pair in pairs]
+            moved = (self._move_maxima(part, maxima) for part in (state, other))
+            own, its = (replace(part, maxima=[]) for part in moved)
             total = own.like(list(map(self.plus, own.flat(), its.flat())))
             state = replace(total, maxima=maxima)
         return state
@@ -577,7 +572,8 @@ class AttentionCode(Numbers[AttentionPlan]):
             totals = list(rows.over_rows(sums, self.plus))
             if self.sink is not None:
                 totals = list(map(partial(rows.each, self._with_sink), totals, state.maxima[strip]))
-            inverse = [rows.each(self._inverse, total) for total in totals]
+            one = self.number(1.0)
+            inverse = [rows.each(lambda x: self.b.add(arith.DivfOp(one, x)), x) for x in totals]
             columns: list[list[Cell]] = []
             for fragment in state.results[strip]:
                 cells = list(map(self.times, rows.cells(fragment), rows.by_row(inverse)))
@@ -591,8 +587,13 @@ class AttentionCode(Numbers[AttentionPlan]):
         assert self.sink is not None
         return self.plus(total, self.shrink(self.sink, maximum))
 
-    def _inverse(self, total: SSAValue) -> SSAValue:
-        return self.b.add(arith.DivfOp(self.number(1.0), total))
-
     def _or_zero(self, value: SSAValue, total: SSAValue) -> SSAValue:
         return self.b.select(self.has_sum(total), value, self.number(0.0))
+
+
+@dataclass(frozen=True)
+class AttentionToCooperativeMatrixPass(KernelPass):
+    """Writes the attention kernels that use cooperative matrices, and their packing kernels."""
+
+    name = "attention-to-cooperative-matrix"
+    codes = {"attention": lambda b, plan, _: AttentionCode(b, plan).write(), "pack": write_pack}

@@ -31,7 +31,6 @@ class Elements:
 
     def __init__(self, b: KernelEmitter, plan: LanesPlan, batch: Index):
         self.b, self.plan = b, plan
-        self.views: dict[tuple[SSAValue, int], SSAValue] = {}
         unpackings = {name: plan.unpacking(name) for name in plan.op.named}
         self.units = {name: UnitSource(b, of, batch) for name, of in unpackings.items() if of}
         names = [name for name in plan.op.named if name not in self.units]
@@ -47,10 +46,8 @@ class Elements:
 
     def _view(self, name: str, width: int) -> SSAValue:
         value = self.plan.op.named[name]
-        if (value, width) not in self.views:
-            view = FlatViewOp(value, moved_type(self.plan.element_of(name), width))
-            self.views[value, width] = self.b.at_top(view, f"{name}_elements")
-        return self.views[value, width]
+        type = moved_type(self.plan.element_of(name), width)
+        return self.b.once((value, width), lambda: FlatViewOp(value, type), f"{name}_elements")
 
     # Vectors of a key or value
 

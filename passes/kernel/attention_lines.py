@@ -44,7 +44,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     put_together,
     zeros,
 )
-from xdsl_spirv.passes.kernel.packed import Share, fragment_type
+from xdsl_spirv.passes.kernel.packed import FragmentWords, fragment_type
 from xdsl_spirv.passes.kernel.result_tile import address_along, offset_along
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
@@ -108,7 +108,8 @@ class PackedLines(Lines):
         assert isinstance(owner, PackedViewOp)
         packed = PackedOperand(plan, name)
         lanes = packed.tile.subgroup_size
-        self.share = Share(b, owner.source, packed.tile)
+        self.packed = FragmentWords(b, packed.tile)
+        self.memory = self.packed.view(owner.source)
         _, inner_count, outer_count, _ = packed.sizes.shape
         step = outer_count * lanes
         stride = inner_count * step
@@ -127,10 +128,10 @@ class PackedLines(Lines):
         begin = b.plus(self.start, b.times(first, self.pitch))
         for line in range(count):
             places = (line * self.line + i * self.apart for i in range(self.count))
-            yield [self.share.load(b.plus(begin, place)) for place in places]
+            yield [self.packed.load(self.memory, b.plus(begin, place)) for place in places]
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        return map(self.share.fragment, words)
+        return map(self.packed.fragment, words)
 
 
 class RowLines(Lines):

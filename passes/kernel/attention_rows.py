@@ -1,5 +1,6 @@
 """
-Reduces rows of attention fragments, and passes exponentials to the second product as operands.
+Reduces rows of attention fragments, passes exponentials to the second product as operands, and
+stores the result.
 
 Attention code computes on cells. If the target defines which invocation holds which component
 (CM-18), a cell is a component, and exponentials stay in place as operands (`LaneRows`). On any
@@ -11,29 +12,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IndexType, f16, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_numbers import round_numbers
-from xdsl_spirv.passes.kernel.matrix_functions import each_element, reduce_rows
+from xdsl_spirv.passes.kernel.attention_lines import stride_of
+from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
 from xdsl_spirv.passes.kernel.matrix_values import (
     COLUMN_MAJOR,
+    each_element,
     lane_places,
     load_matrix,
     matrix_type,
+    moved_bits,
     put_together,
+    reduce_rows,
     store_matrix,
     take_apart,
     zeros,
 )
+from xdsl_spirv.passes.kernel.packed import as_one
+from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS
+from xdsl_spirv.targets import Fragment as PlacedFragment
 
 Cell = SSAValue
 """A value on which attention code computes: a fragment's component, or a whole fragment."""
@@ -88,6 +99,10 @@ class LaneRows:
     def number(self, value: float) -> Cell:
         """Returns a constant as a scalar; `ConvertedRows` returns a fragment."""
         return self.b.number(value, f32)
+
+    def splat(self, value: float) -> SSAValue:
+        """Returns an accumulator whose components all have the same value."""
+        return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.accumulator))
 
     def cells(self, fragment: SSAValue) -> list[Cell]:
         """Splits a fragment into cells: its components, or only the fragment."""
@@ -263,8 +278,7 @@ class ConvertedRows(LaneRows):
     def _find_places(self, subgroup: Index) -> None:
         """Does nothing: per-element functions get the positions as arguments."""
 
-    def number(self, value: float) -> Cell:
-        return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.accumulator))
+    number = LaneRows.splat
 
     def cells(self, fragment: SSAValue) -> list[Cell]:
         return [fragment]
@@ -329,3 +343,125 @@ def exchange_parts(
     b.when(b.below(0, own), store)
     b.barrier()
     return lambda part: [b.load(memory, (place,)) for place in places(part)]
+
+
+class AttentionResult:
+    """
+    Stores a subgroup's part of the result. `at` is the batch index and the subgroup's first row.
+
+    Fragments inside of the result are stored by cooperative stores. Otherwise each invocation
+    stores its own elements. If the target defines the component positions, neighbouring elements
+    are stored as vectors.
+    """
+
+    def __init__(
+        self, b: KernelEmitter, plan: AttentionPlan, rows: LaneRows, at: tuple[Index, Index]
+    ):
+        self.b, self.plan, self.held = b, plan, rows
+        self.batch, self.row = at
+        self.m, self.n, _ = plan.schedule.instruction.sizes
+        self.deal = plan.deal("v") if plan.is_dealt("v") else None
+        bits = range(self.n.bit_length() - 1)
+        self.weights = self.deal.weights if self.deal else {1 << bit: 1 << bit for bit in bits}
+
+    def store(self, strip: int, columns: list[list[Cell]]) -> None:
+        """Stores one strip (row of fragments); `columns` has the components of each fragment."""
+        if self.plan.stores_fragments:
+            self._store_fragments(strip, columns)
+        elif self.plan.schedule.in_registers:
+            self._store_rows(strip, columns)
+        else:
+            self._store_elements(strip, columns)
+
+    def _store_fragments(self, strip: int, columns: list[list[Cell]]) -> None:
+        b, plan = self.b, self.plan
+        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
+        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
+        stride = b.i32(stride_of(layout, 1) or plan.sizes.extents[3])
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
+        for column, cells in enumerate(columns):
+            fragment = self.held.narrow(cells, element)
+            place = b.plus(row, offset_along(b, layout, 2, column * self.n))
+            store_matrix(b, fragment, memory, (place,), stride)
+
+    def _store_elements(self, strip: int, columns: list[list[Cell]]) -> None:
+        b, plan = self.b, self.plan
+        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
+        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        rows, _, _, width = plan.sizes.extents
+
+        def store(column: int, place: Place, value: SSAValue) -> SSAValue:
+            r = b.plus(b.plus(self.row, strip * self.m), place.lane_row)
+            c = b.plus(place.lane_column, column * self.n)
+            inside = b.both(
+                not plan.ends_within or b.below(r, rows), width % self.n == 0 or b.below(c, width)
+            )
+            at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
+            (moved,) = round_numbers(b, [value], element)
+            b.when(inside, lambda: b.store(moved, memory, (b.plus(start, at),)))
+            return value
+
+        for column, cells in enumerate(columns):
+            self.held.each_place(partial(store, column), cells)
+
+    def _element_of(self, number: int, column: int) -> int:
+        """Returns the result column of a fragment column; `number` is the fragment's index."""
+        return self.deal.element(number, column) if self.deal else number * self.n + column
+
+    def _count_at_once(self, fragment: PlacedFragment) -> int:
+        """Returns the maximum number of contiguous elements that an invocation stores at once."""
+        own = {self.weights[place] for _, place in fragment.component.bits_along(1)}
+        if self.deal:
+            own |= {self.deal.share << i for i in range(self.deal.fragments.bit_length() - 1)}
+        width, most = 1, MOST_BITS // bit_width(self.plan.element_of("result"))
+        run = self.plan.layout("result").run(2)
+        while width in own and width < most and run % (2 * width) == 0:
+            width *= 2
+        return width
+
+    def _store_rows(self, strip: int, columns: list[list[Cell]]) -> None:
+        b, plan, fragment = self.b, self.plan, self.plan.shared_places
+        assert fragment is not None
+        width = self._count_at_once(fragment)
+        lane_columns = [(bit, self.weights[place]) for bit, place in fragment.lane.bits_along(1)]
+        most = sum(weight for _, weight in lane_columns) // width
+        element = plan.element_of("result")
+        moved = moved_type(element, width)
+        memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
+        layout = plan.layout("result").in_vectors(2, width)
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        own = b.divided(moved_bits(b, self.held.lane, lane_columns), width)
+        rows, _, _, size = plan.sizes.extents
+        side_by_side = layout.is_contiguous(2)
+        places = self.held.places
+        for group in self.held.groups:
+            place = places[group[0]]
+            r = b.plus(b.plus(self.row, place.lane_row), strip * self.m + place.row)
+            begin = b.plus(start, offset_along(b, layout, 1, r))
+            if side_by_side:
+                begin = b.plus(begin, own)
+            exists = not plan.ends_within or b.below(r, rows)
+            values = {
+                self._element_of(column, places[i].column): part[i]
+                for column, part in enumerate(columns)
+                for i in group
+            }
+            pieces = [
+                (first // width, [values[first + i] for i in range(width)])
+                for first in sorted(values)
+                if first % width == 0
+            ]
+
+            def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
+                for first, piece in pieces:
+                    fits = first + most < ceil_div(size, width)
+                    inside = fits or b.below(own, max(0, size // width - first))
+                    value = as_one(b, round_numbers(b, piece, element), moved)
+                    place = (
+                        first if side_by_side else offset_along(b, layout, 2, b.plus(own, first))
+                    )
+                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, place),)))
+
+            b.when(exists, store_row)

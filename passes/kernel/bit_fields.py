@@ -35,8 +35,16 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import bfloat16_of_bits, components_of, constant_of
 
-Known: TypeAlias = dict[Hashable, Any]
-"""Cache of the values already emitted in this scope, by operation and operands."""
+
+class Known(dict[Hashable, Any]):
+    """Cache of the values already emitted in this scope, by operation and operands."""
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Returns the value of a key; calls `make` if there is none."""
+        if key not in self:
+            self[key] = make()
+        return self[key]
+
 
 MANTISSA = 23
 """Number of mantissa bits of binary32."""
@@ -159,13 +167,15 @@ class ScalarCode:
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
         """Emits an operation with new operands, folded if possible; emits equal operations once."""
-        key = (op.name, *operands, *op.result_types, str(op.properties))
-        if key not in self.known:
+
+        def make() -> Scalar:
             result = self._apart(op, operands) or self._copied(op, operands)
             if isinstance(result, SSAValue) and all(map(self.is_shared, operands)):
                 self.shared.add(result)
-            self.known[key] = result
-        return self.known[key]
+            return result
+
+        key = (op.name, *operands, *op.result_types, str(op.properties))
+        return self.known.once(key, make)
 
     def is_shared(self, scalar: Scalar) -> bool:
         """True if neighbouring elements share this scalar."""
@@ -205,10 +215,7 @@ class ScalarCode:
 
     def once(self, kind: type[Any], *operands: SSAValue | Attribute) -> SSAValue:
         """Emits an operation on these operands, or returns the result of an equal operation."""
-        key = (kind, *operands)
-        if key not in self.known:
-            self.known[key] = self.b.add(kind(*operands))
-        return self.known[key]
+        return self.known.once((kind, *operands), lambda: self.b.add(kind(*operands)))
 
     def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
         constants = [value.owner for value in (x, y)]
@@ -221,17 +228,18 @@ class ScalarCode:
 
     def whole(self, number: Affine) -> SSAValue:
         """Computes an affine expression as f32."""
-        b, scale, addend = self.b, number.scale, number.addend
-        if number not in self.known:
-            value = self.value(number.value, f32)
-            if scale is not None and addend is not None:
-                value = b.add(math.FmaOp(value, scale, addend))
-            elif scale is not None:
-                value = b.add(arith.MulfOp(value, scale))
-            elif addend is not None:
-                value = b.add(arith.AddfOp(value, addend))
-            self.known[number] = value
-        return self.known[number]
+        return self.known.once(
+            number, lambda: self.affine(self.value(number.value, f32), number.scale, number.addend)
+        )
+
+    def affine(self, value: SSAValue, scale: SSAValue | None, addend: SSAValue | None) -> SSAValue:
+        """Computes value * scale + addend for scalars or vectors, without what is None."""
+        b = self.b
+        if scale is not None and addend is not None:
+            return b.add(math.FmaOp(value, scale, addend))
+        if scale is not None:
+            return b.add(arith.MulfOp(value, scale))
+        return value if addend is None else b.add(arith.AddfOp(value, addend))
 
     def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
         """Returns a scalar as an SSA value of type `type`."""
@@ -331,30 +339,22 @@ class ScalarCode:
 
     def _half(self, bits: Bits) -> SSAValue:
         """Reinterprets a 16-bit field as binary16; one bitcast serves both halves of the word."""
-        halves = self.in_cells(bits, HALF_WORD)
-        key = spv.BitcastOp, halves
-        if key not in self.known:
-            self.known[key] = components_of(self.b, self.b.add(spv.BitcastOp(halves, PAIR)))
-        return self.known[key][bits.low // HALF_WORD]
+        b, halves = self.b, self.in_cells(bits, HALF_WORD)
+        split = lambda: components_of(b, b.add(spv.BitcastOp(halves, PAIR)))  # noqa: E731
+        return self.known.once((spv.BitcastOp, halves), split)[bits.low // HALF_WORD]
 
     def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:
-        b, key = self.b, (arith.ShRUIOp, word, distance)
-        if distance not in self.known:
-            amount = b.add(arith.ExtUIOp(distance, i32))
-            mask = b.add(arith.ShRUIOp(b.number((1 << BYTE) - 1, i32), amount))
-            spread = b.add(arith.MuliOp(mask, b.number(IN_EACH_BYTE, i32)))
-            self.known[distance] = amount, spread
-        if key not in self.known:
-            amount, spread = self.known[distance]
-            moved = b.add(arith.ShRUIOp(word, amount))
-            self.known[key] = b.add(arith.AndIOp(moved, spread))
-        return self.known[key]
+        b, once = self.b, self.once
+        amount = once(arith.ExtUIOp, distance, i32)
+        mask = once(arith.ShRUIOp, b.number((1 << BYTE) - 1, i32), amount)
+        spread = once(arith.MuliOp, mask, b.number(IN_EACH_BYTE, i32))
+        return once(arith.AndIOp, once(arith.ShRUIOp, word, amount), spread)
 
     def _converted(self, number: Whole) -> SSAValue:
-        if number not in self.known:
-            bits = number.bits
-            self.known[number] = self._signed(bits) if number.signed else self._float(bits, 0)
-        return self.known[number]
+        bits = number.bits
+        return self.known.once(
+            number, lambda: self._signed(bits) if number.signed else self._float(bits, 0)
+        )
 
     def _signed(self, bits: Bits) -> SSAValue:
         signs = sum(1 << n for n in range(bits.width - 1, WORD, bits.width))
@@ -368,12 +368,14 @@ class ScalarCode:
             shift = HALF_WORD if 0 <= low - HALF_WORD else low
             word, low = self._remembered(arith.ShRUIOp, word, shift), low - shift
         masked = b.add(arith.AndIOp(word, b.number(((1 << bits.count) - 1) << low, i32)))
-        under = b.add(arith.OrIOp(masked, b.number(EXPONENT, i32)))
-        number = b.add(arith.BitcastOp(under, f32))
-        offset = b.number(-float((1 << (MANTISSA - low)) + beyond), f32)
-        if low == 0:
-            return b.add(arith.AddfOp(number, offset))
-        return b.add(math.FmaOp(number, b.number(2.0**-low, f32), offset))
+        number = b.add(arith.BitcastOp(b.add(arith.OrIOp(masked, b.number(EXPONENT, i32))), f32))
+        return self.correct_float(number, low, -float((1 << (MANTISSA - low)) + beyond))
+
+    def correct_float(self, number: SSAValue, low: int, offset: float) -> SSAValue:
+        """Divides floats of a field that starts at bit `low` by 2^low, and adds an offset."""
+        b, type = self.b, number.type
+        added = b.number(offset, type)
+        return self.affine(number, b.number(2.0**-low, type) if low else None, added)
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
@@ -398,18 +400,13 @@ def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
     match op, numbers:
         case arith.IndexCastOp() | arith.TruncIOp() | arith.ExtUIOp(), [x]:
             return x & mask
-        case arith.AddiOp(), [x, y]:
-            return x + y & mask
-        case arith.MuliOp(), [x, y]:
-            return x * y & mask
+        case arith.AddiOp() | arith.MuliOp() | arith.AndIOp() | arith.OrIOp(), [x, y]:
+            result = op.py_operation(x, y)
+            return None if result is None else result & mask
         case arith.ShLIOp(), [x, y] if y < width:
             return x << y & mask
         case arith.ShRUIOp(), [x, y] if y < width:
             return x >> y
-        case arith.AndIOp(), [x, y]:
-            return x & y
-        case arith.OrIOp(), [x, y]:
-            return x | y
         case _:
             return None
 

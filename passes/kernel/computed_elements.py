@@ -28,7 +28,6 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import (
     WORD,
     Affine,
-    Bits,
     Known,
     Scalar,
     ScalarCode,
@@ -39,6 +38,7 @@ from xdsl_spirv.passes.kernel.elements import (
     components_of,
     constant_of,
     convert_factor,
+    repeat_bits,
     unpack_elements,
 )
 from xdsl_spirv.passes.schedule.rows import RowsPlan
@@ -92,7 +92,13 @@ class LeafCode:
         inside = self._inside(point)
         if inside is True:
             return vector, place
-        return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
+        fill = self.leaf.fill
+        outside = (
+            repeat_bits(self.b, fill, self.type, vector.type)
+            if self.in_words
+            else self.b.number(fill, vector.type)
+        )
+        return self.b.select(inside, vector, outside), place
 
     def _inside(self, point: Point) -> Condition:
         b = self.b
@@ -100,12 +106,6 @@ class LeafCode:
         for index, size in self.leaf.guards:
             inside = b.both(inside, b.below(index_at(b, index, point), size))
         return inside
-
-    def _fill(self) -> int:
-        fill, bits = self.leaf.fill, bit_width(self.type)
-        if not self.in_words:
-            return fill
-        return sum((fill % (1 << bits)) << place for place in range(0, WORD, bits))
 
     def place(self, point: Point) -> tuple[Index, int]:
         """Returns the memory index of the vector that contains a point, and the index in it."""
@@ -142,21 +142,20 @@ class LeafCode:
     def element(self, point: Point, known: Known) -> Scalar:
         """Returns the element at a point; `known` caches emitted values."""
         vector, place = self.load(point)
-        if vector not in known:
-            known[vector] = self._elements(vector)
-            if self.is_shared:
-                shared = ScalarCode(self.b, known).shared
-                shared.add(vector)
-                for element in known[vector]:
-                    shared.add(element.word if isinstance(element, Bits) else element)
-        return known[vector][place]
+        return known.once(vector, lambda: self._elements(vector, known))[place]
 
-    def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
+    def _elements(self, vector: SSAValue, known: Known) -> Sequence[Scalar]:
         """Splits a loaded vector into elements; small integers become bit fields of words."""
-        if not self.in_words:
-            return unpack_elements(self.b, vector, self.type, self.width)
-        bits = bit_width(self.type)
-        return [e for word in components_of(self.b, vector) for e in fields_of(word, bits)]
+        bits, shared = bit_width(self.type), set[SSAValue]()
+        if self.is_shared:
+            shared = ScalarCode(self.b, known).shared
+        if self.in_words:
+            words = components_of(self.b, vector)
+            shared.update([vector, *words])
+            return [e for word in words for e in fields_of(word, bits)]
+        elements = unpack_elements(self.b, vector, self.type, self.width)
+        shared.update([vector, *elements])
+        return elements
 
 
 class ComputedOperand:
@@ -194,14 +193,15 @@ class ComputedOperand:
 
     def apart(self, point: Point, known: Known) -> Affine:
         """Returns the element at a point in affine form, whose factors neighbours share."""
-        key = (self, *(point[loop] for loop in self.loops))
-        if key not in known:
+
+        def make() -> Affine:
             value = self._value(self.root, point, known)
-            if not isinstance(value, Affine) or self.type != f32:
-                value = ScalarCode(self.b, known).value(value, self.root.element_type)
-                value = Affine(convert_factor(self.b, value, self.type, self.signed))
-            known[key] = value
-        return known[key]
+            if isinstance(value, Affine) and self.type == f32:
+                return value
+            value = ScalarCode(self.b, known).value(value, self.root.element_type)
+            return Affine(convert_factor(self.b, value, self.type, self.signed))
+
+        return known.once((self, *(point[loop] for loop in self.loops)), make)
 
     def _value(self, placed: Placed, point: Point, known: Known) -> Scalar:
         op = definition(placed.value)

@@ -2,7 +2,7 @@
 Lowers contractions to multiply-adds or packed dot products of single invocations.
 
 Each invocation computes a few elements of the result. The schedule's instruction is `fma MxNxK` or
-`dot MxNxK`; see `collective` for the surrounding code. `fma` supports every type that the device
+`dot MxNxK`; see `k_loop` for the surrounding code. `fma` supports every type that the device
 can store. Inputs are converted to the result's type in registers. bfloat16 is widened by a shift of
 its bits, which is exact and needs no extension.
 """
@@ -22,7 +22,6 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import write_contraction
 from xdsl_spirv.passes.kernel.elements import (
     ElementCode,
     components_of,
@@ -30,9 +29,9 @@ from xdsl_spirv.passes.kernel.elements import (
     convert_factor,
     multiply_add,
 )
-from xdsl_spirv.passes.kernel.k_loop import Core, Operand
+from xdsl_spirv.passes.kernel.k_loop import Core, write_contraction
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
-from xdsl_spirv.passes.kernel.staging import TileInMemory
+from xdsl_spirv.passes.kernel.staging import Operand, TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 

@@ -45,15 +45,12 @@ class WindowKernel:
         contraction = plan.contraction
         self.element = contraction.element_types[2]
         self.filter_elements, self.input_elements = plan.operands[:2]
+        memories = [storage(value)[0] for value in (contraction.a, contraction.b)]
         self.filters, self.input = (
-            self._flat(storage(value)[0]) for value in (contraction.a, contraction.b)
+            builder.at_top(FlatViewOp(memory, element_type(memory))) for memory in memories
         )
         self.size = plan.target.subgroup_size
         self.lane = builder.lane_id()
-
-    def _flat(self, memory: SSAValue) -> SSAValue:
-        view = FlatViewOp(memory, element_type(memory))
-        return self.builder.at_top(view, f"{memory.name_hint or 'operand'}_elements")
 
     def emit(self) -> None:
         b, plan = self.builder, self.plan

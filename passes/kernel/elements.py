@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     f32,
     i32,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
@@ -34,7 +34,6 @@ from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import Epilogue, Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
-from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
@@ -90,24 +89,38 @@ def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:
 
 def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
     """Emits the body of an elementwise operation for one element of each input."""
-    block = op.body.block
+
+    def write(body_op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if isinstance(body_op, arith.ConstantOp):
+            return [constant_of(b, body_op.result)]
+        values = dict(zip(body_op.operands, operands, strict=True))
+        copy = body_op.clone(values, clone_name_hints=False)
+        b.insert(copy)
+        return copy.results
+
+    (result,) = run_body(op.body.block, inputs, lambda value: constant_of(b, value), write)[:1]
+    return result
+
+
+def run_body(
+    block: Block,
+    inputs: Sequence[SSAValue],
+    outside: Callable[[SSAValue], SSAValue],
+    write: Callable[[Operation, Sequence[SSAValue]], Sequence[SSAValue]],
+) -> list[SSAValue]:
+    """
+    Evaluates a body by `write`, which returns the results of an operation, and returns the values
+    that the body yields. `outside` returns a value that the body does not define.
+    """
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
 
-    def value_of(value: SSAValue) -> SSAValue:
-        if value not in known:
-            known[value] = constant_of(b, value)
-        return known[value]
+    def operands_of(op: Operation) -> list[SSAValue]:
+        return [known[value] if value in known else outside(value) for value in op.operands]
 
-    for body_op in body_ops(block):
-        if isinstance(body_op, arith.ConstantOp):
-            known[body_op.result] = constant_of(b, body_op.result)
-            continue
-        for operand in body_op.operands:
-            value_of(operand)
-        copy = body_op.clone(known, clone_name_hints=False)
-        b.insert(copy)
-        known |= zip(body_op.results, copy.results, strict=True)
-    return value_of(yields_of(block)[0])
+    *body, last = block.ops
+    for op in body:
+        known |= zip(op.results, write(op, operands_of(op)), strict=True)
+    return operands_of(last)
 
 
 def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
@@ -127,7 +140,8 @@ def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAV
     flips = [flipped_bits(op) for op in tile.prologue]
     if len(components_of_type(loaded.type)) < count and None not in flips:
         for bits in flips:
-            loaded = b.add(arith.XOrIOp(loaded, _repeat_bits(b, bits or 0, tile, loaded.type)))
+            flip = repeat_bits(b, bits or 0, tile.stored_type, loaded.type)
+            loaded = b.add(arith.XOrIOp(loaded, flip))
         return loaded
     values = unpack_elements(b, loaded, tile.stored_type, count)
     for op in reversed(tile.prologue):
@@ -152,11 +166,11 @@ def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
     return constant.value.value.data
 
 
-def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
-    """Returns a word or vector of words in which every element has these bits."""
-    width = bit_width(tile.stored_type)
-    word = sum((bits % (1 << width)) << at for at in range(0, WORD_BITS, width))
-    return b.number(word, type)
+def repeat_bits(b: KernelEmitter, number: int, element: Attribute, type: Attribute) -> SSAValue:
+    """Returns a word or a vector in which every element of type `element` has the same bits."""
+    bits = bit_width(element)
+    width = bit_width(type.element_type if isinstance(type, VectorType) else type)
+    return b.number(sum((number % (1 << bits)) << at for at in range(0, width, bits)), type)
 
 
 def unpack_elements(

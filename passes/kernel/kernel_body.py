@@ -210,16 +210,11 @@ class KernelBody:
                 self._write_like(op, [], [op.result.type])
             case tensor.SplatOp():
                 self._fill(self._of(op.input), op.result)
-            case PackOp(result=result) if result is not None:
-                place = self._place(result)
-                pack = PackOp(self._of(op.source), place, op.packing, self._numbers(op.numbers))
-                pack.attributes.update(op.attributes)
-                self.ops.append(pack)
             case PackedViewOp() | SelectedViewOp():
                 self._view(op)
-            case AttentionOp() if op.results:
-                inputs = [self._of(value) for value, _ in op.inputs]
-                place = self._place(op.results[0])
+            case PackOp() | AttentionOp() if op.results:
+                read = [op.source] if isinstance(op, PackOp) else [value for value, _ in op.inputs]
+                inputs, place = [self._of(value) for value in read], self._place(op.results[0])
                 self._write_like(op, [*inputs, place, *self._numbers(op.numbers)])
             case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)

@@ -57,14 +57,10 @@ class LowerTilesPass(ModulePass):
         for program in programs:
             program.detach()
             program.erase()
-        op.body.block.add_op(_gpu_module(kernels))
+        name: Any = StringAttr("kernels")
+        op.body.block.add_op(gpu.ModuleOp(name, Region(Block(kernels))))
         op.attributes["gpu.container_module"] = UnitAttr()
         op.attributes[TARGET] = StringAttr(self.target)
-
-
-def _gpu_module(kernels: list[gpu.FuncOp]) -> gpu.ModuleOp:
-    name: Any = StringAttr("kernels")
-    return gpu.ModuleOp(name, Region(Block(kernels)))
 
 
 def schedule_of(

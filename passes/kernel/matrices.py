@@ -1,12 +1,14 @@
 """
-Computes an epilogue on whole fragments, by instructions on cooperative matrices.
+Computes an epilogue on whole fragments, and accesses single elements of fragments.
 
-Operands are loaded as matrices. Some devices call a function for each element instead.
+Operands of the epilogue are loaded as matrices. Some devices call a function for each element,
+with its row and column. If the target defines the component positions, an invocation accesses its
+own components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from xdsl.dialects import arith, linalg
@@ -26,12 +28,13 @@ from xdsl_spirv.passes.kernel.elements import (
     ElementCode,
     EpilogueCode,
     constant_of,
+    pack_elements,
 )
-from xdsl_spirv.passes.kernel.fragment_components import as_accumulator, as_matrices
-from xdsl_spirv.passes.kernel.matrix_functions import each_element
 from xdsl_spirv.passes.kernel.matrix_values import (
     COLUMN_MAJOR,
     ROW_MAJOR,
+    each_element,
+    lane_places,
     load_matrix,
     matrix_type,
     put_together,
@@ -40,6 +43,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     zero_of,
 )
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
+from xdsl_spirv.targets import Fragment
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
     arith.AddfOp: spv.FAddOp,
@@ -62,7 +66,6 @@ class MatrixCode(EpilogueCode):
     def __init__(self, builder: KernelEmitter, tile: ResultTile, code: ElementCode):
         super().__init__(builder, code.epilogue)
         self.tile, self.code = tile, code
-        self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
 
     def store(self, row: Index, column: Index, accumulator: Accumulator) -> None:
         """Stores the results of the fragment that begins at `row` and `column`."""
@@ -99,10 +102,12 @@ class MatrixCode(EpilogueCode):
     def _load(self, row: Index, column: Index, placed: Placed) -> SSAValue:
         access = self.code.operands[placed]
         at = self.tile.offset(row, column, access.layout)
-        if (placed, at) not in self._loaded:
+
+        def load() -> SSAValue:
             type, place = self._matrix(placed.element_type), self._place(access, row, column)
-            self._loaded[placed, at] = load_matrix(self.builder, type, *place)
-        return self._loaded[placed, at]
+            return load_matrix(self.builder, type, *place)
+
+        return self.builder.remembered((self, placed, at), self.builder.depth, load)
 
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
         """Emits a body on whole fragments, or on components where no matrix form exists."""
@@ -185,3 +190,66 @@ class FunctionCode(MatrixCode):
             return computed
         type = self._matrix(element)
         return b.add(spv.FConvertOp.create(operands=[computed], result_types=[type]))
+
+
+Corner = tuple[Index, Index]
+"""Row and column of a fragment's first element in the result."""
+
+Body = Callable[[Index, Index, Accumulator], None]
+
+
+class FragmentComponents:
+    """Accesses the components that the invocation holds."""
+
+    def __init__(self, builder: KernelEmitter, fragment: Fragment, lane: SSAValue):
+        self.builder = builder
+        self._places = fragment.component.places
+        self._lane = lane_places(builder, fragment, lane)
+        self.width = min(2, fragment.component.run(1))
+        """Largest number of neighbours in a row that `for_each` can pass as one vector."""
+
+    def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
+        """Calls body(row, column, elements) for each group of `width` elements in a row."""
+        add = self.builder.add
+        places = list(self._at(at))
+        for first in range(0, len(places), width):
+            row, column = places[first]
+            if isinstance(value, tuple):
+                body(row, column, tuple(add(spv.CompositeExtractOp(v, [first])) for v in value))
+                continue
+            numbers = range(first, first + width)
+            values = [add(spv.CompositeExtractOp(value, [number])) for number in numbers]
+            body(row, column, pack_elements(self.builder, values, values[0].type))
+
+    def _at(self, at: Corner) -> Iterator[Corner]:
+        b = self.builder
+        row, column = map(b.plus, at, self._lane)
+        for more_rows, more_columns in self._places:
+            yield b.plus(row, more_rows), b.plus(column, more_columns)
+
+
+class ElementFunctions:
+    """Accesses elements in a function that an instruction calls for every element."""
+
+    width = 1
+
+    def __init__(self, builder: KernelEmitter):
+        self.builder = builder
+
+    def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
+        def element(i: SSAValue, j: SSAValue, *values: SSAValue) -> SSAValue:
+            row, column = map(self.builder.plus, at, (i, j))
+            body(row, column, as_accumulator(values))
+            return values[0]
+
+        each_element(self.builder, element, *as_matrices(value))
+
+
+def as_matrices(value: Accumulator) -> tuple[SSAValue, ...]:
+    """Returns the fragments of an accumulator: one for each part of the result."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def as_accumulator(values: Sequence[SSAValue]) -> Accumulator:
+    """Returns the values as an accumulator: a tuple if there are several, else the value."""
+    return tuple(values) if len(values) > 1 else values[0]

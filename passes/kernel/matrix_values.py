@@ -1,19 +1,25 @@
 """
 Emits constants, components, loads and stores of cooperative matrices; returns their types.
+
+Some devices apply functions to the elements of matrices. The device chooses the invocation of each
+element and passes row and column to the function. Values from outside of the function become
+arguments; constants are copied into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule import EachElementOp, ReduceRowsOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
 from xdsl_spirv.targets import Fragment
 
 ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
@@ -147,3 +153,56 @@ def moved_bits(
         total = b.plus(total, b.times(part, weight))
         bits = bits[count:]
     return total
+
+
+Combine = Callable[[SSAValue, SSAValue], SSAValue]
+
+
+def each_element(
+    b: KernelEmitter,
+    body: Callable[..., SSAValue],
+    matrix: SSAValue,
+    *others: SSAValue,
+) -> SSAValue:
+    """
+    Builds a matrix whose elements are body(row, column, element, elements of `others`).
+
+    All matrices have the same type. Other values that `body` uses must be uniform in the subgroup.
+    """
+    type = matrix.type
+    assert isinstance(type, spv.CooperativeMatrixType)
+    block = Block(arg_types=[INDEX, INDEX, *[type.element_type] * (1 + len(others))])
+    for argument, name in zip(block.args, ("row", "column"), strict=False):
+        argument.name_hint = name
+    region, captured = _write(b, body, block)
+    return b.add(EachElementOp(matrix, [*others, *captured], region))
+
+
+def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValue:
+    """Reduces each row of a matrix; the reduction replaces every element of the row."""
+    type = matrix.type
+    assert isinstance(type, spv.CooperativeMatrixType)
+    region, captured = _write(b, combine, Block(arg_types=[type.element_type] * 2))
+    assert not captured, "combine uses values other than its arguments"
+    return b.add(ReduceRowsOp(matrix, region))
+
+
+def _write(
+    b: KernelEmitter, body: Callable[..., SSAValue], block: Block
+) -> tuple[Region, list[SSAValue]]:
+    """Writes a function. Returns its region, and the outside values that became arguments."""
+    with b.inside(block):
+        b.insert(YieldOp(body(*block.args)))
+    region, captured = Region(block), list[SSAValue]()
+    used = (value for op in block.walk() for value in op.operands)
+    for value in dict.fromkeys(v for v in used if not region.is_ancestor(v.owner)):
+        if isinstance(value.owner, arith.ConstantOp):
+            constant = value.owner.clone()
+            block.insert_op_before(constant, next(iter(block.ops)))
+            own: SSAValue = constant.result
+        else:
+            captured.append(value)
+            own = block.insert_arg(value.type, len(block.args))
+        own.name_hint = value.name_hint
+        value.replace_uses_with_if(own, lambda use: region.is_ancestor(use.operation))
+    return region, captured

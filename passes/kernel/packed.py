@@ -19,16 +19,19 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import as_one
-from xdsl_spirv.passes.kernel.k_loop import DirectOperand
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
 from xdsl_spirv.passes.kernel.result_tile import Part
-from xdsl_spirv.passes.kernel.staging import StagedOperand
+from xdsl_spirv.passes.kernel.staging import DirectOperand, StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
 
 
-class Words:
-    """Converts an invocation's components of a fragment to 32-bit words and back."""
+class FragmentWords:
+    """
+    Loads an invocation's components of packed fragments as 32-bit words, and converts them.
+
+    The unit of an address `place` is the size of an invocation's words of one fragment.
+    """
 
     def __init__(self, builder: KernelEmitter, tile: PackedTile):
         self.builder, self.tile = builder, tile
@@ -39,6 +42,18 @@ class Words:
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
         """Word n of a packed fragment is the invocation's word `order[n]`."""
+
+    def view(self, memory: SSAValue) -> SSAValue:
+        """Returns a 1-D view of packed fragments in global memory."""
+        name = f"{memory.name_hint or 'operand'}_fragments"
+        return self.builder.at_top(FlatViewOp(memory, self.moved), name)
+
+    def load(self, memory: SSAValue, place: Index) -> SSAValue:
+        """Loads the invocation's words of a fragment."""
+        loaded = self.builder.load(memory, (place,))
+        if loaded.type == self.moved:
+            return loaded
+        return self.builder.add(spv.BitcastOp(loaded, self.moved))
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """Builds a fragment from the invocation's words."""
@@ -68,27 +83,6 @@ class Words:
         return as_one(b, [part for word in words for part in word], self.moved)
 
 
-class Share(Words):
-    """
-    Loads and stores an invocation's words of packed fragments.
-
-    The unit of an address `place` is the size of an invocation's words of one fragment.
-    """
-
-    def __init__(self, builder: KernelEmitter, memory: SSAValue, tile: PackedTile):
-        super().__init__(builder, tile)
-        name = f"{memory.name_hint or 'operand'}_fragments"
-        self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
-
-    def load(self, place: Index) -> SSAValue:
-        """Loads the invocation's words of a fragment."""
-        return self.builder.load(self.memory, (place,))
-
-    def store(self, fragment: SSAValue, place: Index) -> None:
-        """Stores the invocation's words of a fragment."""
-        self.builder.store(self.words(fragment), self.memory, (place,))
-
-
 def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
     """Returns the matrix type of a packed operand's fragments."""
     outer, inner = tile.packing.fragment_sizes
@@ -112,7 +106,8 @@ class PackedOperand(DirectOperand):
         super().__init__(builder, tile.ahead)
         self.tile = tile
         b, first = builder, part.first_fragment(builder)
-        self.share = Share(builder, source, tile)
+        self.words = FragmentWords(builder, tile)
+        self.memory = self.words.view(source)
         self.count, self.depth = part.count, part.depth
         _, inner_count, outer_count, _ = (sizes or tile.packing.sized(())).shape
         assert not is_dynamic(outer_count)
@@ -142,7 +137,7 @@ class PackedOperand(DirectOperand):
     def _read(self, begin: Index, step: int) -> list[SSAValue]:
         """Loads words of the subgroup's fragments at index `step` along K, relative to `begin`."""
         places = (step * self.step + i * self.lanes for i in range(self.count))
-        return [self.share.load(self.builder.plus(begin, place)) for place in places]
+        return [self.words.load(self.memory, self.builder.plus(begin, place)) for place in places]
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         step, steps = k // self.inner, self.depth // self.inner
@@ -155,7 +150,7 @@ class PackedOperand(DirectOperand):
                 self.waiting += self._read(self.begin, coming)
             elif self.following is not None:
                 self.waiting += self._read(self.following, coming - steps)
-        return [self.share.fragment(word) for word in words]
+        return [self.words.fragment(word) for word in words]
 
 
 class StagedFragments(StagedOperand):
@@ -173,7 +168,7 @@ class StagedFragments(StagedOperand):
         packing = tile.packing
         assert packing is not None
         packed = PackedTile(packing, tile.element_type, packing.shape[3] // tile.vector)
-        self.words, self.lanes = Words(builder, packed), packed.subgroup_size
+        self.words, self.lanes = FragmentWords(builder, packed), packed.subgroup_size
         _, self.inner = packing.fragment_sizes
 
     def _k_origin(self, k: Index) -> Index:
@@ -185,11 +180,7 @@ class StagedFragments(StagedOperand):
         slice = b.times(part.slice, part.depth // self.inner * stride)
         first = b.plus(b.plus(first, slice), k // self.inner * stride)
         places = [b.plus(first, number * self.lanes) for number in range(count)]
-        return [self.words.fragment(self._words_at(place)) for place in places]
-
-    def _words_at(self, place: Index) -> SSAValue:
-        share, moved = self.builder.load(self.memory, (place,)), self.words.moved
-        return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
+        return [self.words.fragment(self.words.load(self.memory, place)) for place in places]
 
 
 def pack(b: KernelEmitter, op: PackOp, plan: PackPlan) -> None:
@@ -240,4 +231,5 @@ def _store_fragments(
     packed.enter(b.times(inner, plan.depth))
     for step, k in enumerate(range(0, plan.depth, packed.inner)):
         (fragment,) = staged.fragments(1, k, fragment_type(plan.tile))
-        packed.share.store(fragment, b.plus(packed.begin, step * packed.step))
+        place = b.plus(packed.begin, step * packed.step)
+        b.store(packed.words.words(fragment), packed.memory, (place,))

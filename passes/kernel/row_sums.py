@@ -165,7 +165,7 @@ class RowSums:
         assert isinstance(op, linalg.ops.GenericOp)
         total = b.zero(f32)
         for places, exists in units:
-            known: Known = {}
+            known = Known()
             before = total
             for place in places:
                 element = leaf.element(row | place, known)

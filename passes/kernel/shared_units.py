@@ -84,7 +84,7 @@ class SharedUnitsKernel(RowsKernel):
         rows, columns = points
         results, offsets = list(totals), self._offsets()
         for unit, _ in units:
-            known: Known = {}
+            known = Known()
             place = self._places(unit)
             elements = [self._elements(column, place, known) for column in columns]
             for i, row in enumerate(rows):
@@ -118,7 +118,7 @@ class SharedUnitsKernel(RowsKernel):
             first, added = point[digit.loop]
             point = point | {digit.loop: (b.plus(first, b.times(number, digit.scale)), added)}
             divisor *= digit.count
-        return self.few.element(point, {})
+        return self.few.element(point, Known())
 
     def _offset_of(self, lane: int) -> Offset:
         offset: Offset = {}
@@ -214,23 +214,15 @@ class LaneSums:
         return b.add(arith.SIToFPOp(number, f32))
 
     def _times_powers(self, x: SSAValue, places: tuple[int, ...]) -> SSAValue:
-        key = "powers", x, places
-        if key not in self.known:
-            powers = self.kernel.numbers_by_lane([2.0**-place for place in places], f32)
-            self.known[key] = self.kernel.b.add(arith.MulfOp(x, powers))
-        return self.known[key]
+        powers = self.kernel.numbers_by_lane([2.0**-place for place in places], f32)
+        return self.code.once(arith.MulfOp, x, powers)
 
     def _times_offsets(self, xs: tuple[SSAValue, ...], offsets: tuple[int, ...]) -> SSAValue:
-        key = "offsets", xs, offsets
-        if key not in self.known:
-            numbers = self.kernel.numbers_by_lane(offsets, f32)
-            self.known[key] = self.kernel.b.add(arith.MulfOp(self._sum(xs), numbers))
-        return self.known[key]
+        numbers = self.kernel.numbers_by_lane(offsets, f32)
+        return self.code.once(arith.MulfOp, self._sum(xs), numbers)
 
     def _sum(self, xs: tuple[SSAValue, ...]) -> SSAValue:
-        if xs not in self.known:
-            self.known[xs] = reduce(self.kernel.plus, xs)
-        return self.known[xs]
+        return self.known.once(xs, lambda: reduce(self.kernel.plus, xs))
 
 
 Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]

@@ -21,10 +21,9 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.k_loop import Operand
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, store_matrix
 from xdsl_spirv.passes.kernel.result_tile import Place
-from xdsl_spirv.passes.kernel.staging import TileInMemory
+from xdsl_spirv.passes.kernel.staging import Operand, TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[SSAValue], Sequence[int], Condition], None]
@@ -47,36 +46,32 @@ class SliceSums:
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
         along_m, along_n, _ = plan.schedule.fragments
-        sums = plan.sums
-        assert sums is not None, "the schedule has a single slice of K"
-        self.count, self.together = along_m * along_n, sums.fragments
-        self.places = rows * columns
+        assert plan.sums is not None, "the schedule has a single slice of K"
+        self.sums, self.together = plan.sums, plan.sums.fragments
+        self.count, self.places = along_m * along_n, rows * columns
         self.has_barriers = plan.result.scratch_shape is not None
         """True if the callback contains barriers, because results go through scratch memory."""
-        self.shape = sums.shape
-        self.in_rows = in_rows
-        self.in_tile = sums.tile
-        self.result_bytes = plan.result.element_bytes
+        self.in_rows, self.result_bytes = in_rows, plan.result.element_bytes
         self.memory: SSAValue | None = None
-        if self.in_tile is None:
-            count, m, n = self.shape
-            shape = (count * m, n) if in_rows else self.shape
+        count, self.rows, self.width = plan.sums.shape
+        if plan.sums.tile is None:
+            shape = (count * self.rows, self.width) if in_rows else plan.sums.shape
             self.memory = builder.allocate(type.element_type, shape, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
         self.first = builder.times(in_slice, self.together)
-        self._lies_in_rows_of(self.shape[-1])
+        self._lies_in_rows_of(self.width)
 
     def enter(self, operands: Sequence[Operand]) -> None:
         """Lets the sums overwrite the tile of an operand that is no longer read."""
-        if self.in_tile is None:
+        if self.sums.tile is None:
             return
-        operand = operands[self.in_tile]
+        operand = operands[self.sums.tile]
         assert isinstance(operand, TileInMemory), (
             "sums overwrite an operand that is not in Workgroup memory"
         )
         piece = operand.tile.piece * operand.tile.element_bytes
         self.memory = operand.buffers[0]
-        self._lies_in_rows_of(self.shape[-1] * self.result_bytes // piece)
+        self._lies_in_rows_of(self.width * self.result_bytes // piece)
         self.builder.barrier()
 
     def _lies_in_rows_of(self, stride: int) -> None:
@@ -125,11 +120,10 @@ class SliceSums:
         place = b.plus(b.times(slot, self.places * self.together), self.first)
         fragment = b.plus(place, number % self.together)
         assert self.memory is not None, "entered before"
-        _, rows, _ = self.shape
-        if self.in_tile is not None:
-            return self.memory, (b.times(fragment, rows * self.stride),)
+        if self.sums.tile is not None:
+            return self.memory, (b.times(fragment, self.rows * self.stride),)
         if self.in_rows:
-            return self.memory, (b.times(fragment, rows), 0)
+            return self.memory, (b.times(fragment, self.rows), 0)
         return self.memory, (fragment, 0, 0)
 
     def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:

@@ -15,15 +15,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntAttr, VectorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import apply_prologue, as_one, pack_elements, unpack_elements
+from xdsl_spirv.passes.kernel.elements import (
+    apply_prologue,
+    as_one,
+    pack_elements,
+    repeat_bits,
+    unpack_elements,
+)
 from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix, moved_bits
 from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
@@ -55,7 +61,19 @@ class Move:
     outer_inside: Condition
 
 
-class TileInMemory(ABC):
+class Operand(ABC):
+    """An operand of a contraction, which is read in tiles along K."""
+
+    builder: KernelEmitter
+    within_k = False
+    """True if the loaded tiles are known to lie inside of K, so that no bounds check is needed."""
+
+    @abstractmethod
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
+        """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice."""
+
+
+class TileInMemory(Operand):
     """
     An operand's tile in Workgroup memory, copied in parts by the workgroup's invocations.
 
@@ -64,9 +82,6 @@ class TileInMemory(ABC):
 
     values_of_move = 1
     """Number of SSA values that one copy has between its load and its store."""
-
-    within_k = False
-    """True if the loaded tiles are known to lie inside of K, so that no bounds check is needed."""
 
     def __init__(self, builder: KernelEmitter, tile: StagedTile, part: Part, name: str):
         self.builder, self.tile, self.part, self.name = builder, tile, part, name
@@ -186,7 +201,6 @@ class TileInMemory(ABC):
         ]
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice."""
         b, tile, part = self.builder, self.tile, self.part
         is_a = type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
         size = type.rows if is_a else type.columns
@@ -213,6 +227,28 @@ class TileInMemory(ABC):
             )
             for place in places
         ]
+
+
+class DirectOperand(Operand):
+    """
+    An operand whose fragments are read directly from global memory.
+
+    If `ahead` is not 0, the loop carries the `held` values of the next fragments in `waiting`.
+    """
+
+    held: int
+
+    def __init__(self, builder: KernelEmitter, ahead: int):
+        self.builder, self.ahead = builder, ahead
+        self.waiting: list[SSAValue] = []
+
+    @abstractmethod
+    def begin_ahead(self) -> None:
+        """Reads the first fragments of the first K tile into `waiting`."""
+
+    @abstractmethod
+    def enter(self, k: Index, following: Index | None = None) -> None:
+        """Selects the K tile at element `k`; `following` is the next tile to read ahead."""
 
 
 class StagedOperand(TileInMemory):
@@ -282,27 +318,23 @@ class StagedOperand(TileInMemory):
         return self.builder.divided(k, self.tile.vector) if along_row else k
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the vector of a move; 0 outside of the operand."""
-        tile = self.tile
+        """
+        Loads the vector of a move; 0 outside of the operand. Gathered elements along K are packed
+        as bytes into words, the first byte lowest.
+        """
+        b, tile, axis = self.builder, self.tile, self.tile.k_axis
+        limit, depth = tile.extent[axis], tile.shape[axis]
+        first, steps = move.row, range(move.step, move.step + 1)
         if tile.gathered:
-            return [self._gather(move, begin)]
-        if tile.k_axis == 0:
-            guarded = move.exists is not True or (tile.guarded[0] and not self.within_k)
-            place = move.row, move.step
-            return [self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])]
-        limit, guarded = tile.extent[1] // tile.vector, tile.guarded[1] and not self.within_k
-        return [self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)]
-
-    def _gather(self, move: Move, begin: Index) -> SSAValue:
-        """Loads elements along K and packs them as bytes into words, the first byte lowest."""
-        b, tile = self.builder, self.tile
-        first = b.times(move.column, tile.vector)
-        guarded = (tile.guarded[1] and not self.within_k) or move.exists is not True
-        elements = [
-            self._read(move, begin, (first, n), tile.extent[1], guarded, tile.shape[1])
-            for n in range(tile.vector)
-        ]
-        return as_one(b, elements, tile.moved_type)
+            first, steps = b.times(move.column, tile.vector), range(tile.vector)
+        elif axis == 1:
+            first, steps = move.column, range(1)
+            limit, depth = limit // tile.vector, tile.row_vectors
+        guarded = tile.guarded[axis] and not self.within_k
+        if tile.gathered or axis == 0:
+            guarded = guarded or move.exists is not True
+        read = [self._read(move, begin, (first, step), limit, guarded, depth) for step in steps]
+        return [as_one(b, read, tile.moved_type)] if tile.gathered else read
 
     def _read(
         self,
@@ -355,15 +387,9 @@ class StagedOperand(TileInMemory):
             if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:
                 value = b.add(spv.BitcastOp(value, moved))
         if in_guards is not True and self.tile.fill:
-            value = b.select(in_guards, value, self._fill(value.type))
+            fill = repeat_bits(b, self.tile.fill, self.tile.element_type, value.type)
+            value = b.select(in_guards, value, fill)
         return value if inside is True else b.select(inside, value, b.zero(value.type))
-
-    def _fill(self, type: Attribute) -> SSAValue:
-        bits = bit_width(self.tile.element_type)
-        element = type.element_type if isinstance(type, VectorType) else type
-        width = bit_width(element)
-        number = sum((self.tile.fill % (1 << bits)) << at for at in range(0, width, bits))
-        return self.builder.number(number, type)
 
     def _store(self, move: Move, values: Sequence[SSAValue], begin: Index) -> None:
         b, (value,) = self.builder, values

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from xdsl.dialects import arith, gpu, memref
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnknownLoc
@@ -22,12 +22,13 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.emit.kernel import INDEX
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits
 from xdsl_spirv.passes.kernel.tile_layout import Layout, spread
 from xdsl_spirv.targets import Target
 
 PASS = "lower-tiles"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,6 @@ class TileEmitter(HoistingEmitter):
         self.shared = Shared()
         self.bytes = 0
         self.current: Operation | None = None
-        self._coordinates: dict[Spot, tuple[Index, ...]] = {}
         self._free: dict[object, list[SSAValue]] = {}
         self.kept: list[list[SSAValue]] = [[]]
         """Workgroup memory that stays in use until the end of each enclosing loop or branch."""
@@ -118,8 +118,8 @@ class TileEmitter(HoistingEmitter):
             self.divided(self.subgroup_id(self.schedule.subgroups), stride), count
         )
 
-    def once_index(self, key: object, make: Callable[[], Index]) -> Index:
-        """Emits an index that depends only on the invocation, once for each key."""
+    def once_index(self, key: object, make: Callable[[], T]) -> T:
+        """Emits indices that depend only on the invocation, once for each key."""
         known = self.scopes[0].known
         if key not in known:
             with self.at(0):
@@ -128,13 +128,10 @@ class TileEmitter(HoistingEmitter):
 
     def coordinates(self, spot: Spot) -> tuple[Index, ...]:
         """Returns the indices in the tile of the element that a register of a layout holds."""
-        if spot not in self._coordinates:
-            place = spot.layout.registers[spot.register]
-            self._coordinates[spot] = tuple(
-                self.plus(self.corner(spot.layout, axis), offset)
-                for axis, offset in enumerate(place)
-            )
-        return self._coordinates[spot]
+        place = enumerate(spot.layout.registers[spot.register])
+        return self.once_index(
+            spot, lambda: tuple(self.plus(self.corner(spot.layout, axis), at) for axis, at in place)
+        )
 
     def owner(self, layout: Layout) -> Condition:
         """True in the first of the invocations that hold equal elements."""
@@ -221,6 +218,3 @@ class TileEmitter(HoistingEmitter):
 def is_index(type: Attribute) -> bool:
     """True for types whose values are computed as indices: `index` and 32-bit integers."""
     return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.width.data == 32)
-
-
-__all__ = ["INDEX", "PASS", "Schedule", "Shared", "Spot", "TileEmitter", "is_index"]

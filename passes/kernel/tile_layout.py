@@ -144,7 +144,8 @@ class Matrices:
     @property
     def numbers(self) -> list[tuple[int, int]]:
         """The (row, column) indices of a subgroup's matrices."""
-        return list(product(*map(range, self.counts)))
+        rows, columns = self.counts
+        return list(product(range(rows), range(columns)))
 
     @property
     def steps(self) -> tuple[int, int]:

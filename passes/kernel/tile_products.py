@@ -1,27 +1,36 @@
 """
-Emits products of tiles, by the target's matrix instructions or by multiply-adds of each
-invocation.
+Emits products and reductions of tiles, and chooses the homes of tiles: the matrices or the layout
+that hold their elements.
 
-An operand's matrices are loaded from its buffer if the tile lies completely inside of the view. If
-the operand is held in registers in the layout of these matrices, they are built from the
-registers. Otherwise the operand goes through Workgroup memory.
+Products use the target's matrix instructions, or multiply-adds of each invocation. An operand's
+matrices are loaded from its buffer if the tile lies completely inside of the view. If the operand
+is held in registers in the layout of these matrices, they are built from the registers. Otherwise
+the operand goes through Workgroup memory.
+
+Reductions run in an invocation's registers, then between lanes, then between subgroups. Lanes
+exchange values by shuffles if the target has them. The remaining partial results go through
+Workgroup memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
 
-from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add
-from xdsl_spirv.passes.kernel.matrix_values import load_matrix, multiply_matrices
-from xdsl_spirv.passes.kernel.tile_code import Schedule
-from xdsl_spirv.passes.kernel.tile_layout import Matrices, matrices
+from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add, run_body
+from xdsl_spirv.passes.kernel.matrix_values import load_matrix, moved_bits, multiply_matrices
+from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule, Spot, TileEmitter
+from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices, matrices
 from xdsl_spirv.passes.kernel.tile_values import (
     LAYOUTS,
     Box,
@@ -120,7 +129,7 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
         held = join_matrices(value, wanted, layout)
         return lambda i, j: held[i * wanted.counts[1] + j]
     turned = isinstance(value, Moved) and value.is_transpose
-    source = value.source if turned else value
+    source = value.source if isinstance(value, Moved) and turned else value
     if isinstance(source, Box) and (found := _direct(source, wanted, turned)):
         return found
     bits = bit_width(source.type.element)
@@ -202,3 +211,202 @@ def _multiply_elements(
     for place in (left, right):
         emitter.give_back(place.memory)
     return Held(emitter, c.type, layout, totals)
+
+
+Numbers = Sequence[SSAValue]
+"""One value for each tile of a reduction over several tiles."""
+
+
+class Reduction:
+    """Writes the code of one reduction."""
+
+    def __init__(self, op: tile.ReduceOp, tiles: Sequence[TileValue], layout: Layout):
+        self.op, self.tiles, self.layout = op, tiles, layout
+        self.b: TileEmitter = tiles[0].b
+        self.axis = op.axis.value.data
+        self.result = layout.drop_axis(self.axis)
+        shuffles = "subgroup-shuffle" in self.b.target.features
+        own = [n for n, place in enumerate(layout.lanes) if place[self.axis]]
+        self.exchanged = own if shuffles else []
+        self.written = [] if shuffles else own
+
+    def write(self) -> list[Held | SSAValue]:
+        """Writes the reduction. Returns tiles, or scalars that are uniform in the workgroup."""
+        rows: dict[int, Numbers] = {}
+        for register, place in enumerate(self.layout.registers):
+            row = (*place[: self.axis], *place[self.axis + 1 :])
+            number = self.result.numbers[row]
+            values = [value.at(Spot(self.layout, register)) for value in self.tiles]
+            rows[number] = self._combine(rows[number], values) if number in rows else values
+        for bit in self.exchanged:
+            rows = {number: self._exchange(values, 1 << bit) for number, values in rows.items()}
+        parts = prod(count for count, step in self.layout.groups if step[self.axis])
+        parts <<= len(self.written)
+        if parts > 1:
+            rows = self._through_memory(rows, parts)
+        results: list[Held | SSAValue] = []
+        for n, output in enumerate(self.op.outputs):
+            values = [rows[number][n] for number in range(self.result.count)]
+            if isinstance(output.type, tile.TileType):
+                results.append(Held(self.b, output.type, self.result, values))
+            else:
+                results.append(values[0])
+        return results
+
+    def _combine(self, a: Numbers, b: Numbers) -> Numbers:
+        return run_body(self.op.body.block, (*a, *b), lambda value: value, self.b.copied)
+
+    def _exchange(self, values: Numbers, distance: int) -> Numbers:
+        b = self.b
+        others = [
+            b.add(spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, value, b.i32(distance)))
+            for value in values
+        ]
+        return self._combine(values, others)
+
+    def _through_memory(self, rows: dict[int, Numbers], parts: int) -> dict[int, Numbers]:
+        """Reduces `parts` partial results of each row through Workgroup memory."""
+        b, layout, axis = self.b, self.layout, self.axis
+        part: Index = 0
+        size = 1
+        for position, (count, step) in enumerate(layout.groups):
+            if step[axis]:
+                part = b.plus(part, b.times(b.group_index(layout, position), size))
+                size *= count
+        bits = [(bit, size << n) for n, bit in enumerate(self.written)]
+        part = moved_bits(b, b.lane_id(b.target.subgroup_size), bits, part)
+        shape = tile.tile_of(self.op.tiles[0]).shape
+        shape = (*shape[:axis], *shape[axis + 1 :], parts)
+        rooms = [b.room(value.type.element, shape) for value in self.tiles]
+        for room in rooms:
+            b.will_write(room)
+        places = {n: b.coordinates(Spot(self.result, n)) for n in rows}
+
+        def write() -> None:
+            for number, values in rows.items():
+                for room, value in zip(rooms, values, strict=True):
+                    b.store(value, room, (*places[number], part))
+
+        b.when(b.owner(self._owner_layout()), write)
+        for room in rooms:
+            b.will_read(room)
+        results: dict[int, Numbers] = {}
+        for number in rows:
+            for other in range(parts):
+                values = [b.load(room, (*places[number], other)) for room in rooms]
+                known = results.get(number)
+                results[number] = values if known is None else self._combine(known, values)
+        for room in rooms:
+            b.give_back(room)
+        return results
+
+    def _owner_layout(self) -> Layout:
+        nothing = (0,) * len(self.layout.registers[0])
+        lanes = [
+            nothing if n in self.exchanged else place for n, place in enumerate(self.layout.lanes)
+        ]
+        return Layout(tuple(lanes), self.layout.groups, self.layout.registers)
+
+
+MoveOp: TypeAlias = tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp
+"""An operation that copies elements to other positions."""
+
+
+def layout_of(home: Home | None) -> Layout | None:
+    """Returns the layout in which a tile is held; None if component positions are unknown."""
+    return home and home.layout
+
+
+class Homes:
+    """
+    Chooses a home (matrices or a layout that hold the elements) for each tile.
+
+    The plan of a product gives its home. A reduction has the home of its operand without the
+    reduced axis. An elementwise map has the first home among its operands. Other tiles have no
+    home.
+    """
+
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        self._plans: dict[Operation, Product | None] = {}
+        self._known: dict[SSAValue, Home | None] = {}
+
+    def plan(self, op: tile.MultiplyAddOp) -> Product | None:
+        """Returns the plan of a product; None for multiply-adds without matrices."""
+        if op not in self._plans:
+            self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
+        return self._plans[op]
+
+    def find(self, value: SSAValue) -> Home | None:
+        """Returns the matrices or the layout that hold a tile; None if neither is chosen."""
+        if value not in self._known:
+            self._known[value] = self._find(value, {})
+        return self._known[value]
+
+    def layout_of_reduction(self, op: tile.ReduceOp) -> Layout:
+        """Returns the layout in which a reduction reads its operands."""
+        return self._find_reduced(op, {})
+
+    def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home | None]) -> Layout:
+        found = layout_of(self._find(op.tiles[0], seen))
+        return found or self.schedule.spread(tile.tile_of(op.tiles[0]).shape)
+
+    def _find(self, value: SSAValue, seen: dict[SSAValue, Home | None]) -> Home | None:
+        if value not in seen:
+            seen[value] = None
+            seen[value] = self._derive(value, seen)
+        return seen[value]
+
+    def _derive(self, value: SSAValue, seen: dict[SSAValue, Home | None]) -> Home | None:
+        owner = value.owner
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            if not isinstance(loop, scf.ForOp) or owner.args[0] is value:
+                return None
+            number = list(owner.args).index(value) - 1  # pyright: ignore[reportArgumentType]
+            return self._find(_yield_operand(loop.body.block, number), seen) or self._find(
+                loop.iter_args[number], seen
+            )
+        match owner:
+            case tile.MultiplyAddOp():
+                plan = self.plan(owner)
+                return plan.c if plan else self.schedule.spread(tile.tile_of(value).shape)
+            case tile.MapOp():
+                homes = (self._find(operand, seen) for operand in owner.tiles)
+                return next((home for home in homes if layout_of(home) is not None), None)
+            case tile.ReduceOp():
+                return self._find_reduced(owner, seen).drop_axis(owner.axis.value.data)
+            case tile.TransposeOp() | tile.ReshapeOp():
+                found, axes = layout_of(self._find(owner.tile, seen)), source_axes(owner)
+                return found.select_axes(axes) if found and axes else None
+            case scf.ForOp():
+                number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
+                return self._find(owner.body.block.args[number + 1], seen)
+            case scf.IfOp():
+                number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
+                return self._find(_yield_operand(owner.true_region.block, number), seen)
+            case _:
+                return None
+
+
+def source_axes(op: MoveOp) -> Sequence[int | None] | None:
+    """
+    Returns the source axis of each result axis (None: new axis); None for a reshape that changes
+    sizes above 1.
+    """
+    before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
+    if isinstance(op, tile.TransposeOp):
+        return range(len(after))[::-1]
+    if isinstance(op, tile.BroadcastOp):
+        return [axis if size == after[axis] else None for axis, size in enumerate(before)]
+    wide = [axis for axis, size in enumerate(before) if size != 1]
+    if [before[axis] for axis in wide] != [size for size in after if size != 1]:
+        return None
+    left = iter(wide)
+    return [None if size == 1 else next(left) for size in after]
+
+
+def _yield_operand(block: Block, number: int) -> SSAValue:
+    last = block.last_op
+    assert isinstance(last, scf.YieldOp)
+    return last.operands[number]

@@ -12,12 +12,20 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import INDEX
+from xdsl_spirv.passes.kernel.elements import run_body
 from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zero_of
-from xdsl_spirv.passes.kernel.tile_code import INDEX, Schedule, Shared, Spot, TileEmitter, is_index
-from xdsl_spirv.passes.kernel.tile_homes import Homes, MoveOp, layout_of, source_axes
+from xdsl_spirv.passes.kernel.tile_code import Schedule, Shared, Spot, TileEmitter, is_index
 from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices
-from xdsl_spirv.passes.kernel.tile_products import multiply, operand
-from xdsl_spirv.passes.kernel.tile_reductions import Reduction
+from xdsl_spirv.passes.kernel.tile_products import (
+    Homes,
+    MoveOp,
+    Reduction,
+    layout_of,
+    multiply,
+    operand,
+    source_axes,
+)
 from xdsl_spirv.passes.kernel.tile_values import (
     Box,
     Held,
@@ -111,6 +119,7 @@ class ProgramCode:
     def _index_arithmetic(self, op: Operation) -> Index | None:
         """Emits index arithmetic with known bounds and factors; None for other operations."""
         b, known = self.b, [self.index(operand) for operand in op.operands]
+        *_, last = known or [0]
         match op:
             case arith.ConstantOp(value=IntegerAttr() as constant):
                 return constant.value.data
@@ -127,16 +136,15 @@ class ProgramCode:
                 return b.least(*known)
             case arith.MaxSIOp():
                 return b.greatest(*known)
-            case arith.FloorDivSIOp() | arith.DivSIOp() if (
-                b.bound(known[0]) is not None and isinstance(known[1], int) and known[1] > 0
-            ):
-                return b.divided(known[0], known[1])
-            case arith.DivUIOp() if isinstance(known[1], int) and known[1] > 0:
-                return b.divided(known[0], known[1])
-            case arith.RemUIOp() if isinstance(known[1], int) and known[1] > 0:
-                return b.remainder(known[0], known[1])
             case arith.IndexCastOp():
-                return known[0]
+                return last
+            case arith.FloorDivSIOp() | arith.DivSIOp() if b.bound(known[0]) is None:
+                return None
+            case arith.FloorDivSIOp() | arith.DivSIOp() | arith.DivUIOp() | arith.RemUIOp():
+                if not isinstance(last, int) or last <= 0:
+                    return None
+                method = b.remainder if isinstance(op, arith.RemUIOp) else b.divided
+                return method(known[0], last)
             case _:
                 return None
 
@@ -307,18 +315,11 @@ class ProgramCode:
         block, key = op.body.block, object()
 
         def elements(spot: Spot) -> Sequence[SSAValue]:
-            values: dict[SSAValue, SSAValue] = {
-                a: t.at(spot) for a, t in zip(block.args, tiles, strict=True)
-            }
+            inputs = [value.at(spot) for value in tiles]
             before, b.current = b.current, op
-            for inner in block.ops:
-                given = [values[v] if v in values else self.ssa(v) for v in inner.operands]
-                if isinstance(inner, tile.YieldOp):
-                    break
-                values |= zip(inner.results, b.copied(inner, given), strict=True)
+            results = run_body(block, inputs, self.ssa, b.copied)
             b.current = before
-            last = cast(Operation, block.last_op)
-            return [values[v] if v in values else self.ssa(v) for v in last.operands]
+            return results
 
         def element(number: int) -> Callable[[Spot], SSAValue]:
             return lambda spot: b.remembered((key, spot), b.depth, lambda: elements(spot))[number]

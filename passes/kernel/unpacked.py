@@ -1,5 +1,11 @@
 """
-Dequantizes an operand while copying it from packed planes into Workgroup memory.
+Dequantizes an operand while copying it from packed planes into Workgroup memory, or directly in
+the invocations that hold its fragments.
+
+The elements of a unit of packed numbers are computed by the dequantizing operation's body. Bytes
+remain bit fields of words. Factors and addends that adjacent elements share are applied separately
+(see `bit_fields`). Four adjacent elements that binary16 can represent exactly are computed in
+pairs of binary16.
 
 An invocation copies units: elements along K that are dequantized together. It loads a unit's part
 of each plane, up to 16 bytes at a time. The elements are computed four at a time, immediately
@@ -9,25 +15,223 @@ that are equal for all elements of a unit (a scale, or the product of two) are c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice, product
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerType, i32
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, VectorType, f16, f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Units, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.bit_fields import (
+    BYTE,
+    PAIR,
+    Affine,
+    Known,
+    Scalar,
+    ScalarCode,
+    Whole,
+    fields_of,
+)
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, as_one, components_of
+from xdsl_spirv.passes.kernel.matrix_values import moved_bits, put_together, zeros
 from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
-from xdsl_spirv.passes.kernel.staging import TileInMemory
-from xdsl_spirv.passes.kernel.unit_code import ElementCode, UnitCode
-from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
+from xdsl_spirv.passes.kernel.staging import DirectOperand, TileInMemory
+from xdsl_spirv.passes.schedule.k_order import inner_axis
+from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, UnitTile, vector_type
 
 MOST_BITS = 128
+
+SIGNS = 0x80808080
+"""Sign bit of each byte of a word."""
+
+IN_EACH_HALF = 0x00010001
+
+BIAS, BIASED = 1024, 0x64006400
+"""The binary16 number 1024, whose last bit has the value 1, and a word of two such numbers."""
+
+
+class ElementCode(ABC):
+    """Code of the elements of a unit: `size` neighbouring weights along K."""
+
+    size: int
+
+    @abstractmethod
+    def four(self, number: int) -> SSAValue:
+        """Returns the elements 4 * `number` to 4 * `number` + 3."""
+
+    def elements(self) -> list[SSAValue]:
+        """Returns all elements in order, as vectors of four."""
+        return [self.four(number) for number in range(self.size // VECTOR)]
+
+
+class UnitCode(ElementCode):
+    """
+    Computes the elements of unit `unit` (neighbouring weights) along K, from loaded `planes`.
+
+    A plane of bytes is loaded as words if a unit has whole words, else as single bytes.
+    """
+
+    def __init__(
+        self,
+        builder: KernelEmitter,
+        unpacking: Unpacking,
+        planes: Sequence[Sequence[SSAValue]],
+        unit: Index,
+    ):
+        self.builder, self.unpacking, self.unit = builder, unpacking, unit
+        self.size = unpacking.size
+        self.code = ScalarCode(builder, Known(), keeps=True)
+        self.planes = [
+            self._scalars(plane, loaded)
+            for plane, loaded in zip(unpacking.planes, planes, strict=True)
+        ]
+        (self.result,) = yields_of(unpacking.op.body.block)
+        owner = self.result.owner
+        self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
+        """The result of the unpacking body before it is narrowed to its type."""
+
+    def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
+        """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""
+        if len(self.unpacking.sizes) - 1 not in plane.loops:
+            self.code.shared.update(loaded)
+        if plane.element_type != i8 or loaded[0].type != i32:
+            return loaded
+        return [bits for word in loaded for bits in fields_of(word, BYTE)]
+
+    def four(self, number: int) -> SSAValue:
+        """Returns the elements 4 * `number` to 4 * `number` + 3 as a vector."""
+        b, first = self.builder, number * VECTOR
+        scalars = [self._element(first + i) for i in range(VECTOR)]
+        four = self._halves(scalars) if self.result.type == f16 else None
+        if four is None:
+            values = [self.code.value(scalar, self.wide.type) for scalar in scalars]
+            four = b.add(spv.CompositeConstructOp(values, VectorType(self.wide.type, [VECTOR])))
+        to = VectorType(self.result.type, [VECTOR])
+        return four if four.type == to else b.add(arith.TruncFOp(four, to))
+
+    def _element(self, number: int) -> Scalar:
+        at: list[int] = []
+        for size in reversed(self.unpacking.sizes):
+            number, place = divmod(number, size)
+            at.insert(0, place)
+        inputs = [
+            scalars[self._place(plane, at)]
+            for plane, scalars in zip(self.unpacking.planes, self.planes, strict=True)
+        ]
+        return self.code.body(self.unpacking.op, inputs, partial(self._counter, at), self.wide)
+
+    def _place(self, plane: Plane, at: Sequence[int]) -> int:
+        place = 0
+        for loop in plane.loops:
+            place = place * self.unpacking.sizes[loop] + at[loop]
+        return place
+
+    def _counter(self, at: Sequence[int], loop: int) -> Index:
+        b, unpacking = self.builder, self.unpacking
+        if loop in unpacking.counters:
+            return at[unpacking.counters[loop]]
+        number, outer = unpacking.around[loop], unpacking.outer
+        index = self.unit
+        for size in outer[:number:-1]:
+            index = b.divided(index, size)
+        return index if number == 0 else b.remainder(index, outer[number])
+
+    # Numbers of binary16
+
+    def _halves(self, scalars: Sequence[Scalar]) -> SSAValue | None:
+        """
+        Computes four elements in binary16; None if binary16 cannot represent their integers.
+
+        Pairs are elements 0 and 2, and elements 1 and 3. Factor and addend are applied in binary16
+        if it represents them exactly; products are exact in binary32, so a single rounding
+        remains. Otherwise the numbers are widened to binary32 first.
+        """
+        b = self.builder
+        elements = [x if isinstance(x, Affine) else Affine(x) for x in scalars]  # pyright: ignore[reportArgumentType]
+        common = {(x.scale, x.addend) for x in elements}
+        if len(common) > 1:
+            return None
+        scale, addend = common.pop()
+        offset = _offset(scale, addend)
+        pairs = self._numbers([x.value for x in elements], offset)
+        if pairs is None:
+            return None
+        given = scale, None if offset else addend
+        halves = [x and _half_of(x) for x in given]
+        is_exact = [x is None for x in halves] == [x is None for x in given]
+        if is_exact:
+            pairs = [self._affine(x, halves) for x in pairs]
+        (first, third), (second, fourth) = (components_of(b, pair) for pair in pairs)
+        parts = [first, second, third, fourth]
+        four = b.add(spv.CompositeConstructOp(parts, VectorType(f16, [VECTOR])))
+        if is_exact:
+            return four
+        return self._affine(b.add(arith.ExtFOp(four, VectorType(f32, [VECTOR]))), given)
+
+    def _affine(self, x: SSAValue, factors: Sequence[SSAValue | None]) -> SSAValue:
+        """Multiplies a vector by the first factor, and adds the second; None stands for neither."""
+        once, type = self.code.once, x.type
+        return self.code.affine(x, *(f and once(vector.BroadcastOp, f, type) for f in factors))
+
+    def _numbers(self, values: Sequence[SSAValue | Whole], more: int) -> list[SSAValue] | None:
+        """
+        Converts four integers plus `more` to two pairs of binary16; None if impossible.
+
+        A byte combined with the exponent of 1024 is 1024 too large. A field that starts at bit
+        `low` of its byte is 2^low times too large. A single multiply-add corrects both.
+        """
+        b = self.builder
+        if not all(isinstance(value, Whole) for value in values):
+            halves = [_half_of(value) for value in values if isinstance(value, SSAValue)]
+            parts = [half for half in halves if half is not None]
+            if len(parts) < VECTOR or more:
+                return None
+            return [b.add(spv.CompositeConstructOp(parts[i::2], PAIR)) for i in range(2)]
+        wholes = [value for value in values if isinstance(value, Whole)]
+        (bits, *others), signed = [whole.bits for whole in wholes], wholes[0].signed
+        apart = [(other.word, other.low - bits.low) for other in others]
+        if apart != [(bits.word, BYTE * i) for i in range(1, VECTOR)] or bits.count > BYTE:
+            return None
+        word, offset = bits.word, more - (1 << BYTE - 1 if signed else 0)
+        if signed:
+            word = b.pure(arith.XOrIOp, word, b.number(SIGNS, i32))
+        mask = b.number(((1 << bits.count) - 1 << bits.low) * IN_EACH_HALF, i32)
+        pairs: list[SSAValue] = []
+        for source in (word, b.pure(arith.ShRUIOp, word, b.i32(BYTE))):
+            bytes = b.add(arith.AndIOp(source, mask))
+            biased = b.add(spv.BitcastOp(b.add(arith.OrIOp(bytes, b.number(BIASED, i32))), PAIR))
+            least = float(offset - (BIAS >> bits.low))
+            pairs.append(self.code.correct_float(biased, bits.low, least))
+        return pairs
+
+
+def _half_of(number: SSAValue) -> SSAValue | None:
+    op = number.owner
+    return op.input if isinstance(op, arith.ExtFOp) and op.input.type == f16 else None
+
+
+def _offset(scale: SSAValue | None, addend: SSAValue | None) -> int:
+    """Returns the integer that is added to the numbers before scaling; 0 if there is none."""
+    if addend is not None and scale is not None and isinstance(addend.owner, arith.MulfOp):
+        product = addend.owner
+        addend = product.lhs if product.rhs is scale else None
+    elif scale is not None:
+        return 0
+    constant = None if addend is None else addend.owner
+    if not isinstance(constant, arith.ConstantOp) or not isinstance(constant.value, FloatAttr):
+        return 0
+    number = constant.value.value.data
+    return int(number) if number == int(number) and abs(number) < BIAS else 0
 
 
 class PlaneSource:
@@ -185,9 +389,7 @@ class UnpackedOperand(TileInMemory):
         """Returns the index along K of a move's unit, and the condition that the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
-        if self.within_k or not self.tile.guarded[1]:
-            return unit, True
-        return unit, b.below(unit, self.unpacking.units)
+        return unit, _exists(self, self.unpacking, unit)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
         """Loads the planes of the unit that a move copies; unit 0 if the unit does not exist."""
@@ -222,3 +424,129 @@ class UnpackedOperand(TileInMemory):
         if tile.as_bits:
             return [b.add(spv.BitcastOp(group[0], tile.moved_type)) for group in groups]
         return [as_one(b, group, tile.moved_type) for group in groups]
+
+
+def _exists(operand: UnpackedOperand | UnitFragments, units: Units, unit: Index) -> Condition:
+    """True if the operand has a unit with this index along K."""
+    guarded = operand.tile.guarded[1] and not operand.within_k
+    return operand.builder.below(unit, units.units) if guarded else True
+
+
+class UnitFragments(DirectOperand):
+    """
+    Computes a subgroup's fragments from packed planes. Planes that are read ahead stay packed.
+
+    Each invocation reads its rows of A, or columns of B, by units of elements, in the order of
+    `schedule/k_order`. The target's component positions determine which element each component
+    holds. Neither Workgroup memory nor exchanges are needed.
+    """
+
+    def __init__(self, builder: KernelEmitter, tile: UnitTile, part: Part):
+        assert tile.fragment is not None
+        assert tile.order is not None
+        super().__init__(builder, tile.ahead)
+        self.tile = tile
+        self.map, self.order, self.lane = tile.fragment, tile.order, part.lane
+        is_one = not is_dynamic(tile.extent[0]) and tile.extent[0] <= tile.shape[0]
+        first = part.first_fragment(builder, is_one)
+        self.axis = inner_axis(tile.fragment)
+        self.groups = part.depth // self.order.group
+        first_unit = builder.times(part.slice, part.depth // tile.unpacking.size)
+        share, split = self._of_lane(self.axis), self.order.split
+        self.source = UnitSource(
+            builder, tile.unpacking, part.batch, split, builder.remainder(share, split)
+        )
+        self.own = builder.plus(builder.divided(share, split), first_unit)
+        outer = 1 - self.axis
+        self.slots = [place[outer] for place in tile.fragment.component.places]
+        self.lines = self._lines(first, part.count, outer)
+        self.held = self.groups * len(self.lines) * self.source.loads
+        self._units: dict[tuple[int, int, int], tuple[ElementCode, Condition]] = {}
+
+    def _of_lane(self, axis: int) -> Index:
+        b, bits = self.builder, self.map.lane.bits_along(axis)
+        if axis == self.axis:
+            bits = [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
+        place: Index = 0
+        for bit in bits:
+            place = moved_bits(b, self.lane, [bit], place)
+        return place
+
+    def _lines(self, first: Index, count: int, axis: int) -> dict[tuple[int, int], Index]:
+        """Returns the invocation's rows or columns, by fragment and offset in the fragment."""
+        b, tile = self.builder, self.tile
+        size = (self.map.rows, self.map.columns)[axis]
+        own = b.plus(b.times(first, size), self._of_lane(axis))
+        lines: dict[tuple[int, int], Index] = {}
+        # In the only tile, some lines are known to lie inside of the operand, or outside.
+        known = tile.extent[0] if first == 0 and not is_dynamic(tile.extent[0]) else None
+        lanes = sum(place for _, place in self.map.lane.bits_along(axis))
+        for number, slot in product(range(count), self.slots):
+            least = number * size + slot
+            if known is not None and least >= known:
+                continue
+            place = b.plus(own, least)
+            if tile.guarded[0] and (known is None or least + lanes >= known):
+                place = b.select(b.below(place, tile.extent[0]), place, 0)
+            lines[number, slot] = place
+        return lines
+
+    def begin_ahead(self) -> None:
+        self.waiting = self.read(0)
+
+    def enter(self, k: Index, following: Index | None = None) -> None:
+        values = self.waiting if self.tile.ahead else self.read(k)
+        if following is not None and self.tile.ahead:
+            self.waiting = self.read(following)
+        rest = iter(values)
+        for group in range(self.groups):
+            unit, inside = self._unit(k, group)
+            for line in self.lines:
+                loaded = list(islice(rest, self.source.loads))
+                self._units[group, *line] = self.source.code(loaded, unit), inside
+
+    def read(self, k: Index) -> list[SSAValue]:
+        """Loads the packed planes of the invocation's elements in the K tile at element `k`."""
+        values: list[SSAValue] = []
+        for group in range(self.groups):
+            unit, inside = self._unit(k, group)
+            if inside is not True:
+                unit = self.builder.select(inside, unit, 0)
+            for place in self.lines.values():
+                values += self.source.load(place, unit)
+        return values
+
+    def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
+        """Returns the index along K of the invocation's unit in a group, and if the unit exists."""
+        b, unpacking = self.builder, self.tile.unpacking
+        first = b.plus(b.divided(k, unpacking.size), self.own)
+        unit = b.plus(first, group * (self.order.group // unpacking.size))
+        return unit, _exists(self, unpacking, unit)
+
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
+        return [self.fragment(number, k, type) for number in range(count)]
+
+    def fragment(self, number: int, k: int, type: spv.CooperativeMatrixType) -> SSAValue:
+        """Builds fragment `number` along M or N, at element `k` of the current K tile."""
+        group, within = divmod(k, self.order.group)
+        depth = self.order.parts * self.order.count
+        first = within // depth * self.order.count
+        b = self.builder
+        none = zeros(b, type, "none")
+        fours: dict[tuple[int, int], list[SSAValue]] = {}
+        rest = {slot: iter(self.order.elements) for slot in self.slots}
+
+        def component(slot: int) -> SSAValue:
+            if (number, slot) not in self.lines:
+                return b.zero(type.element_type)
+            at = first + next(rest[slot])
+            key = slot, at // VECTOR
+            if key not in fours:
+                code, inside = self._units[group, number, slot]
+                four = code.four(at // VECTOR)
+                if inside is not True:
+                    four = b.select(inside, four, b.zero(four.type))
+                fours[key] = components_of(b, four)
+            return fours[key][at % VECTOR]
+
+        return put_together(b, map(component, self.slots), none)

@@ -44,7 +44,7 @@ PASSES: dict[str, str] = {
     "split-products": "passes.schedule.split_products:SplitProductsPass",
     "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
     "attention-to-cooperative-matrix": (
-        "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"
+        "passes.kernel.attention_code:AttentionToCooperativeMatrixPass"
     ),
     "attention-to-fma": "passes.kernel.attention_lanes_code:AttentionToFMAPass",
     "form-attention": "passes.schedule.form_attention:FormAttentionPass",

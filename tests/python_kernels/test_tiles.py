@@ -1,7 +1,7 @@
 """
 Tile programs give right results before and after lowering to each target, or are refused.
 
-Covers: kernel/tile_homes, kernel/tile_products, kernel/tile_program, kernel/tile_reductions,
+Covers: kernel/tile_products, kernel/tile_program,
 kernel/tile_values.
 """
 

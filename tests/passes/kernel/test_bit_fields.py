@@ -16,6 +16,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.bit_fields import (
     Affine,
     Bits,
+    Known,
     Scalar,
     ScalarCode,
     Whole,
@@ -34,7 +35,7 @@ def write_fields(op: GenericOp) -> Callable[..., list[SSAValue]]:
     """Returns a function that writes the body for each of the four bytes of a word."""
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {})
+        code = ScalarCode(b, Known())
         numbers = [code.body(op, [bits], lambda _: 0) for bits in fields_of(word, 8)]
         return [code.value(number, f32) for number in numbers]
 
@@ -69,7 +70,7 @@ def test_bits_of_two_words_are_joined_for_all_bytes_at_once(
     op = generic_of(FILE, "joined")
 
     def write(b: KernelEmitter, low: SSAValue, high: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {})
+        code = ScalarCode(b, Known())
         pairs = zip(fields_of(low, 8), fields_of(high, 8), strict=True)
         return [code.value(code.body(op, pair, lambda _: 0), f32) for pair in pairs]
 
@@ -84,7 +85,7 @@ def test_bits_of_two_words_are_joined_for_all_bytes_at_once(
 
 def test_a_field_as_an_integer_is_shifted_and_masked(write_code: WriteCode):
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {})
+        code = ScalarCode(b, Known())
         middle, top = Bits(word, 5, 6, 32), Bits(word, 27, 5, 32)
         return [code.value(bits, i32) for bits in (middle, top, Bits(word, 0, 3, 32, up=4))]
 
@@ -99,7 +100,7 @@ def test_shared_factors_and_addends_stay_apart(write_code: WriteCode):
 
     def write(b: KernelEmitter, *values: SSAValue) -> list[SSAValue]:
         *varying, scale, least, more = values
-        code = ScalarCode(b, {"shared": {scale, least, more}})
+        code = ScalarCode(b, Known(shared={scale, least, more}))
         results: list[SSAValue] = []
         for x in varying:
             scaled = code.copied(arith.MulfOp(x, scale), [x, scale])
@@ -122,7 +123,7 @@ def test_a_kept_float_is_bits_until_it_is_needed(generic_of: GenericOf, write_co
     op = generic_of(FILE, "low")
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {}, keeps=True)
+        code = ScalarCode(b, Known(), keeps=True)
         number = code.body(op, [fields_of(word, 8)[1]], lambda _: 0)
         assert number == Whole(Bits(word, 8, 2, 8))
         return [code.value(number, f32), code.value(number, f32)]
@@ -136,7 +137,7 @@ def test_known_numbers_are_computed_by_the_compiler(generic_of: GenericOf, write
     op = generic_of(FILE, "known")
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {})
+        code = ScalarCode(b, Known())
         block = op.body.block
         shifted = next(inner for inner in block.ops if isinstance(inner, arith.ShRUIOp))
         assert known_number(b, shifted.lhs) == 255

@@ -1,8 +1,7 @@
 """
 Settings of a schedule for the K loop and the workgroups' order do not change results.
 
-Covers: kernel/__init__, kernel/collective, kernel/fragments, kernel/kernel_body,
-kernel/result_strips.
+Covers: kernel/__init__, kernel/contraction_to_cooperative_matrix, kernel/kernel_body.
 """
 
 from __future__ import annotations

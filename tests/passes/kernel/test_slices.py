@@ -40,7 +40,7 @@ def test_all_slices_are_added_up(
         slice = b.subgroup_id(slices)
         place = Place(0, 0, 0, b.thread_id(), slice, b.lane_id(), 0, 0, slice)
         sums = SliceSums(b, plan, place, ACCUMULATOR, in_rows)
-        assert sums.in_tile is None
+        assert sums.sums.tile is None
         own = [load_matrix(b, ACCUMULATOR, partial, (slice, n, 0, 0), 8) for n in range(count)]
 
         def finish(values: Sequence[SSAValue], numbers: Sequence[int], _: Condition) -> None:

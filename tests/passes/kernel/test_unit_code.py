@@ -1,4 +1,8 @@
-"""The code for a unit (neighbouring packed weights) computes the same elements as the operation."""
+"""
+The code for a unit (neighbouring packed weights) computes the same elements as the operation.
+
+Covers: kernel/unpacked.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from xdsl.ir.affine import AffineMap
 
 from xdsl_spirv.passes.analysis.unpacking import Unpacking, unpacking_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.unit_code import UnitCode
+from xdsl_spirv.passes.kernel.unpacked import UnitCode
 from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:

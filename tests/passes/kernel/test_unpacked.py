@@ -1,7 +1,7 @@
 """
 One kernel multiplies by packed weights, with right results and valid binaries.
 
-Covers: graph/selected_parts, graph/unpacked_operands, kernel/unpacked_fragments.
+Covers: graph/selected_parts, graph/unpacked_operands.
 """
 
 from __future__ import annotations

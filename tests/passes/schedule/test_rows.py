@@ -4,7 +4,7 @@ Random contractions of few rows give numpy's results on the interpreter and on l
 Either operand may have few rows, and may be contiguous along K or not. Sizes may be odd and
 dynamic. An initial value, a bias and a residual may follow. Weights may be packed.
 
-Covers: kernel/rows_code, kernel/shared_digits, kernel/unit_sums, schedule/rows_candidates.
+Covers: kernel/rows_code, kernel/unit_sums, schedule/rows_candidates.
 """
 
 from __future__ import annotations

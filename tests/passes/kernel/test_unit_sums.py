@@ -11,8 +11,8 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.bit_fields import Affine, Bits, ScalarCode, Whole, fields_of
-from xdsl_spirv.passes.kernel.integer_products import RowDigits, Slots, words_of
+from xdsl_spirv.passes.kernel.bit_fields import Affine, Bits, Known, ScalarCode, Whole, fields_of
+from xdsl_spirv.passes.kernel.unit_sums import RowDigits, Slots, words_of
 
 if TYPE_CHECKING:
     from tests.passes.conftest import WriteCode
@@ -68,7 +68,7 @@ def test_an_element_that_is_no_finite_number_makes_the_product_nan(
 
 def test_bytes_of_words_are_multiplied_where_they_are(write_code: WriteCode):
     def write(b: HoistingEmitter, word: SSAValue, other: SSAValue) -> list[SSAValue]:
-        code = ScalarCode(b, {})
+        code = ScalarCode(b, Known())
         wholes = [Affine(Whole(bits)) for bits in fields_of(word, 8)]
         found = words_of(code, list(enumerate(wholes)))
         assert found is not None

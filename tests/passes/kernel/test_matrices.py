@@ -13,7 +13,7 @@ from xdsl_spirv import targets
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, components_of
-from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
+from xdsl_spirv.passes.kernel.matrices import FragmentComponents
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, matrix_type
 
 if TYPE_CHECKING:
