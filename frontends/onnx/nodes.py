@@ -65,12 +65,17 @@ QUANTIZED = frozenset(("DequantizeLinear",))
 """Operators that are not folded, because integer contractions need integer weights."""
 
 
+MOVES = frozenset(
+    "Expand Flatten GatherElements GatherND ScatterElements ScatterND Split Tile Transpose".split()
+)
+"""Operators that move elements and compute nothing."""
+
 MISJUDGED = frozenset(
-    "AveragePool BatchNormalization Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"
+    "AveragePool BatchNormalization CumSum Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"
     " Hardmax LRN LogSoftmax LpNormalization LpPool MaxPool MaxUnpool NegativeLogLikelihoodLoss"
     " ReduceSumSquare Resize Slice Softmax SoftmaxCrossEntropyLoss Unique Upsample".split()
 )
-"""Operators that onnx's evaluator computes wrongly in some opset or form."""
+"""Operators that onnx's evaluator refuses or computes wrongly in some opset or form."""
 
 
 class Nodes(TensorBuilder):
@@ -260,6 +265,8 @@ class Nodes(TensorBuilder):
             return None
         symbolic = any(t.numbers is None for t in given)
         if symbolic:
+            if node.op_type in MOVES:
+                return self._move_sizes(node, inputs)
             if entry is None or entry.fold is None:
                 return None
             last = given[0 if node.op_type != "Where" else -1].element
@@ -359,6 +366,32 @@ class Nodes(TensorBuilder):
             return [Tensor.of(np.asarray(entry.fold(*arrays, **attributes)))]
         except (ValueError, TypeError, IndexError):
             return None
+
+    def _move_sizes(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
+        """Folds a node that moves sizes: the evaluator moves their positions in a list."""
+        onnx: Any = import_module("onnx")
+        schema = onnx.defs.get_schema(node.op_type, self.versions.get("", 1))
+        items: list[Any] = []
+        given: list[Tensor | None] = []
+        for t, formal in zip(inputs, schema.inputs, strict=False):
+            if t is not None and formal.type_str == schema.outputs[0].type_str:
+                assert t.known is not None
+                first = len(items)
+                items.extend(t.known.flat)
+                t = Tensor.of(np.arange(first, len(items)).reshape(t.known.shape))
+            given.append(t)
+        if any(t is not None and t.numbers is None for t in given):
+            return None
+        present = [t for t in given if t is not None]
+        if node.op_type in EXPANDING and self._inferred_count(node, present) > SMALL:
+            return None
+        try:
+            places = self._evaluated(node, given)
+        except Exception:
+            return None
+        data = np.array(items, object)
+        element = next(t.element for t in inputs if t is not None)
+        return [Tensor(element, at.shape, known=data[at]) for at in map(np.asarray, places)]
 
     def _evaluated(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Any]:
         """Computes the results of a node with onnx's evaluator."""

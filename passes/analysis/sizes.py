@@ -107,6 +107,8 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             for axis in op.reassociation.data[dimension].data:
                 total *= extent(op.operands[0], axis.value.data)
             return total
+        case linalg.ops.BroadcastOp() as op:
+            return extent(op.init, dimension)
         case AttentionOp() as op:
             return extent(op.out, dimension)
         case PackOp() as op:

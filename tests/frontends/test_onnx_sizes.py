@@ -199,6 +199,37 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 3, "m": 5}],
         [],
     ),
+    "Pad to a multiple, as torch.onnx writes it": (
+        """(float[n, m] x) => (float[a, b] z)
+        <int64[2] four = {4, 4}, int64[2] none = {0, 0}, int64[2] pairs = {-1, 2},
+         int64[1] from = {-1}, int64[1] to = {-9223372036854775807}, int64[1] o = {0},
+         int64[1] by = {-1}, int64[1] all = {-1}>
+        { s = Shape(x) r = Mod(s, four) d = Sub(four, r) e = Mod(d, four)
+          o0, o1 = Split<axis = 0>(e) c = Concat<axis = 0>(o, o1, o, o0) q = Reshape(c, pairs)
+          u = Slice(q, from, to, o, by) t = Transpose<perm = [1, 0]>(u) p = Reshape(t, all)
+          z = Pad(x, p) }""",
+        [{"n": 4, "m": 5}, {"n": 7, "m": 1}],
+        [],
+    ),
+    "moved and reduced sizes": (
+        """(float[n, 3, m] x) => (float[a, b] z)
+        <int64[2] w = {2, 2}, int64[1] o = {0}, int64[2] k = {2, 0}, int64[1] two = {2},
+         int64[2] part = {1, 2}, int64[2] shape = {1, -1}>
+        { s = Shape(x) f, r = Split(s, part) i = ReduceProd<axes = [0]>(r)
+          g = GatherElements<axis = 0>(s, k) h = Flatten<axis = 0>(g)
+          j = ReduceSum(h, o) l = ReduceMax<keepdims = 0>(j) y = Reshape(x, shape)
+          e = Concat<axis = 0>(f, i) z = Reshape(y, e) }""",
+        [{"n": 2, "m": 4}, {"n": 5, "m": 1}],
+        [],
+    ),
+    "CumSum of constants along an axis in a list": (
+        """(float[n] x) => (float[a] z) <int64[3] c = {2, 0, 1}, int64[1] o = {0}, int64[1] l = {2},
+        int64[1] k = {1}>
+        { s = CumSum(c, o) e = Gather(s, l) b = CumSum<exclusive = 1, reverse = 1>(c, o)
+          f = Gather(b, o) z = Slice(x, f, e) }""",
+        [{"n": 3}, {"n": 8}],
+        [],
+    ),
     "Split": (
         "(float[n] x) => (float[2] z, float[3] w) <int64[2] s = {2, 3}> { z, w = Split(x, s) }",
         [{"n": 5}],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator as python
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
+from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, greater, lesser
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -65,8 +66,30 @@ def _reduced_axes(
     return axes_of(b, numbers, x.rank)
 
 
-def _declare(name: str, compute: Callable[[Nodes, Tensor, list[int], bool], Tensor]) -> None:
-    @operator(name)
+def _fold_of(combine: Callable[[Any, Any], Any] | None) -> Any:
+    """Returns a fold function that reduces arrays of sizes; None without `combine`."""
+    if combine is None:
+        return None
+    function = np.frompyfunc(combine, 2, 1)
+
+    def fold(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+        x = np.asarray(x, object)
+        along = [] if axes is None else [int(axis) for axis in axes]
+        if not along and not noop_with_empty_axes:
+            along = list(range(x.ndim))
+        for axis in along:
+            x = np.expand_dims(function.reduce(x, axis), axis)
+        return x if keepdims else np.squeeze(x, tuple(along))
+
+    return fold
+
+
+def _declare(
+    name: str,
+    compute: Callable[[Nodes, Tensor, list[int], bool], Tensor],
+    combine: Callable[[Any, Any], Any] | None = None,
+) -> None:
+    @operator(name, fold=_fold_of(combine))
     def function(
         b: Nodes,
         x: Tensor,
@@ -137,15 +160,16 @@ def _root(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
     return b.elementwise(whole, roots, squares)
 
 
-_declare("ReduceSum", summed)
+_declare("ReduceSum", summed, python.add)
 _declare("ReduceMean", _mean)
-_declare("ReduceMax", maximum_over)
-_declare("ReduceMin", minimum_over)
+_declare("ReduceMax", maximum_over, greater)
+_declare("ReduceMin", minimum_over, lesser)
 _declare(
     "ReduceProd",
     lambda b, x, axes, keep: b.reduce(
         lambda s, x, p: p * x, 1, x, axes, keep, sum_element(x.element)
     ),
+    python.mul,
 )
 _declare("ReduceSumSquare", lambda b, x, a, k: summed(b, x, a, k, lambda s, x: x * x))
 _declare("ReduceL1", lambda b, x, a, k: summed(b, x, a, k, lambda s, x: s.absolute(x)))

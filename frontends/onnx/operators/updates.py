@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 from xdsl.dialects import arith
 
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
@@ -16,8 +18,25 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor, sum_element
 
 
-def _declare(name: str, start: int, combine: Callable[[Number, Number], Number]) -> None:
-    @operator(name)
+def _fold_of(function: np.ufunc) -> Any:
+    """Returns a fold function that accumulates arrays of numbers or sizes."""
+
+    def fold(x: Any, axis: Any, exclusive: int = 0, reverse: int = 0) -> Any:
+        along = int(np.asarray(axis).item())
+        x = np.moveaxis(np.asarray(x), along, 0)[:: -1 if reverse else 1]
+        total = function.accumulate(x, 0, x.dtype)
+        if exclusive:
+            first = np.full_like(x[:1], function.identity)
+            total = np.concatenate([first, total])[: len(x)]
+        return np.moveaxis(total[:: -1 if reverse else 1], 0, along)
+
+    return fold
+
+
+def _declare(
+    name: str, start: int, combine: Callable[[Number, Number], Number], function: np.ufunc
+) -> None:
+    @operator(name, fold=_fold_of(function))
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:
@@ -42,8 +61,8 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
     del function
 
 
-_declare("CumSum", 0, lambda total, x: total + x)
-_declare("CumProd", 1, lambda total, x: total * x)
+_declare("CumSum", 0, lambda total, x: total + x, np.add)
+_declare("CumProd", 1, lambda total, x: total * x, np.multiply)
 
 
 @operator("TensorScatter")

@@ -257,3 +257,19 @@ def test_a_size_that_a_kernel_computes_has_no_name():
     (size,) = extents(last.operands[0])
     with pytest.raises(ProgramError, match="depends on a value that a kernel computes"):
         written(size, names_of(function).name)
+
+
+def test_a_broadcast_has_the_sizes_of_the_tensor_that_it_fills():
+    function = host_function(
+        parse_text("""
+        func.func @main(%x: tensor<?xf32>) -> tensor<?x3xf32> {
+          %c0 = arith.constant 0 : index
+          %n = tensor.dim %x, %c0 : tensor<?xf32>
+          %e = tensor.empty(%n) : tensor<?x3xf32>
+          %y = linalg.broadcast ins(%x : tensor<?xf32>) outs(%e : tensor<?x3xf32>) dimensions = [1]
+          return %y : tensor<?x3xf32>
+        }""")
+    )
+    last = function.body.block.last_op
+    assert last is not None
+    assert extents(last.operands[0]) == (*extents(function.body.block.args[0]), 3)
