@@ -28,7 +28,7 @@ from shape_families import families
 from tuning import GROUPS, sources
 
 from xdsl_spirv.passes.schedule.cost import FEATURES, cost, multiplying
-from xdsl_spirv.passes.schedule.plan import Rates, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.kinds import pricing_of
@@ -78,7 +78,7 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
         order = {schedule: number for number, schedule in enumerate(rates)}
         rated = [row for row in record["measured"] if row[0] in rates]
         for schedule, microseconds, reference, _ in sorted(rated, key=lambda r: order[r[0]]):
-            planned = plan(pricing.contraction, parse_schedule(schedule), device)
+            planned = Plan(pricing.contraction, parse_schedule(schedule), device)
             if any(planned.problems()):
                 continue
             own = Rates(*rates[schedule].rates[:2])

@@ -25,7 +25,7 @@ from typing import Any
 
 import xdsl_spirv.targets
 from xdsl_spirv.compiler.api import compile
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, work_of
 from xdsl_spirv.targets import load
@@ -122,7 +122,7 @@ def _try_products(compiler: Compiler, target: str, most: int) -> Iterator[tuple[
             continue
         for schedule in candidates(pricing.contraction, device, most):
             [outcome] = bench.measure(source, [str(schedule)], 1)
-            needed = plan(pricing.contraction, schedule, device).fragment_bytes
+            needed = Plan(pricing.contraction, schedule, device).fragment_bytes
             print(f"{needed} bytes: {outcome.cause or 'nothing is spilled'} {schedule}", flush=True)
             yield needed, outcome.cause
 

@@ -30,7 +30,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.cost import multiplying
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import Target, load
@@ -75,7 +75,7 @@ def _read_trials(records: list[dict[str, object]], target: Target) -> Iterator[T
             contractions[shape[1]] = _make_contraction(shape[1])
         schedule = parse_schedule(str(record["schedule"]))
         try:
-            fitting = plan(contractions[shape[1]], schedule, target)
+            fitting = Plan(contractions[shape[1]], schedule, target)
         except ScheduleDoesNotFit:
             continue
         yield shape[1], fitting, float(str(record["ms"])) / 1e3

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
@@ -116,7 +116,7 @@ def _candidates(
                 grid, group, first = candidate.subgroups, candidate.group, candidate.first
                 ways = tile, grid, instruction, path_a, path_b, stages
                 schedule = ContractionAttr(*ways, group=group, first=first, result=candidate.result)
-                planned = plan(contraction, schedule, target, rates)
+                planned = Plan(contraction, schedule, target, rates)
                 others = (_has_edges, candidate.edges), (_has_functions, "elements")
                 for applies, stored in others:
                     if stored and applies(planned):
@@ -268,7 +268,7 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Pla
         for stages in (2, 1):
             tile = tile_m, tile_n, tile_k
             schedule = ContractionAttr(tile, grid, instruction, *both, stages)
-            yield plan(contraction, schedule, target)
+            yield Plan(contraction, schedule, target)
 
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
@@ -280,7 +280,7 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         instruction = InstructionAttr("dot", (m, n, k))
         schedule = ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b)
-        yield plan(contraction, schedule, target)
+        yield Plan(contraction, schedule, target)
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:

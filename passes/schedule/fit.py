@@ -17,7 +17,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_mul
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
 from xdsl_spirv.passes.schedule.kinds import FEATURES
 from xdsl_spirv.passes.schedule.paths import no_matrices
-from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div, packing_for
+from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div
 from xdsl_spirv.passes.schedule.stored_result import STRIP_BYTES, moves_together
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnitTile
 from xdsl_spirv.targets import PER_ELEMENT
@@ -262,7 +262,7 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
     """Yields the reasons why an operand cannot have the packing that the schedule needs."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
-    needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
+    needed = plan.packing_for(operand)
     kind = "panels" if needed.is_panels else "direct"
     if packing_of(value) is None and storage(value)[0] is not value:
         yield f"{name} = {kind}, but the operand is computed or padded in the kernel: use staged"

@@ -16,6 +16,7 @@ The pass applies to schedules with `coopmat`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -39,7 +40,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     maps_of,
@@ -73,7 +74,7 @@ class FoldPartsPass(ModulePass):
             sizes = _Sizes()
             for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
                 parts = _Parts.of(dispatch, sizes)
-                sizes.note(dispatch if parts is None else _fold(parts, target))
+                sizes.note(dispatch if parts is None else parts.fold(target))
 
 
 class _Sizes:
@@ -103,45 +104,6 @@ class _Sizes:
                 outer = number(given) if counted else extent(given, asked.dimension)
                 known[asked] = outer.replaced(self._known) if is_dynamic(outer) else outer
         return size.replaced(known)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """A dispatch that computes elements from `count` parts of the result of `product`."""
-
-    dispatch: DispatchOp
-    argument: BlockArgument
-    product: DispatchOp
-    root: Generic
-    count: int
-    slices: dict[SSAValue, int]
-    """Part index of each slice of the product's result."""
-
-    @staticmethod
-    def of(dispatch: DispatchOp, sizes: _Sizes) -> _Parts | None:
-        if len(dispatch.outputs) != 1 or dispatch.updates:
-            return None
-        taken = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
-        sources = {op.source for op in taken}
-        (argument,) = sources if len(sources) == 1 else (None,)
-        if not isinstance(argument, BlockArgument):
-            return None
-        users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
-        if not users.issubset(taken) or not _are_elements(dispatch, taken):
-            return None
-        outside = partial(sizes.inside, dispatch=dispatch)
-        parts = [part_of_columns(op, outside) for op in taken]
-        counts = {part[0] for part in parts if part is not None}
-        value = dispatch.inputs[argument.index]
-        if len(counts) != 1 or None in parts or not value.has_one_use():
-            return None
-        root = _root_of(value.owner)
-        if root is None or not isinstance(value.owner, DispatchOp):
-            return None
-        numbers: dict[SSAValue, int] = {
-            op.result: part[1] for op, part in zip(taken, parts, strict=True) if part
-        }
-        return _Parts(dispatch, argument, value.owner, root, counts.pop(), numbers)
 
 
 def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
@@ -185,62 +147,94 @@ def _root_of(owner: object) -> Generic | None:
     return root if is_plain else None
 
 
-def _fold(parts: _Parts, target: Target) -> DispatchOp:
+@dataclass
+class _Parts:
     """
-    Fuses the elementwise function into the product's kernel if the new kernel fits the target.
+    A dispatch that computes elements from `count` equal parts of the columns of a product.
 
-    Returns the dispatch that now computes the elements: the fused or the old dispatch.
+    The product's columns are reordered, so that each of `groups` blocks of columns has a fragment
+    of `width` columns of every part.
     """
-    contraction = as_contraction(parts.root)
-    if contraction is None:
-        return parts.dispatch
-    schedule = parts.root.attributes[SCHEDULE]
-    assert isinstance(schedule, ContractionAttr)
-    for tried in (schedule, schedule.replace_values(result="components")):
-        writer = _Writer(parts, contraction, schedule.instruction.sizes[1])
-        if not writer.can_write():
-            return parts.dispatch
-        folded = writer.write(tried)
-        if _fits(folded, target):
-            writer.replace(folded)
-            return folded
-        folded.erase()
-        for view in writer.views:
-            view.erase()
-    return parts.dispatch
 
+    dispatch: DispatchOp
+    argument: BlockArgument
+    product: DispatchOp
+    root: Generic
+    count: int
+    slices: dict[SSAValue, int]
+    """Part index of each slice of the product's result."""
 
-def _fits(dispatch: DispatchOp, target: Target) -> bool:
-    root = next(op for op in dispatch.body.block.ops if SCHEDULE in op.attributes)
-    try:
-        plan_of(root, target)
-    except (NotAContraction, ScheduleDoesNotFit):
-        return False
-    return True
+    @staticmethod
+    def of(dispatch: DispatchOp, sizes: _Sizes) -> _Parts | None:
+        if len(dispatch.outputs) != 1 or dispatch.updates:
+            return None
+        taken = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
+        sources = {op.source for op in taken}
+        (argument,) = sources if len(sources) == 1 else (None,)
+        if not isinstance(argument, BlockArgument):
+            return None
+        users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
+        if not users.issubset(taken) or not _are_elements(dispatch, taken):
+            return None
+        outside = partial(sizes.inside, dispatch=dispatch)
+        parts = [part_of_columns(op, outside) for op in taken]
+        counts = {part[0] for part in parts if part is not None}
+        value = dispatch.inputs[argument.index]
+        if len(counts) != 1 or None in parts or not value.has_one_use():
+            return None
+        root = _root_of(value.owner)
+        if root is None or not isinstance(value.owner, DispatchOp):
+            return None
+        numbers: dict[SSAValue, int] = {
+            op.result: part[1] for op, part in zip(taken, parts, strict=True) if part
+        }
+        return _Parts(dispatch, argument, value.owner, root, counts.pop(), numbers)
 
+    def fold(self, target: Target) -> DispatchOp:
+        """
+        Fuses the elementwise function into the product's kernel if the new kernel fits the target.
 
-class _Writer:
-    """Reorders a product's columns: each block of columns gets a fragment of every equal part."""
-
-    def __init__(self, parts: _Parts, contraction: Contraction, width: int):
-        self.parts, self.contraction, self.width = parts, contraction, width
-        self.groups = contraction.n // parts.count // width if not is_dynamic(contraction.n) else 0
+        Returns the dispatch that now computes the elements: the fused or the old dispatch.
+        """
+        contraction, schedule = as_contraction(self.root), self.root.attributes[SCHEDULE]
+        assert isinstance(schedule, ContractionAttr)
+        width = schedule.instruction.sizes[1]
+        if contraction is None or not self._divides(contraction, width):
+            return self.dispatch
+        self.width, self.groups = width, static([contraction.n])[0] // self.count // width
+        self.b = list(self.root.inputs).index(contraction.b)
         self.views: list[Operation] = []
+        root = self._write()
+        folded = self.folded
+        for tried in (schedule, schedule.replace_values(result="components")):
+            root.attributes[SCHEDULE] = tried
+            with suppress(NotAContraction, ScheduleDoesNotFit):
+                plan_of(root, target)
+                (old,) = self.dispatch.outputs
+                rank = tensor_type(old).get_num_dims()
+                groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
+                whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
+                Rewriter.replace_op(self.dispatch, [*self.views, folded, whole])
+                Rewriter.erase_op(self.product)
+                return folded
+        for op in (folded, *self.views):
+            op.erase()
+        return self.dispatch
 
-    def can_write(self) -> bool:
+    def _divides(self, contraction: Contraction, width: int) -> bool:
         """True if a single loop indexes B's columns, and `width` divides each part's columns."""
-        contraction = self.contraction
         batch, m, n, _ = contraction.counts
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
             return False
-        if contraction.n % (self.parts.count * self.width) or contraction.prologues[1]:
+        if contraction.n % (self.count * width) or contraction.prologues[1]:
             return False
         column = AffineDimExpr(contraction.groups[2].start)
-        maps = contraction.maps
+        maps, owner = contraction.maps, contraction.b.owner
         in_b = [e for e in maps[1].results if column in e.dfs()]
         if in_b != [column] or maps[2].results[-1] != column:
             return False
-        owner = contraction.b.owner
+        self.column = maps[1].results.index(column)
+        """Index of B's dimension along the columns."""
         if isinstance(contraction.b, BlockArgument):
             return contraction.b.has_one_use()
         if not isinstance(owner, Generic) or not unpacks(owner):
@@ -248,50 +242,42 @@ class _Writer:
         indices = (i for i in owner.body.block.ops if isinstance(i, linalg.ops.IndexOp))
         asked = [index.dim.value.data for index in indices]
         given = all(isinstance(value, BlockArgument) for value in owner.inputs)
-        return given and self._column_of_b not in asked
-
-    @property
-    def _column_of_b(self) -> int:
-        """Index of B's dimension along the columns."""
-        column = AffineDimExpr(self.contraction.groups[2].start)
-        return list(self.contraction.maps[1].results).index(column)
+        return given and self.column not in asked
 
     # Operations
 
-    def write(self, schedule: ContractionAttr) -> DispatchOp:
-        """Builds the new dispatch without inserting it."""
-        parts = self.parts
-        read = parts.dispatch.inputs[parts.argument.index]
-        self.folded = folded = fuse(parts.product, parts.dispatch, read)
-        ops = list(folded.body.block.ops)
-        first = len(parts.product.body.block.ops) - 1
-        root = ops[list(parts.product.body.block.ops).index(parts.root)]
+    def _write(self) -> Generic:
+        """Builds the new dispatch without inserting it; returns its product."""
+        read = self.dispatch.inputs[self.argument.index]
+        self.folded = folded = fuse(self.product, self.dispatch, read)
+        before, ops = list(self.product.body.block.ops), list(folded.body.block.ops)
+        root = ops[before.index(self.root)]
         assert isinstance(root, Generic)
-        self._split_second_operand(root.operands[list(parts.root.inputs).index(self.contraction.b)])
-        self._split_root(root, schedule)
+        self._split_second_operand(root.operands[self.b])
+        self._split_root(root)
         numbers: dict[SSAValue, int] = {}
-        for old, op in zip(parts.dispatch.body.block.ops, ops[first:], strict=False):
-            if old.results and old.results[0] in parts.slices:
-                numbers[op.results[0]] = parts.slices[old.results[0]]
+        for old, op in zip(self.dispatch.body.block.ops, ops[len(before) - 1 :], strict=False):
+            if old.results and old.results[0] in self.slices:
+                numbers[op.results[0]] = self.slices[old.results[0]]
             elif isinstance(op, Generic):
                 self._split_elements(op, root, numbers)
         erase_unused_ops(folded.body.block, lambda _: True)
         folded.drop_unread_operands()
         (result,) = folded.yielded
         Rewriter.replace_value_with_new_type(folded.results[0], result.type)
-        return folded
+        return root
 
     def _view(self, argument: SSAValue, at: int) -> None:
         assert isinstance(argument, BlockArgument)
         value = self.folded.inputs[argument.index]
-        view = split_dimension(value, at, self.parts.count, self.groups)
+        view = split_dimension(value, at, self.count, self.groups)
         self.views.append(view)
         self.folded.operands[argument.index] = view.result
         Rewriter.replace_value_with_new_type(argument, view.result.type)
 
     def _split_second_operand(self, b: SSAValue) -> None:
         """Splits the columns of B into three dimensions: parts, blocks, columns of a block."""
-        at = self._column_of_b
+        at = self.column
         if isinstance(b, BlockArgument):
             self._view(b, at)
             return
@@ -306,26 +292,24 @@ class _Writer:
             if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > at:
                 index.dim = IntegerAttr(index.dim.value.data + 2, index.dim.type)
         shape = tensor_type(b).get_shape()
-        split = [*shape[:at], self.parts.count, self.groups, self.width, *shape[at + 1 :]]
+        split = [*shape[:at], self.count, self.groups, self.width, *shape[at + 1 :]]
         _retype([unpack.outputs[0], unpack.results[0]], split)
 
-    def _split_root(self, root: Generic, schedule: ContractionAttr) -> None:
+    def _split_root(self, root: Generic) -> None:
         at = maps_of(root)[-1].results[-1]
         assert isinstance(at, AffineDimExpr)
         count = len(root.iterator_types) + 2
         maps = [_with_loops(map, at.position, count) for map in maps_of(root)]
         # The new loops are blocks, parts, columns of a block. In B, parts come before blocks.
-        number = list(self.parts.root.inputs).index(self.contraction.b)
-        place = maps_of(root)[number].results.index(at)
-        results = list(maps[number].results)
+        place = maps_of(root)[self.b].results.index(at)
+        results = list(maps[self.b].results)
         results[place : place + 2] = results[place + 1], results[place]
-        maps[number] = AffineMap(count, 0, tuple(results))
+        maps[self.b] = AffineMap(count, 0, tuple(results))
         _set_loops(root, maps)
-        root.attributes[SCHEDULE] = schedule
         shape = tensor_type(root.results[0]).get_shape()
         fill = root.outputs[0].owner
         assert isinstance(fill, linalg.ops.FillOp)
-        split = [*shape[:-1], self.groups, self.parts.count, self.width]
+        split = [*shape[:-1], self.groups, self.count, self.width]
         _retype([fill.outputs[0], fill.results[0], root.results[0]], split)
         self.open_sizes = list(fill.outputs[0].owner.operands)  # pyright: ignore
 
@@ -344,16 +328,6 @@ class _Writer:
         shape = tensor_type(op.results[0]).get_shape()
         op.outputs[0].owner.operands = self.open_sizes  # pyright: ignore
         _retype([op.outputs[0], op.results[0]], [*shape[:-1], self.groups, self.width])
-
-    # Replacing both dispatches
-
-    def replace(self, folded: DispatchOp) -> None:
-        (old,) = self.parts.dispatch.outputs
-        rank = tensor_type(old).get_num_dims()
-        groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
-        whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
-        Rewriter.replace_op(self.parts.dispatch, [*self.views, folded, whole])
-        Rewriter.erase_op(self.parts.product)
 
 
 def _retype(values: Sequence[SSAValue], shape: Sequence[int]) -> None:

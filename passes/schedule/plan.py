@@ -78,11 +78,16 @@ UNRATED = Rates()
 class Plan(ContractionPlan[ContractionAttr]):
     """A contraction with a schedule of tiles on a target."""
 
-    a: Tile
-    b: Tile
     rates: Rates = UNRATED
     CHECKS, SECONDS = "fit:problems_of", "cost:cost"
-    PACKINGS = "plan:packings_of"
+
+    @cached_property
+    def a(self) -> Tile:
+        return self._tile(0)
+
+    @cached_property
+    def b(self) -> Tile:
+        return self._tile(1)
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
@@ -241,118 +246,114 @@ class Plan(ContractionPlan[ContractionAttr]):
             return size
         return size * WORD_BYTES // tile.element_bytes
 
+    # Tiles of the operands
 
-def plan(
-    contraction: Contraction, schedule: ContractionAttr, target: Target, rates: Rates = UNRATED
-) -> Plan:
-    """Builds the plan without checking that it fits; see `fit.problems_of`."""
-    unpacked = [_unpacked_tile(contraction, schedule, target, operand) for operand in (0, 1)]
-    a, b = (
-        own
-        or _tile_of_rows(contraction, schedule, target, operand, unpacked[1 - operand])
-        or _stored_tile(contraction, schedule, target, operand, unpacked[1 - operand])
-        for operand, own in enumerate(unpacked)
-    )
-    return Plan(contraction, schedule, target, a, b, rates)
+    def _tile(self, operand: int) -> Tile:
+        """Returns the tile of A (0) or B (1)."""
+        own, other = self._unpacked[operand], self._unpacked[1 - operand]
+        return own or self._tile_of_rows(operand, other) or self._stored_tile(operand, other)
 
+    @cached_property
+    def _unpacked(self) -> list[UnitTile | None]:
+        """Tiles of the operands whose fragments invocations dequantize; None for other operands."""
+        pairs = enumerate(zip(self.contraction.unpackings, self.schedule.paths, strict=True))
+        return [
+            self._tile_of_units(operand, units) if units and isinstance(path, DirectAttr) else None
+            for operand, (units, path) in pairs
+        ]
 
-def _stored_tile(
-    contraction: Contraction,
-    schedule: ContractionAttr,
-    target: Target,
-    operand: int,
-    other: UnitTile | None,
-) -> StagedTile | PackedTile:
-    """Returns the tile of a staged or packed operand; `other` is the other operand's tile."""
-    element, path = contraction.element_types[operand], schedule.paths[operand]
-    value, packing = (contraction.a, contraction.b)[operand], None
-    if isinstance(path, DirectAttr) and not path.packs:
-        # `fit` refuses rows that cannot be read directly.
-        path = StagedAttr()
-    if path.packs:
-        packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
-    if isinstance(path, DirectAttr):
-        assert packing is not None
-        return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
-    layout = contraction.layouts[operand]
-    outer = schedule.tile[operand], (contraction.m, contraction.n)[operand]
-    inner = schedule.tile[2], contraction.k
-    if packing is not None:
-        layout = packed_layout(packing)
-        depth = 1 if packing.is_panels else packing.fragment_sizes[1]
-        # A tile row contains whole fragments of one step along K.
-        outer = outer[0] * depth, walk_size(layout.walks[OUTER])
-        inner = inner[0] // depth, walk_size(layout.walks[INNER])
-    return staged_tile(
-        path,
-        element,
-        outer,
-        inner,
-        layout,
-        as_bits=schedule.kind == "fma" and isinstance(element, BFloat16Type),
-        packed=schedule.kind == "dot",
-        prologue=contraction.prologues[operand],
-        fill=fill_of(value),
-        packing=packing,
-        unpacking=contraction.unpackings[operand],
-        order=None if other is None else other.order,
-    )
+    def _tile_of_units(self, operand: int, units: Units) -> UnitTile:
+        from xdsl_spirv.passes.schedule.k_order import k_order
 
+        contraction, schedule, path = self.contraction, self.schedule, self.schedule.paths[operand]
+        fragment = fragment_of(contraction, self.target, schedule.instruction.sizes, operand)
+        order = None if fragment is None else k_order(fragment, units.sizes, self.slice_depth)
+        tile = schedule.tile[operand], schedule.tile[2]
+        extent = (contraction.m, contraction.n)[operand], contraction.k
+        element, ahead = contraction.element_types[operand], path.ahead.data
+        panels = path.layout.data == "panels"
+        return UnitTile(units, tile, extent, element, fragment, order, ahead, panels)
 
-def _unpacked_tile(
-    contraction: Contraction, schedule: ContractionAttr, target: Target, operand: int
-) -> UnitTile | None:
-    """Returns the tile of an operand whose fragments invocations dequantize, else None."""
-    unpacking, path = contraction.unpackings[operand], schedule.paths[operand]
-    if unpacking is None or not isinstance(path, DirectAttr):
-        return None
-    return _tile_of_units(contraction, schedule, target, operand, unpacking)
+    def _tile_of_rows(self, operand: int, other: UnitTile | None) -> UnitTile | None:
+        """
+        Returns the tile of an operand whose rows are read in the K order of the tile `other`; None
+        if the schedule or the operand's layout does not allow that.
+        """
+        contraction, path = self.contraction, self.schedule.paths[operand]
+        is_direct = isinstance(path, DirectAttr) and path.layout.data == "rows"
+        if not is_direct or other is None or other.order is None:
+            return None
+        value = (contraction.a, contraction.b)[operand]
+        if contraction.prologues[operand] or storage(value)[0] is not value:
+            return None
+        from xdsl_spirv.passes.analysis.unpacking import units_of_rows
 
+        units = units_of_rows(value, contraction.layouts[operand], other.unpacking.sizes)
+        tile = None if units is None else self._tile_of_units(operand, units)
+        return tile if tile is not None and tile.order == other.order else None
 
-def _tile_of_rows(
-    contraction: Contraction,
-    schedule: ContractionAttr,
-    target: Target,
-    operand: int,
-    other: UnitTile | None,
-) -> UnitTile | None:
-    """
-    Returns the tile of an operand whose rows are read in the K order of the tile `other`; None if
-    the schedule or the operand's layout does not allow that.
-    """
-    path, value = schedule.paths[operand], (contraction.a, contraction.b)[operand]
-    is_direct = isinstance(path, DirectAttr) and path.layout.data == "rows"
-    if not is_direct or other is None or other.order is None:
-        return None
-    if contraction.prologues[operand] or storage(value)[0] is not value:
-        return None
-    from xdsl_spirv.passes.analysis.unpacking import units_of_rows
+    def _stored_tile(self, operand: int, other: UnitTile | None) -> StagedTile | PackedTile:
+        """Returns the tile of a staged or packed operand; `other` is the other operand's tile."""
+        contraction, schedule, path = self.contraction, self.schedule, self.schedule.paths[operand]
+        element = contraction.element_types[operand]
+        value, packing = (contraction.a, contraction.b)[operand], None
+        if isinstance(path, DirectAttr) and not path.packs:
+            # `fit` refuses rows that cannot be read directly.
+            path = StagedAttr()
+        if path.packs:
+            packing = packing_of(value) or self.packing_for(operand)
+        if isinstance(path, DirectAttr):
+            assert packing is not None
+            return PackedTile(packing, element, self.target.subgroup_size, path.ahead.data)
+        layout = contraction.layouts[operand]
+        outer = schedule.tile[operand], (contraction.m, contraction.n)[operand]
+        inner = schedule.tile[2], contraction.k
+        if packing is not None:
+            layout = packed_layout(packing)
+            depth = 1 if packing.is_panels else packing.fragment_sizes[1]
+            # A tile row contains whole fragments of one step along K.
+            outer = outer[0] * depth, walk_size(layout.walks[OUTER])
+            inner = inner[0] // depth, walk_size(layout.walks[INNER])
+        return staged_tile(
+            path,
+            element,
+            outer,
+            inner,
+            layout,
+            as_bits=schedule.kind == "fma" and isinstance(element, BFloat16Type),
+            packed=schedule.kind == "dot",
+            prologue=contraction.prologues[operand],
+            fill=fill_of(value),
+            packing=packing,
+            unpacking=contraction.unpackings[operand],
+            order=None if other is None else other.order,
+        )
 
-    units = units_of_rows(value, contraction.layouts[operand], other.unpacking.sizes)
-    if units is None:
-        return None
-    tile = _tile_of_units(contraction, schedule, target, operand, units)
-    return tile if tile.order == other.order else None
+    # Packed operands
 
+    def packing_for(self, operand: int) -> PackingAttr:
+        """Returns the packing of A (0) or B (1) that the schedule needs."""
+        sizes, tile = self.schedule.instruction.sizes, self.schedule.tile
+        in_panels = self.schedule.paths[operand].in_panels
+        fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
+        bytes = prod(fragment) * bit_width(self.contraction.element_types[operand]) // 8
+        order = self.target.word_order.get("AB"[operand], ())
+        words = order if bytes == len(order) * WORD_BYTES * self.target.subgroup_size else ()
+        return self.contraction.packing(operand, fragment, (tile[operand], tile[2]), words)
 
-def _tile_of_units(
-    contraction: Contraction,
-    schedule: ContractionAttr,
-    target: Target,
-    operand: int,
-    units: Units,
-) -> UnitTile:
-    from xdsl_spirv.passes.schedule.k_order import k_order
-
-    path = schedule.paths[operand]
-    fragment = fragment_of(contraction, target, schedule.instruction.sizes, operand)
-    depth = schedule.tile[2] // schedule.slices
-    order = None if fragment is None else k_order(fragment, units.sizes, depth)
-    tile = schedule.tile[operand], schedule.tile[2]
-    extent = (contraction.m, contraction.n)[operand], contraction.k
-    element, ahead = contraction.element_types[operand], path.ahead.data
-    panels = path.layout.data == "panels"
-    return UnitTile(units, tile, extent, element, fragment, order, ahead, panels)
+    def packings(self) -> Iterator[PackedOperand]:
+        """Yields the operands that the schedule reads packed, in fragments or in panels."""
+        contraction = self.contraction
+        for at, path in enumerate(self.schedule.paths):
+            if path.packs and contraction.unpackings[at] is None:
+                value = (contraction.a, contraction.b)[at]
+                number = at if contraction.op.operands[at] is value else 1 - at
+                yield PackedOperand(contraction.op, number, self.packing_for(at), ())
+        for use, tile, units in zip("AB", (self.a, self.b), contraction.unpackings, strict=True):
+            if units is not None and isinstance(tile, UnitTile) and tile.in_panels:
+                for number, depth in tile.panels():
+                    packing = _packing_of_rows(use, static(units.planes[number].shape), depth)
+                    yield PackedOperand(units.op, number, packing, ())
 
 
 def fragment_of(
@@ -364,37 +365,8 @@ def fragment_of(
     return target.fragment(use, sizes, bit_width(contraction.element_types[operand]))
 
 
-def packings_of(plan: Plan) -> Iterator[PackedOperand]:
-    """Yields the operands that the schedule reads packed, in fragments (`direct`) or in panels."""
-    contraction = plan.contraction
-    for at, path in enumerate(plan.schedule.paths):
-        if path.packs and contraction.unpackings[at] is None:
-            value = (contraction.a, contraction.b)[at]
-            number = at if contraction.op.operands[at] is value else 1 - at
-            packing = packing_for(contraction, plan.schedule, at, plan.target)
-            yield PackedOperand(contraction.op, number, packing, ())
-    for use, tile, units in zip("AB", (plan.a, plan.b), contraction.unpackings, strict=True):
-        if units is not None and isinstance(tile, UnitTile) and tile.in_panels:
-            for number, depth in tile.panels():
-                packing = _packing_of_rows(use, static(units.planes[number].shape), depth)
-                yield PackedOperand(units.op, number, packing, ())
-
-
 def _packing_of_rows(use: str, shape: Sequence[int], depth: int) -> PackingAttr:
     """Returns a packing of a tensor into panels of `depth` elements of each row."""
     rank = len(shape)
     panel, map = (1, depth), AffineMapAttr(AffineMap.identity(rank))
     return PackingAttr(use, panel, panel, map, shape, (0, 1, rank - 1))
-
-
-def packing_for(
-    contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
-) -> PackingAttr:
-    """Returns the packing of A (0) or B (1) that the schedule needs."""
-    sizes, tile = schedule.instruction.sizes, schedule.tile
-    in_panels = schedule.paths[operand].in_panels
-    fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
-    bytes = prod(fragment) * bit_width(contraction.element_types[operand]) // 8
-    order = target.word_order.get("AB"[operand], ())
-    words = order if bytes == len(order) * WORD_BYTES * target.subgroup_size else ()
-    return contraction.packing(operand, fragment, (tile[operand], tile[2]), words)

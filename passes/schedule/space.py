@@ -36,7 +36,7 @@ from xdsl_spirv.passes.schedule.contraction_candidates import (
 )
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.paths import TILED, Decisions
-from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div
 from xdsl_spirv.targets import Target
 
 EXTENTS = (8, 16, 32, 64, 96, 128, 192, 256)
@@ -76,7 +76,7 @@ def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     priced = (
         (planned.seconds, number, planned)
         for number, schedule in enumerate(_all(contraction, target))
-        if _is_resident(planned := plan(contraction, schedule, target))
+        if _is_resident(planned := Plan(contraction, schedule, target))
     )
     yield from _in_turn(_in_order(priced))
 
@@ -100,7 +100,7 @@ def neighbours(
     """Yields the fitting schedules that differ from `schedule` in a single decision."""
     for changed in _changes(contraction, target, schedule):
         try:
-            neighbour = plan(contraction, changed(), target)
+            neighbour = Plan(contraction, changed(), target)
         except VerifyException:
             continue  # The tile is not a multiple of the instruction.
         if (

@@ -26,7 +26,7 @@ from xdsl_spirv.dialects.schedule import ContractionAttr, Schedule
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import NotFused
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.targets import Target, TargetError
 
 SCHEMA_VERSION = 1
@@ -108,7 +108,7 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
     """Returns the measured schedule of a contraction if it fits, else None."""
     key = key_of(contraction)
     schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
-    if schedule is None or any(plan(contraction, schedule, target).problems()):
+    if schedule is None or any(Plan(contraction, schedule, target).problems()):
         return None
     return schedule
 

@@ -49,7 +49,7 @@ from xdsl_spirv.passes.analysis.contraction import contraction_of
 from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array, dtype_of
@@ -410,6 +410,6 @@ def plan_product() -> PlanProduct:
             f"#schedule.contraction<workgroup_tile = [{tile}], subgroups = [{subgroups}], "
             f"instruction = coopmat 8x8x8, {rest}>"
         )
-        return plan(contraction_of(op), schedule, load("lavapipe"))
+        return Plan(contraction_of(op), schedule, load("lavapipe"))
 
     return build

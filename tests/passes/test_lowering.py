@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, Stage
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
@@ -197,7 +197,7 @@ def random_schedule(
             paths[1],
             raster=rng.choice(["rows", "columns"]),
         )
-        if not any(plan(contraction, schedule, target).problems()):
+        if not any(Plan(contraction, schedule, target).problems()):
             return schedule
 
 

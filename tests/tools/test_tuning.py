@@ -24,7 +24,7 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.paths import TILED, Decisions
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import give_schedules, key_of, lookup, parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
@@ -59,7 +59,7 @@ def test_candidates_fit_and_begin_with_the_default(target: str):
     assert len(schedules) == len(set(schedules))
     assert 10 <= len(schedules) <= 40
     for schedule in schedules:
-        assert not list(plan(found, schedule, device).problems())
+        assert not list(Plan(found, schedule, device).problems())
 
 
 def table(folder: Path, schedule: str, key: str = "") -> None:
@@ -136,7 +136,7 @@ def test_neighbours_differ_in_one_decision():
     near = list(neighbours(found, LAVAPIPE, schedule))
     assert len(set(near)) >= 5
     for each in near:
-        assert not list(plan(found, each, LAVAPIPE).problems())
+        assert not list(Plan(found, each, LAVAPIPE).problems())
         changed = [
             name
             for name in (

@@ -9,7 +9,7 @@ import pytest
 
 from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
@@ -63,7 +63,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
         " raster = rows>"
     )
     spilling, fitting = (
-        list(plan(pricing.contraction, parse_schedule(text.format(n)), pricing.target).problems())
+        list(Plan(pricing.contraction, parse_schedule(text.format(n)), pricing.target).problems())
         for n in (2, 4)
     )
     assert fitting == []
@@ -72,7 +72,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
     assert "(8192, of which the driver needs 1536)" in spilling[0]
     listed = candidates(pricing.contraction, pricing.target, 24)
     assert len(listed) == 24
-    needed = [plan(pricing.contraction, s, pricing.target).fragment_bytes for s in listed]
+    needed = [Plan(pricing.contraction, s, pricing.target).fragment_bytes for s in listed]
     assert max(needed) <= 6656
 
 

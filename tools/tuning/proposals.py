@@ -19,7 +19,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.plan import Plan, Rates, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import key_of, lookup, parse_schedule
 from xdsl_spirv.targets import Target
@@ -123,7 +123,7 @@ class Pricing:
         decisions = decisions_of(schedule)
         known = self.rated.get(schedule)
         nearest = known or self._nearest(decisions)
-        planned = plan(self.contraction, schedule, self.target)
+        planned = Plan(self.contraction, schedule, self.target)
         rates = Rates(*nearest.rates[:2]) if nearest else None
         named = (*decisions.items(), (RATED, str(known is not None)))
         return Subject(self._key, self._class, named, cost(planned, rates))

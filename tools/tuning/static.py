@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod, sqrt
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
@@ -67,7 +67,7 @@ def cycles_of(code: Code, trips: int) -> float:
 def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Code]) -> float:
     """Estimates a candidate's microseconds at 1 GHz, including packing of non-constant operands."""
     target = pricing_of(source).target
-    planned = plan(pricing_of(source).contraction, parse_schedule(schedule), target)
+    planned = Plan(pricing_of(source).contraction, parse_schedule(schedule), target)
     depth = planned.schedule.tile[2] * planned.pipeline.unroll
     by_name = {code.kernel: code for code in codes}
     total = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.passes.schedule.cost import FEATURES, correction, cost, multiplying
-from xdsl_spirv.passes.schedule.plan import Plan, Rates, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates
 from xdsl_spirv.targets import CORRECTIONS, TargetError, load
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.candidates import contractions_of
@@ -28,7 +28,7 @@ PLAIN = replace(load("nvidia-h200"), corrections={})
 def plans() -> list[Plan]:
     text = SOURCE.format(m=100, n=768, k=256, a="f16", b="f16", c="f32", zero="0.0")
     (contraction,) = contractions_of(text, "nvidia-h200")
-    return [plan(contraction, schedule, PLAIN) for schedule in Pricing(contraction, PLAIN).rated]
+    return [Plan(contraction, schedule, PLAIN) for schedule in Pricing(contraction, PLAIN).rated]
 
 
 def test_every_factor_stands_for_something(plans: list[Plan]):
