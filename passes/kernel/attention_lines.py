@@ -46,8 +46,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
 )
 from xdsl_spirv.passes.kernel.packed import FragmentWords, fragment_type
 from xdsl_spirv.passes.kernel.result_tile import address_along, offset_along
-from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
-from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
+from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan, PackedMatrix
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
@@ -106,7 +105,7 @@ class PackedLines(Lines):
     def _open(self, value: SSAValue) -> None:
         b, plan, name, owner = self.b, self.plan, self.name, value.owner
         assert isinstance(owner, PackedViewOp)
-        packed = PackedOperand(plan, name)
+        packed = PackedMatrix(plan, name)
         lanes = packed.tile.subgroup_size
         self.packed = FragmentWords(b, packed.tile)
         self.memory = self.packed.view(owner.source)
@@ -140,7 +139,7 @@ class RowLines(Lines):
     def _open(self, value: SSAValue) -> None:
         b, plan, name = self.b, self.plan, self.name
         self.layout = plan.layout(name)
-        packed = PackedOperand(plan, name).tile
+        packed = PackedMatrix(plan, name).tile
         self.type = fragment_type(packed)
         self.sizes = packed.packing.fragment_sizes
         self.memory = b.at_top(FlatViewOp(value, plan.element), f"{name}_elements")

@@ -27,9 +27,10 @@ from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.choosing import decide, find_nearest
+from xdsl_spirv.passes.schedule.choosing import choose, find_nearest
 from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of, root_of
 from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, Decisions, LimitedPass
+from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
 
@@ -129,13 +130,23 @@ class _Choices:
         self.decisions.note(op, path, "the operation already had a schedule", taken=True)
 
     def choose(self, contraction: Contraction) -> None:
-        """Chooses a schedule; raises `ScheduleDoesNotFit` if none fits."""
+        """
+        Chooses the schedule that was measured as the fastest, else the one with the best estimate.
+
+        Raises `ScheduleDoesNotFit` if no schedule fits.
+        """
         op = contraction.op
         if (like := self._find_like(contraction)) is not None:
             self.decisions.repeat(op, like)
             self.schedules[op] = self.schedules[like]
+            return
+        known = lookup(contraction, self.target)
+        if known is not None and not self.decisions.bars(op, path := KINDS[known.kind].path):
+            reason = f"measured as the fastest on {self.target.name}"
+            self.decisions.note(op, path, reason, taken=True)
+            self.schedules[op] = known
         else:
-            self.schedules[op] = decide(contraction, self.target, self.decisions)
+            self.schedules[op] = choose(contraction, self.target, self.decisions).schedule
 
     def _find_like(self, contraction: Contraction) -> Operation | None:
         """

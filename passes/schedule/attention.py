@@ -8,31 +8,46 @@ that subgroups do not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, AttentionOp, bit_width
+from xdsl_spirv.dialects.schedule import (
+    AttentionAttr,
+    AttentionLanesAttr,
+    AttentionOp,
+    PackedSizes,
+    PackedViewOp,
+    PackingAttr,
+    bit_width,
+)
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS, LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
+    is_dynamic,
     is_multiple,
     named_sizes,
     surely_below,
 )
 from xdsl_spirv.passes.analysis.contraction import element_type
-from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, join_axes, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.attention_deal import Deal
-from xdsl_spirv.passes.schedule.kinds import MOST_BITS, WIDTHS, KernelPlan, ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import (
+    MOST_BITS,
+    WIDTHS,
+    KernelPlan,
+    PackedOperand,
+    ScheduleDoesNotFit,
+)
 from xdsl_spirv.passes.schedule.pipeline import ATTENTION, STAGED_ATTENTION, Pipeline
+from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
@@ -115,9 +130,8 @@ def drop_guards(layout: Layout) -> Layout:
 class AttentionPlan(OfAttention[AttentionAttr]):
     """An attention with a schedule of cooperative matrices on a target."""
 
-    CHECKS, SECONDS = "attention_fit:problems", "attention_choice:estimate_seconds"
+    CHECKS, SECONDS = "attention_choice:problems", "attention_choice:estimate_seconds"
     LOOPS_OF = LOOPS_OF
-    PACKINGS = "attention_packing:packings_of"
 
     @property
     def element(self) -> Attribute:
@@ -321,3 +335,240 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         """Returns the alignment of rows for cooperative loads and stores, in elements."""
         size = bit_width(element) // 8
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
+
+    def packings(self) -> Iterator[PackedOperand]:
+        for at, name in enumerate("qkv"):
+            if self.path(name) == "direct":
+                operand = PackedMatrix(self, name)
+                yield PackedOperand(self.op, at, operand.packing, operand.numbers)
+
+
+@dataclass(frozen=True)
+class PackedMatrix:
+    """Queries (`name` "q"), keys ("k") or values ("v") in packed form."""
+
+    plan: AttentionPlan
+    name: str
+
+    @cached_property
+    def packing(self) -> PackingAttr:
+        """The packing that the schedule needs."""
+        m, n, k = self.plan.schedule.instruction.sizes
+        query, key = self.plan.schedule.query_tile.data, self.plan.schedule.key_tile.data
+        fragment, tile = {
+            "q": ((m, k), (query, k)),
+            "k": ((n, k), (key, k)),
+            "v": ((n, k), (n, key)),
+        }[self.name]
+        sizes, kept = self.plan.op.sizes, self.loops
+        batch, of_all = len(kept) - 2, len(sizes) - len(LOOPS)
+        dims: list[AffineExpr] = [
+            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
+        ]
+        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
+        if self.name == "k" and self.tiles_lie_together:
+            # Tiles of keys become part of the batch, so that each tile is contiguous.
+            dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
+            dims[of_all + D] = AffineDimExpr(batch + 2)
+            known[batch : batch + 1] = [sizes[of_all + N] // key, key]
+            groups[0] += 1
+        map = self.plan.map_of(self.name).replace_dims_and_symbols(dims, [], len(known), 0)
+        return PackingAttr(
+            "A" if self.name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
+        )
+
+    @property
+    def sizes(self) -> PackedSizes:
+        """Sizes of the packed operand."""
+        return self.tile.packing.sized(self.numbers)
+
+    @property
+    def numbers(self) -> list[Size]:
+        """Dynamic sizes of the packing."""
+        sizes = [self.plan.sizes.loops[loop] for loop in self.loops]
+        return [size for size in sizes if is_dynamic(size)]
+
+    @cached_property
+    def loops(self) -> list[int]:
+        """Batch loops of the operand (without heads that share keys), then the other loops."""
+        batch = len(self.plan.op.sizes) - len(LOOPS)
+        used = self.plan.map_of(self.name).used_dims()
+        return [
+            *(loop for loop in range(batch) if loop in used),
+            *(batch + loop for loop in LOOPS_OF[self.name]),
+        ]
+
+    @property
+    def batch(self) -> Walk:
+        """Axes that map a batch index to the index of a packed matrix."""
+        batch = len(self.plan.op.sizes) - len(LOOPS)
+        kept = self.loops[:-2]
+        axes: list[Axis] = []
+        step: Size = 1
+        for loop in reversed(range(batch)):
+            axes.append(Axis(self.plan.sizes.loops[loop], step if loop in kept else 0))
+            step = step * self.plan.sizes.loops[loop] if loop in kept else step
+        return join_axes(axes[::-1])
+
+    @property
+    def tiles_lie_together(self) -> bool:
+        """True if each tile of keys is packed contiguously."""
+        if self.plan.op.is_dynamic:
+            return False
+        _, _, most = self.plan.target.max_grid
+        tiles = self.whole_tiles * self.plan.op.batch
+        return self.plan.schedule.in_registers and not self.plan.ragged and tiles <= most
+
+    @property
+    def whole_tiles(self) -> int:
+        """Number of complete tiles of keys; needs a static number of keys."""
+        return self.plan.op.extents[N] // self.plan.schedule.key_tile.data
+
+    @property
+    def tile(self) -> PackedTile:
+        """The tile of the packed operand that the kernel reads."""
+        owner = self.plan.op.named[self.name].owner
+        packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing
+        return PackedTile(packing, self.plan.element, self.plan.target.subgroup_size)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """
+    An order of the `size` elements of a row, for loads by vectors of `vector` elements.
+
+    A fragment has an axis along rows (queries or keys) and an axis along the head. Along the head,
+    some position bits come from the lane and some from the component index. The order replaces the
+    natural order in a block of neighbouring fragments: the component's bits become the lowest bits
+    of the element index, then the fragment's index, then the lane's bits. The elements of an
+    invocation are then contiguous.
+
+    `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. If `paired`, a
+    word holds one element of each of two neighbouring rows; the two rows count as one row, and
+    `vector` counts words.
+    """
+
+    fragment: Fragment
+    axis: int
+    vector: int
+    size: int
+    paired: bool = False
+
+    @property
+    def share(self) -> int:
+        """Number of a row's elements that an invocation holds in one fragment."""
+        return 1 << len(self.fragment.component.bits_along(self.axis))
+
+    @property
+    def fragments(self) -> int:
+        """Number of neighbouring fragments whose elements are reordered together (a block)."""
+        return self.vector // self.share
+
+    @property
+    def block_vectors(self) -> int:
+        """Number of vectors in a block: neighbouring fragments that are reordered together."""
+        return 1 << len(self.fragment.lane.bits_along(self.axis))
+
+    @property
+    def blocks(self) -> int:
+        """Number of reordered blocks (see `fragments`) in a row."""
+        return -(-self.size // (self.block_vectors * self.vector))
+
+    @property
+    def count(self) -> int:
+        """Number of fragments along a row."""
+        return self.blocks * self.fragments
+
+    @property
+    def apart(self) -> int:
+        """Number of rows that one word combines: 2 if `paired`, else 1."""
+        return 2 if self.paired else 1
+
+    @property
+    def rows(self) -> list[int]:
+        """Offsets of the rows of which an invocation holds components."""
+        offsets = self.fragment.component.values(1 - self.axis)
+        return [row // self.apart for row in offsets if row % self.apart == 0]
+
+    def halves(self, number: int) -> list[tuple[int, int, int]]:
+        """Returns the source of each component: index in `rows`, word, half of the word."""
+        rows, halves = self.rows, list[tuple[int, int, int]]()
+        for at in self.fragment.component.then(self.axis, self.weights).places:
+            row, element = at[1 - self.axis], number * self.share + at[self.axis]
+            word, half = (element, row % 2) if self.paired else divmod(element, 2)
+            halves.append((rows.index(row // self.apart), word, half))
+        return halves
+
+    @property
+    def weights(self) -> dict[int, int]:
+        """Maps each bit of a position along the axis to its weight in the element index."""
+        own, lanes = (
+            [place for _, place in bits.bits_along(self.axis)]
+            for bits in (self.fragment.component, self.fragment.lane)
+        )
+        weights = {place: 1 << rank for rank, place in enumerate(own)}
+        return weights | {place: self.vector << rank for rank, place in enumerate(lanes)}
+
+    def element(self, number: int, place: int) -> int:
+        """Returns the element at position `place` along the axis of fragment `number`."""
+        block, of_block = divmod(number, self.fragments)
+        in_block = sum(weight for bit, weight in self.weights.items() if place & bit)
+        return block * self.block_vectors * self.vector + of_block * self.share + in_block
+
+    @property
+    def lane_row_bits(self) -> list[tuple[int, int]]:
+        """Bits of the lane index that select the row, with their weights in the row index."""
+        bits = self.fragment.lane.bits_along(1 - self.axis)
+        return [(bit, weight // self.apart) for bit, weight in bits]
+
+    @property
+    def lane_vector_bits(self) -> list[tuple[int, int]]:
+        """Bits of the lane index that select the vector, with their weights in the vector index."""
+        bits = self.fragment.lane.bits_along(self.axis)
+        return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
+
+    @property
+    def tile_rows(self) -> TileRows:
+        """Rows in Workgroup memory, with the stride and swizzle of fewest bank conflicts."""
+        together = 128 // (self.vector * (4 if self.paired else 2))
+        bits = self.lane_row_bits, self.lane_vector_bits
+        lanes = [(_spread(lane, bits[0]), _spread(lane, bits[1])) for lane in range(together)]
+        width = self.blocks * self.block_vectors
+        rows = 1 + max(row for row, _ in lanes)
+        swizzled = width % together == 0 and all(row % rows == 0 for row in self.rows)
+        orders = [TileRows(width)]
+        if swizzled and rows & (rows - 1) == 0:
+            orders.append(TileRows(width, rows, together // rows))
+        orders += [TileRows(width + more) for more in range(1, together)]
+
+        def banks(order: TileRows) -> int:
+            return len({order.place(row, vector) % together for row, vector in lanes})
+
+        return max(orders, key=banks)
+
+
+@dataclass(frozen=True)
+class TileRows:
+    """
+    Rows of vectors in Workgroup memory, `stride` vectors apart, with an XOR swizzle.
+
+    The row index modulo `rows` (a power of two), times `weight`, is XORed to the vector index.
+    Rows that are read together therefore lie in different banks.
+    """
+
+    stride: int
+    rows: int = 1
+    weight: int = 0
+
+    def place(self, row: int, vector: int) -> int:
+        """Returns the address of a row's vector, in vectors."""
+        return row * self.stride + (vector ^ row % self.rows * self.weight)
+
+    @property
+    def period(self) -> int:
+        """Number of vectors after which the swizzle repeats."""
+        return self.rows * self.weight
+
+
+def _spread(number: int, bits: list[tuple[int, int]]) -> int:
+    return sum(weight for bit, weight in bits if number >> bit & 1)

@@ -31,7 +31,6 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
-    NotAContraction,
     as_contraction,
     contraction_of,
     padding_of,
@@ -55,9 +54,8 @@ from xdsl_spirv.passes.graph.layouts import (
     weight_of,
     with_type,
 )
-from xdsl_spirv.passes.schedule.choosing import choose as choose_plan
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, LimitedPass, note_before_schedules
+from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.paths import LAYOUT, LimitedPass, Limits, note_before_schedules
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
@@ -78,7 +76,7 @@ class ChooseLayoutsPass(LimitedPass):
             block = function.body.block
             if any(_windows(inner) for inner in block.ops):
                 _generalize(block)
-                estimates = Estimates(target, Decisions(self.limits))
+                estimates = Estimates(target, self.limits)
                 _widen(block, estimates)
                 choose(block, estimates)
 
@@ -364,7 +362,7 @@ class Estimates:
     """Estimates the seconds of operations for given storage orders."""
 
     target: Target
-    decisions: Decisions
+    limits: Limits
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
@@ -422,9 +420,8 @@ class Estimates:
             from xdsl_spirv.passes.schedule.window import seconds_of_taps
 
             return Estimate(max(least, seconds_of_taps(contraction, self.target)))
-        try:
-            plan = choose_plan(contraction, self.target, self.decisions)
-        except (ScheduleDoesNotFit, NotAContraction):
+        plan = try_plan(contraction, self.target, self.limits)
+        if plan is None:
             return Estimate(float("inf"))
         operands = (op.operands[number] for op, number, *_ in plan.packings())
         return Estimate(max(least, plan.seconds), any(map(is_weight, operands)))

@@ -13,32 +13,32 @@ from math import log2
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, ParametrizedAttribute
 
 from xdsl_spirv.dialects.schedule import ScheduleAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.kinds import KINDS, ContractionPlan, Kind, ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, PATHS, Decisions, why_rows
-from xdsl_spirv.passes.schedule.tuned import lookup
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, PATHS, Decisions, Limits, why_rows
 from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 
-def decide(contraction: Contraction, target: Target, decisions: Decisions) -> ScheduleAttr:
-    """
-    Returns the schedule that was measured as the fastest, else the schedule with the best
-    estimate.
-
-    Raises `ScheduleDoesNotFit` if no schedule fits.
-    """
-    op, known = contraction.op, lookup(contraction, target)
-    if known is not None and not decisions.bars(op, path := KINDS[known.kind].path):
-        decisions.note(op, path, f"measured as the fastest on {target.name}", taken=True)
-        return known
-    return choose(contraction, target, decisions).schedule
+def try_plan(
+    product: Contraction | LinalgStructuredOperation,
+    target: Target,
+    limits: Limits,
+    paths: Collection[str] = PATHS,
+) -> ContractionPlan | None:
+    """Returns the plan that `choose` would choose for a product; None if no schedule fits."""
+    try:
+        of = product if isinstance(product, Contraction) else contraction_of(product)
+        return choose(of, target, Decisions(limits), paths)
+    except (ScheduleDoesNotFit, NotAContraction):
+        return None
 
 
 def choose(
@@ -127,9 +127,8 @@ def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
     """Returns True unless matrices are estimated to be faster than this plan, and the reason."""
     contraction, target = plan.contraction, plan.target
     if target.measured_copy is not None and not target.processor:
-        try:
-            tiles = choose(contraction, target, Decisions(decisions.limits), (COOPERATIVE_MATRIX,))
-        except (ScheduleDoesNotFit, NotAContraction):
+        tiles = try_plan(contraction, target, decisions.limits, (COOPERATIVE_MATRIX,))
+        if tiles is None:
             return True, why_rows(contraction, target)
         seconds = max(tiles.seconds, plan.seconds_of_reading)
         # A staged operand streams more slowly than estimated, because of the barriers.

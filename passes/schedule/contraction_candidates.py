@@ -7,7 +7,7 @@ combination of paths of the operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 from math import lcm, prod
@@ -51,12 +51,25 @@ def by_matrices(contraction: Contraction, target: Target) -> Groups:
 
 def by_dots(contraction: Contraction, target: Target) -> Groups:
     """Yields the candidates with packed dot products."""
-    yield _dot_candidates(contraction, target)
+    size = typical(contraction.k)
+    k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
+    depth = min(4 * target.scalar_depth, ceil_div(size, k) * k)
+    a, b, _ = contraction.layouts
+    ways = [(_dot_path(a, k), _dot_path(b, k), 1)]
+    yield _by_invocations(contraction, target, "dot", (k, depth), lambda _: ways)
 
 
 def by_multiply_adds(contraction: Contraction, target: Target) -> Groups:
     """Yields the candidates with multiply-adds of each invocation."""
-    yield _scalar_candidates(contraction, target)
+    size = typical(contraction.k)
+    k = min(4, target.scalar_depth) if size > 2 else size
+    whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
+    depth = min(target.scalar_depth, ceil_div(size, k) * k)
+
+    def ways(shape: tuple[int, int, int]) -> Iterator[tuple[StagedAttr, StagedAttr, int]]:
+        return ((*paths(contraction, shape, 4), stages) for stages in (2, 1))
+
+    yield _by_invocations(contraction, target, "fma", (k, ceil_div(depth, whole) * whole), ways)
 
 
 def _candidates(
@@ -224,11 +237,6 @@ def _packed_ways(
     return []
 
 
-def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
-    whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
-    return ceil_div(depth, whole) * whole
-
-
 def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:
     """
     Returns the panel path of A (0) or B (1) if panels allow wider loads, else None.
@@ -258,29 +266,30 @@ SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1),
 SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
 
-def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    size = typical(contraction.k)
-    k = min(4, target.scalar_depth) if size > 2 else size
-    tile_k = _whole_units(contraction, min(target.scalar_depth, ceil_div(size, k) * k), k)
-    for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
-        both = paths(contraction, (m, n, k), 4)
-        instruction = InstructionAttr("fma", (m, n, k))
-        for stages in (2, 1):
-            tile = tile_m, tile_n, tile_k
-            schedule = ContractionAttr(tile, grid, instruction, *both, stages)
+def _by_invocations(
+    contraction: Contraction,
+    target: Target,
+    kind: str,
+    depths: tuple[int, int],
+    ways: Callable[[tuple[int, int, int]], Iterable[tuple[StagedAttr, StagedAttr, int]]],
+) -> Iterator[Plan]:
+    """
+    Yields the plans in which each invocation computes a block of the result.
+
+    `depths` are the depths along K of the instruction and of a tile. `ways` gives the paths of A
+    and B and the stages for the shape of an instruction.
+    """
+    lanes = target.subgroup_size
+    along_m = 1 << (lanes.bit_length() - 1) // 2
+    for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
+        if m * n > target.scalar_results:
+            continue
+        shape = m, n, depths[0]
+        tile = rows * along_m * m, columns * (lanes // along_m) * n, depths[1]
+        for path_a, path_b, stages in ways(shape):
+            instruction = InstructionAttr(kind, shape)
+            schedule = ContractionAttr(tile, (rows, columns), instruction, path_a, path_b, stages)
             yield Plan(contraction, schedule, target)
-
-
-def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    size = typical(contraction.k)
-    k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
-    tile_k = min(4 * target.scalar_depth, ceil_div(size, k) * k)
-    a_layout, b_layout, _ = contraction.layouts
-    a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
-    for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
-        instruction = InstructionAttr("dot", (m, n, k))
-        schedule = ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b)
-        yield Plan(contraction, schedule, target)
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
@@ -288,20 +297,6 @@ def _dot_path(layout: Layout, k: int) -> StagedAttr:
     run = layout.run(INNER)
     vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
     return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)
-
-
-def _scalar_tiles(
-    target: Target,
-) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """
-    Yields the (M, N) sizes of an invocation's elements, of the subgroup grid, and of the tile.
-    """
-    lanes = target.subgroup_size
-    along_m = 1 << (lanes.bit_length() - 1) // 2
-    for (m, n), (rows, columns) in product(SCALAR_SHAPES, SCALAR_GRIDS):
-        if m * n > target.scalar_results:
-            continue
-        yield (m, n), (rows, columns), (rows * along_m * m, columns * (lanes // along_m) * n)
 
 
 def paths(

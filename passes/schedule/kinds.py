@@ -92,9 +92,6 @@ class KernelPlan(ABC):
     SECONDS: ClassVar[str] = ""
     """`module:function` of this package that estimates the seconds; "" if the plan has a method."""
 
-    PACKINGS: ClassVar[str] = ""
-    """`module:function` of this package that yields the operands to pack; "" if none is packed."""
-
     @property
     @abstractmethod
     def grid(self) -> tuple[Size, Size, Size]:
@@ -143,7 +140,7 @@ class KernelPlan(ABC):
 
     def packings(self) -> Iterator[PackedOperand]:
         """Lists the operands to pack before the kernel runs."""
-        return _load(self.PACKINGS)(self) if self.PACKINGS else iter(())
+        return iter(())
 
     @cached_property
     def seconds(self) -> float:

@@ -197,18 +197,14 @@ class Decisions:
     """Records the paths that were considered for operations, in order."""
 
     limits: Limits = UNLIMITED
-    considered: dict[Operation, list[ConsideredAttr]] = field(
-        default_factory=dict[Operation, list[ConsideredAttr]]
+    considered: dict[Operation, dict[ConsideredAttr, None]] = field(
+        default_factory=dict[Operation, dict[ConsideredAttr, None]]
     )
 
     def note(self, op: Operation, path: str, reason: str, taken: bool = False) -> None:
         """Records that a path was considered for an operation, and why it was taken or not."""
-        entry = ConsideredAttr(path, taken, reason)
-        if op not in self.considered:
-            self.considered[op] = list(considered_before(op))
-        entries = self.considered[op]
-        if entry not in entries:
-            entries.append(entry)
+        own = self.considered.setdefault(op, dict.fromkeys(considered_before(op)))
+        own.setdefault(ConsideredAttr(path, taken, reason))
 
     def bars(self, op: Operation, path: str) -> bool:
         """True if the limits forbid a path for an operation; records the reason."""
@@ -219,7 +215,7 @@ class Decisions:
 
     def repeat(self, op: Operation, other: Operation) -> None:
         """Copies the decisions on operation `other` to `op`."""
-        self.considered[op] = self.considered.get(other, [])
+        self.considered[op] = self.considered.get(other, {})
 
     def write(self) -> None:
         """Writes the decisions to the operations as attributes."""

@@ -174,17 +174,17 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
     for line in listed:
         m, n, k = line.shape
         instruction = InstructionAttr("coopmat", line.shape)
-        a, b = paths(contraction, line.shape, 16)
+        ways = [
+            [*_variants(contraction, operand, path, k, "ab"[operand] in direct)]
+            for operand, path in enumerate(paths(contraction, line.shape, 16))
+        ]
         whole = ceil_div(typical(contraction.m), m) * m, ceil_div(typical(contraction.n), n) * n
         for (tile_m, tile_n), grid in product(_tiles(whole), GRIDS):
             if not _is_sensible((tile_m, tile_n), grid, line.shape, whole, target):
                 continue
-            for depth in DEPTHS:
+            for depth, path_a, path_b, stages in product(DEPTHS, *ways, STAGES):
                 tile = (tile_m, tile_n, min(depth * k, ceil_div(typical(contraction.k), k) * k))
-                for path_a in _variants(contraction, 0, a, k, "a" in direct):
-                    for path_b in _variants(contraction, 1, b, k, "b" in direct):
-                        for stages in STAGES:
-                            yield ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
+                yield ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
 
 
 def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:

@@ -41,14 +41,7 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static, typical
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    as_contraction,
-    bytes_of,
-    contraction_of,
-    shape_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction, bytes_of, shape_of
 from xdsl_spirv.passes.analysis.linalg_code import (
     Body,
     Code,
@@ -60,9 +53,8 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
-from xdsl_spirv.passes.schedule.choosing import choose
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, LimitedPass, Limits
+from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.paths import ROWS, TILED, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -209,7 +201,7 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
         return 1
     if lookup(contraction, target) is not None:
         return 1
-    may_take_rows = not Decisions(limits).bars(cut.op, ROWS)
+    may_take_rows = limits.against(ROWS, cut.op) is None
     estimate = _seconds(cut.op, cut.source, target, limits, may_take_rows)
     if estimate is None:
         return 1
@@ -278,16 +270,12 @@ def _seconds(
     from xdsl_spirv.passes.graph.fuse_dispatches import copy_to_dispatch
 
     dispatch = copy_to_dispatch([inner for inner in moved if isinstance(inner, Operation)])
-    root = dispatch.yielded[0].owner
+    root, paths = dispatch.yielded[0].owner, (ROWS, *TILED) if may_take_rows else TILED
     assert isinstance(root, linalg.ops.GenericOp)
-    paths = (ROWS, *TILED) if may_take_rows else TILED
-    try:
-        plan = choose(contraction_of(root), target, Decisions(limits), paths)
-        return plan.seconds, plan.path == ROWS
-    except (ScheduleDoesNotFit, NotAContraction):
-        return None
-    finally:
-        dispatch.erase()
+    plan = try_plan(root, target, limits, paths)
+    estimate = None if plan is None else (plan.seconds, plan.path == ROWS)
+    dispatch.erase()
+    return estimate
 
 
 def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAValue]:

@@ -26,17 +26,11 @@ from xdsl.utils.hints import isa
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    as_contraction,
-    contraction_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, set_operand
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.choosing import choose
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, LimitedPass, Limits
+from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.paths import ROWS, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -87,7 +81,7 @@ def _turn(
     argument = block.args[-1]
     places = maps_of(root)[number].results
     set_operand(root, number, argument, [places[n] for n in order])
-    if _is_of_few_rows(root, target, Decisions(limits)):
+    if try_plan(root, target, limits, (ROWS,)) is not None:
         key = source, order
         if key not in turned:
             turned[key] = _turning(dispatch, source, order)
@@ -120,14 +114,6 @@ def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
     if not along:
         return None
     return (*(n for n in range(len(loops)) if n not in along), *along)
-
-
-def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decisions) -> bool:
-    try:
-        choose(contraction_of(root), target, decisions, (ROWS,))
-    except (NotAContraction, ScheduleDoesNotFit):
-        return False
-    return True
 
 
 def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:

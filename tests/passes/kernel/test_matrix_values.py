@@ -1,7 +1,7 @@
 """
 Component positions, layouts and index code agree with the target files.
 
-Covers: schedule/attention_deal.
+Covers: schedule/attention.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter.component_maps import USES, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.matrix_values import lane_places, moved_bits
-from xdsl_spirv.passes.schedule.attention_deal import Deal
+from xdsl_spirv.passes.schedule.attention import Deal
 from xdsl_spirv.targets import Fragment, TargetError
 from xdsl_spirv.targets.linear import Linear
 

@@ -35,13 +35,13 @@ def test_equal_contractions_share_a_decision(
     module = parse_text(f"builtin.module {{{text}}}")
     FormDispatchesPass().apply(ctx, module)
     decided: list[object] = []
-    decide = assign_schedule.decide
+    choose = assign_schedule.choose
 
     def count(contraction, target, decisions):  # pyright: ignore
         decided.append(contraction.n)
-        return decide(contraction, target, decisions)
+        return choose(contraction, target, decisions)
 
-    monkeypatch.setattr(assign_schedule, "decide", count)
+    monkeypatch.setattr(assign_schedule, "choose", count)
     assign_schedule.AssignSchedulePass("lavapipe").apply(ctx, module)
     assert decided == [96, 32]
     first, _, last = (op.attributes for op in module.walk() if op.name == "linalg.matmul")

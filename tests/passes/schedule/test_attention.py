@@ -5,8 +5,7 @@ Random attentions (`testing/attention_workloads.py`) are lowered pass by pass, a
 with all checks. `make test` runs the first seeds, `make test-long` 60.
 
 Covers: graph/attention_patterns, kernel/attention_elements, kernel/attention_numbers,
-kernel/attention_rows, schedule/attention_choice, schedule/attention_fit,
-schedule/attention_packing, schedule/attention_replacing.
+kernel/attention_rows, schedule/attention_choice, schedule/attention_replacing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Attention of dynamic sizes and few queries, as in decoding, is computed by multiply-adds.
 
-Covers: kernel/attention_lanes_code, schedule/attention_merge.
+Covers: kernel/attention_lanes_code, schedule/attention_replacing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes
-from xdsl_spirv.passes.schedule.attention_merge import merge_parts
+from xdsl_spirv.passes.schedule.attention_replacing import merge_parts
 from xdsl_spirv.passes.schedule.paths import COMPUTED, Decisions, considered_before
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text

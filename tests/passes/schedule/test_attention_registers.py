@@ -20,8 +20,11 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.attention_choice import choose_matrices
-from xdsl_spirv.passes.schedule.attention_fit import count_registers, count_words_ahead
+from xdsl_spirv.passes.schedule.attention_choice import (
+    choose_matrices,
+    count_registers,
+    count_words_ahead,
+)
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
