@@ -26,7 +26,7 @@ from tuning import GROUPS, engine_of, parser, sources
 from xdsl_spirv.jobs.job import LAVAPIPE
 from xdsl_spirv.jobs.options import status_of
 from xdsl_spirv.jobs.store import Store
-from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.paths import TILED, Decisions
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import load

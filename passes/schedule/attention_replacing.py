@@ -330,6 +330,7 @@ class _Replacement:
         code = SizeCode(body.add_op, inside)
         numbers = [code.value(size) for size in dynamic]
         empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
+        sizes = [DYNAMIC if is_dynamic(size) else size for size in self.loops]
         causal, window, count = (
             None if size is None else IntegerAttr(DYNAMIC if is_dynamic(size) else size, i64)
             for size in (*self.bounds, parts)
@@ -344,7 +345,7 @@ class _Replacement:
         attention = AttentionOp(
             operands=[own["q"], own["k"], own["v"], *more, empty.tensor, numbers],
             properties={
-                "loops": _list_sizes(self.loops),
+                "loops": DenseArrayBase.from_list(i64, sizes),
                 "maps": ArrayAttr(map(AffineMapAttr, maps.values())),
                 "causal": causal,
                 "window": window,
@@ -400,10 +401,6 @@ class _Replacement:
         merged = merge_parts(code, inside[partial], place, self.type, nan_to_zero)
         body.add_op(YieldOp(merged))
         return DispatchOp([partial], [self.type], Region(body))
-
-
-def _list_sizes(sizes: Iterable[Size]) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i64, [DYNAMIC if is_dynamic(s) else s for s in sizes])
 
 
 def _is_pure(op: Operation) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 from typing import cast
 
@@ -54,7 +55,7 @@ from xdsl_spirv.passes.graph.layouts import (
     weight_of,
     with_type,
 )
-from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.assign_schedule import try_plan
 from xdsl_spirv.passes.schedule.paths import LAYOUT, LimitedPass, Limits, note_before_schedules
 from xdsl_spirv.targets import Target
 
@@ -127,17 +128,11 @@ def _widen(block: Block, estimates: Estimates) -> None:
         seconds = sum(
             estimates.estimate_reordering(value) for value in copied if not is_weight(value)
         )
-        orders = [_propose_order(new, False), _propose_order(new, True)]
-        seconds += min(
-            estimates.contraction(new, orders[0], last).seconds for last in (None, orders[1])
-        )
-        given = [_propose_order(op, False), _propose_order(op, True)]
-        before = min(
-            estimates.contraction(op, first, last).seconds
-            for first in (None, given[0])
-            for last in (None, given[1])
-        )
-        if seconds < before:
+        first = _propose_order(new, False)
+        lasts = None, _propose_order(new, True)
+        seconds += min(estimates.contraction(new, first, last).seconds for last in lasts)
+        given = product(*((None, _propose_order(op, of_result)) for of_result in (False, True)))
+        if seconds < min(estimates.contraction(op, *orders).seconds for orders in given):
             result = code.written[-1].results[0]
             op.results[0].replace_all_uses_with(result)
             new.attributes |= op.attributes
@@ -302,7 +297,10 @@ class Graph:
     def cheapest(self, estimates: Estimates) -> set[SSAValue]:
         """Returns the representatives of the tensor classes that should use the proposed order."""
         roots = list(dict.fromkeys(map(self.root, self.orders)))
-        parts = [_Part(op, self._values(op)) for op in self._ops()]
+        ops = dict.fromkeys(op for value in self.orders for op in self._around(value))
+        if (last := self.block.last_op) is not None:
+            ops.setdefault(last)
+        parts = [_Part(op, self._values(op)) for op in ops]
         parts += [_Part(None, (v,)) for v in self.orders if isinstance(v, BlockArgument)]
         of: dict[SSAValue, list[_Part]] = {root: [] for root in roots}
         for part in parts:
@@ -310,7 +308,10 @@ class Graph:
                 of[root].append(part)
 
         def seconds(some: Iterable[_Part], chosen: set[SSAValue]) -> float:
-            return sum(estimates.seconds(part, self._select_orders(part, chosen)) for part in some)
+            of_each = (
+                {v: self.orders[v] for v in p.values if self.root(v) in chosen} for p in some
+            )
+            return sum(map(estimates.seconds, some, of_each))
 
         best = set[SSAValue](), seconds(parts, set())
         for chosen in (set(roots), set[SSAValue]()):
@@ -326,15 +327,6 @@ class Graph:
             if total < best[1]:
                 best = chosen, total
         return best[0]
-
-    def _select_orders(self, part: _Part, chosen: set[SSAValue]) -> dict[SSAValue, Order]:
-        return {v: self.orders[v] for v in part.values if self.root(v) in chosen}
-
-    def _ops(self) -> list[Operation]:
-        ops = dict.fromkeys(op for value in self.orders for op in self._around(value))
-        if (last := self.block.last_op) is not None:
-            ops.setdefault(last)
-        return [*ops]
 
     def _values(self, op: Operation) -> tuple[SSAValue, ...]:
         return tuple(v for v in dict.fromkeys((*op.operands, *op.results)) if v in self.orders)

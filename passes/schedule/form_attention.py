@@ -332,7 +332,9 @@ class _Match:
                     operand = value, place
             owner = value.owner
             match owner:
-                case tensor.ExtractSliceOp() if _begins_with(owner):
+                case tensor.ExtractSliceOp() if not any(owner.static_offsets.get_values()) and (
+                    {*owner.static_strides.get_values()} <= {1}
+                ):
                     kept = iter(place)
                     sizes = owner.static_sizes.get_values()
                     full = value.type.get_shape() == tuple(sizes)  # pyright: ignore
@@ -459,11 +461,6 @@ def _reaches_contraction(node: Node) -> bool:
     if node.kind == "element":
         return as_contraction(_owner(node)) is not None
     return any(map(_reaches_contraction, node.children))
-
-
-def _begins_with(op: tensor.ExtractSliceOp) -> bool:
-    offsets, strides = op.static_offsets.get_values(), op.static_strides.get_values()
-    return not any(offsets) and all(stride == 1 for stride in strides)
 
 
 def _only(op: Operation, kind: type[Operation]) -> Operation | None:

@@ -62,12 +62,9 @@ class _Chain:
     def columns(self) -> int:
         return _shape(self.ops[0].results[0])[-1]
 
-    def is_like(self, other: _Chain) -> bool:
-        """True if two products with elementwise operations differ only in weights and columns."""
-        return len(self.ops) == len(other.ops) and all(map(_are_alike, self.ops, other.ops))
-
 
 def _are_alike(one: GenericOp, other: GenericOp) -> bool:
+    """True if two operations differ only in weights and columns."""
     if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
         return False
     for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):
@@ -106,7 +103,12 @@ def _join_operands(dispatch: DispatchOp) -> None:
     arguments = dict.fromkeys(v for v in operands if isinstance(v, BlockArgument))
     chains = [chain for argument in arguments if (chain := _chain_of(dispatch, argument))]
     while chains:
-        like = [chain for chain in chains if chain.is_like(chains[0])]
+        count = len(chains[0].ops)
+        like = [
+            chain
+            for chain in chains
+            if len(chain.ops) == count and all(map(_are_alike, chain.ops, chains[0].ops))
+        ]
         chains = [chain for chain in chains if chain not in like]
         if len(like) > 1:
             _join(dispatch, attention, like)
@@ -157,18 +159,15 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
     for chain, begin in zip(chains, begins, strict=False):
         for number, operand in enumerate((attention.query, attention.key, attention.value)):
             if operand is chain.argument:
-                maps[number] = AffineMapAttr(_shift_columns(maps[number].data, begin))
+                *rows, column = (map := maps[number].data).results
+                shifted = AffineMap(map.num_dims, map.num_symbols, (*rows, column + begin))
+                maps[number] = AffineMapAttr(shifted)
         # One operand for each chain, because a kernel may view the buffer in different types.
         old = dispatch.inputs[chain.argument.index]
         dispatch.operands[chain.argument.index] = before
         Rewriter.replace_value_with_new_type(chain.argument, before.type)
         erase_dead(old)
     attention.properties["maps"] = ArrayAttr(maps)
-
-
-def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
-    *rows, column = map.results
-    return AffineMap(map.num_dims, map.num_symbols, (*rows, column + columns))
 
 
 def _join_chains(

@@ -67,15 +67,11 @@ class KOrder:
         size = count
         while size > 1:
             runs = [numbers[first : first + size] for first in range(0, count, size)]
-            if all(self._is_run(run) for run in runs):
+            places = [list(map(self.place, run)) for run in runs]
+            if all(p[0] % size == 0 and p == [*range(p[0], p[0] + size)] for p in places):
                 return runs
             size //= 2
         return [[number] for number in numbers]
-
-    def _is_run(self, numbers: Sequence[int]) -> bool:
-        first = self.place(numbers[0])
-        beside = all(self.place(number) == first + n for n, number in enumerate(numbers))
-        return beside and first % len(numbers) == 0
 
 
 def inner_axis(fragment: Fragment) -> int:

@@ -254,7 +254,7 @@ KINDS: dict[str, Kind] = {
         "window:WindowPlan",
         "window:list_plans",
         "paths:no_window",
-        "choosing:judge_window",
+        "assign_schedule:judge_window",
     ),
     "rows": Kind(
         ROWS,
@@ -262,7 +262,7 @@ KINDS: dict[str, Kind] = {
         "rows:RowsPlan",
         "rows_candidates:list_plans",
         "paths:no_few_rows",
-        "choosing:judge_rows",
+        "assign_schedule:judge_rows",
     ),
     "coopmat": Kind(
         COOPERATIVE_MATRIX,

@@ -8,6 +8,9 @@ Rewrites every operation that computes a contraction to one canonical form.
     { c + ext(a) * (sitofp(b) * s) }    ->  elementwise b' = sitofp(b) * s, then { c + ext(a) * b' }
     %b collapses blocks of a weight     ->  one loop of K for each dimension of a block
 
+Importers repeat weights for each batch if an MLIR operation requires operands of equal rank. A
+repetition is removed if the rows of the result remain contiguous.
+
 Other operations, and operations in dispatches, are not changed. An attribute such as a given
 schedule moves to the new operation.
 """
@@ -15,14 +18,17 @@ schedule moves to the new operation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import linalg, tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.analysis.contraction import (
@@ -32,7 +38,10 @@ from xdsl_spirv.passes.analysis.contraction import (
     canonical_form,
     contraction_of,
 )
-from xdsl_spirv.passes.analysis.pointwise import factors_of
+from xdsl_spirv.passes.analysis.linalg_code import drop_units, make_generic, maps_of, yields_of
+from xdsl_spirv.passes.analysis.pointwise import factors_of, is_pointwise, moves_only
+from xdsl_spirv.passes.analysis.values import erase_dead
+from xdsl_spirv.passes.schedule.stored_result import row_stride
 
 HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
@@ -75,8 +84,6 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 
         op = with_pure_factors(op)
     if _reads_computed(op):
-        from xdsl_spirv.passes.schedule.broadcast_operands import without_broadcasts
-
         op = without_broadcasts(op)
     return op
 
@@ -97,3 +104,95 @@ def _canonical(contraction: Contraction) -> LinalgStructuredOperation:
     form.location = contraction.op.location
     Rewriter.replace_op(contraction.op, form)
     return form
+
+
+Dims: TypeAlias = list[AffineExpr | None]
+
+
+def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
+    """
+    Replaces an operation by one that reads the sources of repeated operands.
+
+    Returns the new operation, or the unchanged one.
+    """
+    if len(op.inputs) != 2 or len(op.results) != 1:
+        return op
+    *maps, written = maps_of(op)
+    places = [_source(value, map) for value, map in zip(op.inputs, maps, strict=True)]
+    pairs = zip(places, maps, strict=True)
+    if not any(read.used_dims() < map.used_dims() for (_, read), map in pairs):
+        return op
+    views: list[Operation] = []
+    places = [_without_units(*place, views) for place in places]
+    values, reads = zip(*places, strict=True)
+    kinds = op.get_iterator_types()
+    folded = make_generic(values, op.outputs[0], (*reads, written), op.body.clone(), kinds)
+    if not _has_rows(folded):
+        for unused in (folded, *views):
+            unused.drop_all_references()
+        return op
+    folded.attributes |= op.attributes
+    folded.location = op.location
+    inputs = list(op.inputs)
+    Rewriter.insert_op(views, InsertPoint.before(op))
+    Rewriter.replace_op(op, folded)
+    for value in inputs:
+        erase_dead(value)
+    return folded
+
+
+def _without_units(
+    value: SSAValue, map: AffineMap, views: list[Operation]
+) -> tuple[SSAValue, AffineMap]:
+    """Returns value and map without dimensions of size 1 that no loop indexes; adds to `views`."""
+    view = drop_units(value, map) if isinstance(value.type, TensorType) else None
+    if view is None:
+        return value, map
+    views.append(view)
+    kept = [e for e in map.results if not isinstance(e, AffineConstantExpr)]
+    return view.result, AffineMap(map.num_dims, 0, tuple(kept))
+
+
+def _has_rows(op: LinalgStructuredOperation) -> bool:
+    contraction = as_contraction(op)
+    return contraction is not None and row_stride(contraction.layouts[2]) is not None
+
+
+def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
+    source, dims = value, list[AffineExpr | None](map.results)
+    while (before := _before(source, dims)) is not None:
+        source, dims = before
+        if (known := [e for e in dims if e is not None]) and len(known) == len(dims):
+            value, map = source, AffineMap(map.num_dims, 0, tuple(known))
+    return value, map
+
+
+def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
+    """
+    Returns the value that `value` broadcasts, transposes or reshapes, and the indices into it.
+
+    The indices of dimensions that a reshape merges are None (unknown).
+    """
+    match value.owner:
+        case linalg.ops.BroadcastOp(dimensions=added) as op:
+            axes = set(added.get_values())
+            return op.input, [e for axis, e in enumerate(dims) if axis not in axes]
+        case linalg.ops.GenericOp() as op if is_pointwise(op) and moves_only(op):
+            yielded = yields_of(op.body.block)[0]
+            if not isinstance(yielded, BlockArgument):
+                return None
+            *reads, written = maps_of(op)
+            own: Dims = [None] * written.num_dims
+            for result, expression in zip(written.results, dims, strict=True):
+                assert isinstance(result, AffineDimExpr), "an elementwise result permutes loops"
+                own[result.position] = expression
+            read = reads[yielded.index].results
+            dims = [own[e.position] if isinstance(e, AffineDimExpr) else e for e in read]
+            return op.inputs[yielded.index], dims
+        case tensor.CollapseShapeOp() as op:
+            parts: Dims = []
+            for group, expression in zip(op.reassociation, dims, strict=True):
+                parts += [expression] if len(group) == 1 else [None] * len(group)
+            return op.src, parts
+        case _:
+            return None

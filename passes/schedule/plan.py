@@ -7,7 +7,7 @@ be stored directly) are computed here only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -352,7 +352,11 @@ class Plan(ContractionPlan[ContractionAttr]):
         for use, tile, units in zip("AB", (self.a, self.b), contraction.unpackings, strict=True):
             if units is not None and isinstance(tile, UnitTile) and tile.in_panels:
                 for number, depth in tile.panels():
-                    packing = _packing_of_rows(use, static(units.planes[number].shape), depth)
+                    # Each row is packed into panels of `depth` elements.
+                    shape = static(units.planes[number].shape)
+                    panel, map = (1, depth), AffineMapAttr(AffineMap.identity(len(shape)))
+                    groups = 0, 1, len(shape) - 1
+                    packing = PackingAttr(use, panel, panel, map, shape, groups)
                     yield PackedOperand(units.op, number, packing, ())
 
 
@@ -363,10 +367,3 @@ def fragment_of(
     m, n, k = shape
     use, sizes = (("A", (m, k)), ("B", (k, n)))[operand]
     return target.fragment(use, sizes, bit_width(contraction.element_types[operand]))
-
-
-def _packing_of_rows(use: str, shape: Sequence[int], depth: int) -> PackingAttr:
-    """Returns a packing of a tensor into panels of `depth` elements of each row."""
-    rank = len(shape)
-    panel, map = (1, depth), AffineMapAttr(AffineMap.identity(rank))
-    return PackingAttr(use, panel, panel, map, shape, (0, 1, rank - 1))

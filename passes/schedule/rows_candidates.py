@@ -186,7 +186,10 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             continue
         across = max(1, 4 // along)
         workgroups = max(1, model.resident // (along * across))
-        for width, least in _widths(plan, few, rows):
+        widths = [(max(1, min(4, model.most_sums // 2 // rows)), model.least_in_groups)]
+        if few == 1:
+            widths.append((2, model.least_in_narrow_groups))
+        for width, least in widths:
             slots = target.compute_units * workgroups * width * across
             of_column = 4 * rows * width * across * along
             sums = target.residency.memory_bytes // workgroups // of_column
@@ -197,13 +200,6 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
                 break
         else:
             return
-
-
-def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
-    model = plan.target.model.rows
-    yield max(1, min(4, model.most_sums // 2 // rows)), model.least_in_groups
-    if few == 1:
-        yield 2, model.least_in_narrow_groups
 
 
 def _shorter(plan: RowsPlan) -> int:

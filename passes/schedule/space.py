@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.attributes import FIRST, RESULTS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction
-from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.contraction_candidates import (
     candidates_of,
     in_panels,

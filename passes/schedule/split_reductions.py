@@ -53,7 +53,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
-from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.assign_schedule import try_plan
 from xdsl_spirv.passes.schedule.paths import ROWS, TILED, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
@@ -212,7 +212,10 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     may_take_rows = may_take_rows and cut.source is not None
     from xdsl_spirv.passes.analysis.unpacking import unpacks
 
-    least_seconds = _bytes_read(cut) / target.copy_bytes_per_second
+    values = [*cut.op.inputs]
+    if cut.source is not None and cut.unpacked is not None:
+        values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
+    least_seconds = sum(map(bytes_of, values)) / target.copy_bytes_per_second
     plain = cut.source is None or by_rows
     worthwhile = model.worthwhile if plain else model.worthwhile_of_blocks
     if max(whole, least_seconds) * worthwhile <= target.model.dispatch_seconds:
@@ -240,13 +243,6 @@ def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> floa
     moves = 2 * parts if contraction.is_dynamic else parts + 1
     rate = target.model.reductions.cached * target.copy_bytes_per_second
     return target.model.dispatch_seconds + moves * size / rate
-
-
-def _bytes_read(cut: _Cut) -> int:
-    values = [*cut.op.inputs]
-    if cut.source is not None and cut.unpacked is not None:
-        values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
-    return sum(map(bytes_of, values))
 
 
 def _seconds(

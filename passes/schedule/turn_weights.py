@@ -29,7 +29,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, set_operand
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.choosing import try_plan
+from xdsl_spirv.passes.schedule.assign_schedule import try_plan
 from xdsl_spirv.passes.schedule.paths import ROWS, LimitedPass, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target

@@ -35,14 +35,6 @@ def seconds_of_taps(contraction: Contraction, target: Target, more: float = 0) -
     return results * (typical(contraction.k) / target.model.window.cached + more) * size
 
 
-def elements_of(contraction: Contraction, operand: int) -> RowMajor:
-    """Returns the memory layout of A (0), B (1) or the result (2)."""
-    value = (contraction.a, contraction.b, contraction.init)[operand]
-    stored, low = (value, None) if operand == 2 else storage(value)
-    shape = static(shape_of(stored))
-    return RowMajor.read(contraction.maps[operand], len(contraction.sizes), shape, low)
-
-
 @dataclass(frozen=True)
 class WindowPlan(ContractionPlan[WindowAttr]):
     """A contraction with its window schedule on a target."""
@@ -50,7 +42,12 @@ class WindowPlan(ContractionPlan[WindowAttr]):
     @cached_property
     def operands(self) -> tuple[RowMajor, RowMajor, RowMajor]:
         """Memory layouts of the filters, the input and the result."""
-        a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
+        own = self.contraction
+        stored = storage(own.a), storage(own.b), (own.init, None)
+        a, b, result = (
+            RowMajor.read(map, len(own.sizes), static(shape_of(value)), low)
+            for map, (value, low) in zip(own.maps, stored, strict=True)
+        )
         return a, b, result
 
     @cached_property
@@ -210,15 +207,12 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         target = self.target
         if FEATURE not in target.features:
             yield f"{target.name} has no {FEATURE}"
-        halves = self.contraction.types[2] == "f16"
-        if halves and not target.selected_halves and self._selects_a_pair():
+        pairs = self.window is not None and self.width == 2 and self.selects
+        if pairs and self.contraction.types[2] == "f16" and not target.selected_halves:
             yield (
                 f"{target.name}'s compiler confuses f16 elements in windows of two that cross a "
                 f"multiple of {target.subgroup_size} elements: use another schedule"
             )
-
-    def _selects_a_pair(self) -> bool:
-        return self.window is not None and self.width == 2 and self.selects
 
 
 OUTPUTS = (8, 4, 2, 1)

@@ -66,7 +66,7 @@ PASSES: dict[str, str] = {
     "fold-readers": "passes.schedule.fold_rows:FoldReadersPass",
     "fold-elements": "passes.schedule.fold_rows:FoldElementsPass",
     "fold-parts": "passes.schedule.fold_parts:FoldPartsPass",
-    "pack-operands": "passes.schedule.pack_operands:PackOperandsPass",
+    "pack-operands": "passes.schedule.packing:PackOperandsPass",
     "outline-dispatches": "passes.kernel.outline_dispatches:OutlineDispatchesPass",
     "contraction-to-dot": "passes.kernel.contraction_to_fma:ContractionToDotPass",
     "contraction-to-fma": "passes.kernel.contraction_to_fma:ContractionToFMAPass",

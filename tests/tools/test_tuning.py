@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.jobs.store import Store
-from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.paths import TILED, Decisions
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from xdsl_spirv.passes.analysis.contraction import NotAContraction
-from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.assign_schedule import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROTATE, ROWS, Decisions
 from xdsl_spirv.passes.schedule.tuned import key_of

@@ -1,4 +1,8 @@
-"""A weight that is broadcast over a batch turns the batch into rows, with equal results."""
+"""
+A weight that is broadcast over a batch turns the batch into rows, with equal results.
+
+Covers: schedule/linalg_to_contraction.
+"""
 
 from __future__ import annotations
 

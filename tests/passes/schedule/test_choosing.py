@@ -1,4 +1,8 @@
-"""A refused schedule's error names the most similar schedule of the same kind that fits."""
+"""
+A refused schedule's error names the most similar schedule of the same kind that fits.
+
+Covers: schedule/assign_schedule.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.passes.analysis.contraction import contraction_of
-from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
-from xdsl_spirv.passes.schedule.choosing import choose, find_nearest
+from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass, choose, find_nearest
 from xdsl_spirv.passes.schedule.paths import Decisions
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
