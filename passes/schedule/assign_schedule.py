@@ -38,6 +38,7 @@ from xdsl_spirv.passes.schedule.kinds import (
     ScheduleDoesNotFit,
     check,
     kind_of,
+    load_function,
     plan_of,
     root_of,
 )
@@ -239,7 +240,7 @@ def choose(
         if decisions.bars(op, kind.path):
             barred[kind.path] = None
             kinds.remove(kind)
-        elif kind.excluded and (reason := kind.call(kind.excluded, contraction, target)):
+        elif kind.excluded and (reason := load_function(kind.excluded)(contraction, target)):
             decisions.note(op, kind.path, reason)
             kinds.remove(kind)
     for kind, candidates in _list_candidates(contraction, target, kinds):
@@ -261,7 +262,7 @@ def choose(
             continue
         taken, reason = True, f"the fastest of {count} tiles that fits, by estimate"
         if kind.judge:
-            taken, reason = kind.call(kind.judge, best, decisions)
+            taken, reason = load_function(kind.judge)(best, decisions)
         decisions.note(op, kind.path, reason, taken)
         if taken:
             return best
@@ -276,7 +277,7 @@ def _list_candidates(
     contraction: Contraction, target: Target, kinds: Sequence[Kind]
 ) -> Iterator[tuple[Kind, Iterator[ContractionPlan]]]:
     for kind in kinds:
-        for candidates in kind.call(kind.candidates, contraction, target):
+        for candidates in load_function(kind.candidates)(contraction, target):
             yield kind, candidates
 
 

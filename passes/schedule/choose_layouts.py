@@ -436,55 +436,51 @@ def laid_out(
     """Returns the contraction that an operation would compute with other storage orders."""
     weight = weight_of(op)
     orders = [weights if value is weight else image for value in op.inputs] + [result]
-    inside = _Inside()
+    inside: list[Operation] = []
     operands: list[SSAValue] = []
     maps: list[AffineMap] = []
     for value, order, map in zip(op.operands, orders, maps_of(op), strict=True):
         order = order or _any(value)
-        operands.append(inside.stand_in(value, order))
+        operands.append(_stand_in(value, order, inside))
         results = tuple(permute(map.results, order))
         maps.append(AffineMap(map.num_dims, 0, results))
     kinds = op.get_iterator_types()
     generic = make_generic(operands[:2], operands[2], maps, op.body.clone(), kinds)
-    (copy,) = copy_to_dispatch([*inside.block.ops, generic]).yielded
+    (copy,) = copy_to_dispatch([*inside, generic]).yielded
     return contraction_of(cast(linalg.ops.GenericOp, copy.owner))
 
 
-class _Inside:
-    """Builds the operations that a dispatch of one contraction needs, on placeholder operands."""
+def _stand_in(value: SSAValue, order: Order, inside: list[Operation]) -> SSAValue:
+    """
+    Returns a placeholder for a tensor in another order.
 
-    def __init__(self) -> None:
-        self.block, self.outside = Block(), Block()
-
-    def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
-        """Returns a placeholder for a tensor in another order; rebuilds paddings and fills."""
-        owner, given = value.owner, tensor_type(value)
-        stored = TensorType(given.element_type, permute(given.get_shape(), order))
-        if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
-            source = self.stand_in(owner.source, order)
-            pad = with_type(permuted_lists(owner, [source], order), stored)
-            (padding,) = yields_of(owner.region.block)
-            if isinstance(number := padding.owner, Operation):
-                constant = number.clone()
-                self.block.add_op(constant)
-                for inner in pad.walk():
-                    inner.operands = [
-                        constant.results[0] if v is padding else v for v in inner.operands
-                    ]
-            self.block.add_op(pad)
-            return pad.results[0]
-        if is_remade(value) and not any(map(is_dynamic, extents(value))):
-            empty = tensor.EmptyOp((), stored)
-            self.block.add_op(empty)
-            if not isinstance(owner, linalg.ops.FillOp) or not is_zero(value):
-                return empty.tensor
-            number = cast(Operation, owner.inputs[0].owner).clone()
-            fill = linalg.ops.FillOp(number.results, [empty.tensor], [stored])
-            self.block.add_ops([number, fill])
-            return fill.results[0]
-        if is_weight(value):
-            nothing = DenseResourceAttr.from_params("nothing", stored)
-            constant = ConstantOp.create(result_types=[stored], properties={"value": nothing})
-            self.outside.add_op(constant)
-            return constant.result
-        return self.outside.insert_arg(stored, len(self.outside.args))
+    Adds the operations that a dispatch of the tensor's reader needs to `inside`.
+    """
+    owner, given = value.owner, tensor_type(value)
+    stored = TensorType(given.element_type, permute(given.get_shape(), order))
+    if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
+        source = _stand_in(owner.source, order, inside)
+        pad = with_type(permuted_lists(owner, [source], order), stored)
+        (padding,) = yields_of(owner.region.block)
+        if isinstance(number := padding.owner, Operation):
+            constant = number.clone()
+            inside.append(constant)
+            for inner in pad.walk():
+                inner.operands = [
+                    constant.results[0] if v is padding else v for v in inner.operands
+                ]
+        inside.append(pad)
+        return pad.results[0]
+    if is_remade(value) and not any(map(is_dynamic, extents(value))):
+        empty = tensor.EmptyOp((), stored)
+        inside.append(empty)
+        if not isinstance(owner, linalg.ops.FillOp) or not is_zero(value):
+            return empty.tensor
+        number = cast(Operation, owner.inputs[0].owner).clone()
+        fill = linalg.ops.FillOp(number.results, [empty.tensor], [stored])
+        inside += [number, fill]
+        return fill.results[0]
+    if is_weight(value):
+        nothing = DenseResourceAttr.from_params("nothing", stored)
+        return ConstantOp.create(result_types=[stored], properties={"value": nothing}).result
+    return Block(arg_types=[stored]).args[0]

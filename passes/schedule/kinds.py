@@ -61,7 +61,8 @@ FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 ScheduleT = TypeVar("ScheduleT", bound=ScheduleAttr, default=Any)
 
 
-def _load(place: str) -> Callable[..., Any]:
+def load_function(place: str) -> Callable[..., Any]:
+    """Returns the function that is given as `module:name` of this package."""
     module, name = place.split(":")
     return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)
 
@@ -113,14 +114,12 @@ class KernelPlan(ABC):
         return 0
 
     @property
-    def parts_of_memory(self) -> str:
-        """Error text that lists the uses of Workgroup memory; "" if there is only one use."""
-        return ""
-
-    @property
-    def smaller(self) -> str:
-        """Error text that names a schedule with less Workgroup memory."""
-        return "fewer subgroups, rows, columns or keys would fit"
+    def memory_advice(self) -> tuple[str, str]:
+        """
+        Parts of an error text: the uses of Workgroup memory, if there are several, and a schedule
+        with less of it.
+        """
+        return "", "fewer subgroups, rows, columns or keys would fit"
 
     @property
     def product(self) -> Contraction | None:
@@ -146,12 +145,12 @@ class KernelPlan(ABC):
     def seconds(self) -> float:
         """Estimated duration in seconds; without an estimate, the time to start a kernel."""
         if self.SECONDS:
-            return _load(self.SECONDS)(self)
+            return load_function(self.SECONDS)(self)
         return self.target.model.dispatch_seconds
 
     def problems(self) -> Iterator[str]:
         """Yields the reasons why the schedule does not fit, each with a fitting value."""
-        return _load(self.CHECKS)(self) if self.CHECKS else self.launch_problems()
+        return load_function(self.CHECKS)(self) if self.CHECKS else self.launch_problems()
 
     def launch_problems(self) -> Iterator[str]:
         """Yields the target limits that the workgroup's size or the grid exceeds."""
@@ -163,9 +162,10 @@ class KernelPlan(ABC):
                 f"invocations, but {target.name} allows {most}: use at most {most // size}"
             )
         if self.workgroup_bytes > target.workgroup_memory_bytes:
+            parts, smaller = self.memory_advice
             yield (
-                f"Workgroup memory of {self.workgroup_bytes} bytes{self.parts_of_memory} exceeds "
-                f"{target.name}'s {target.workgroup_memory_bytes}: {self.smaller}"
+                f"Workgroup memory of {self.workgroup_bytes} bytes{parts} exceeds "
+                f"{target.name}'s {target.workgroup_memory_bytes}: {smaller}"
             )
         for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
             if not is_dynamic(count) and count > limit:
@@ -241,11 +241,6 @@ class Kind:
     With a judge, candidates are sorted, the best first. The first fitting candidate is judged.
     """
 
-    @staticmethod
-    def call(place: str, *of: Any) -> Any:
-        """Calls a function that is given as `module:name`."""
-        return _load(place)(*of)
-
 
 KINDS: dict[str, Kind] = {
     "window": Kind(
@@ -316,6 +311,6 @@ def plan_of(op: Operation, target: Target) -> KernelPlan:
         raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule for {op.name}")
     of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
     given = () if schedule is None else (schedule,)
-    plan: KernelPlan = kind.call(kind.planner, of, *given, target)
+    plan: KernelPlan = load_function(kind.planner)(of, *given, target)
     check(plan)
     return plan

@@ -213,20 +213,15 @@ class Plan(ContractionPlan[ContractionAttr]):
         return self._tiles_bytes + self.result.workgroup_bytes + partial
 
     @property
-    def parts_of_memory(self) -> str:
+    def memory_advice(self) -> tuple[str, str]:
         a, b = map(self._tile_bytes, (self.a, self.b))
-        return f" (A {a}, B {b}, result {self.workgroup_bytes - a - b})"
-
-    @property
-    def smaller(self) -> str:
-        """Error text that names the largest tile depth that fits, if any."""
         tile_k, step = self.schedule.tile[2], self.schedule.instruction.sizes[2]
-        tiles = self._tiles_bytes
-        room = self.target.workgroup_memory_bytes - (self.workgroup_bytes - tiles)
-        depth = int(room / (tiles / tile_k)) // step * step
-        if depth <= 0:
-            return "use a smaller workgroup_tile"
-        return f"workgroup_tile K = {depth} instead of {tile_k} would fit"
+        rest = self.workgroup_bytes - (a + b)
+        room = self.target.workgroup_memory_bytes - rest
+        depth = int(room / ((a + b) / tile_k)) // step * step
+        smaller = f"workgroup_tile K = {depth} instead of {tile_k} would fit"
+        parts = f" (A {a}, B {b}, result {rest})"
+        return parts, smaller if depth > 0 else "use a smaller workgroup_tile"
 
     @property
     def _tiles_bytes(self) -> int:
