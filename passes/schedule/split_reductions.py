@@ -43,7 +43,6 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction, bytes_of, shape_of
 from xdsl_spirv.passes.analysis.linalg_code import (
-    Body,
     Code,
     dimension_of,
     make_generic,
@@ -302,16 +301,8 @@ def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAVal
     kinds = IteratorTypeAttr.parallel(), *op.get_iterator_types()
     product = make_generic(operands, zeros, maps, op.body.clone(), kinds)
     code.insert(product)
-    kind = arith.AddiOp if isinstance(final.element_type, IntegerType) else arith.AddfOp
-
-    def add(b: Builder, v: Sequence[SSAValue]) -> Operation:
-        return b.insert(kind(v[0], v[1]))
-
-    if parts <= WRITTEN_OUT:
-        total = _sum_by_elements(code, product.results[0], whole.tensor, parts, add)
-    else:
-        total = _sum_of(code, product.results[0], op.outputs[0], add)
-    return code, product, total
+    rooms = whole.tensor, op.outputs[0]
+    return code, product, _sum_parts(code, product.results[0], parts, *rooms)
 
 
 def _split_operands(
@@ -387,26 +378,25 @@ def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValu
     return code.insert(make_generic(planes, empty, (*maps, AffineMap.identity(len(shape))), body))
 
 
-def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:
-    """Emits the sum over the first dimension, as the innermost loop, starting from `init`."""
-    rank = tensor_type(init).get_num_dims()
-    results = tuple(AffineDimExpr(d) for d in range(rank))
-    read = AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results))
-    write = AffineMap(rank + 1, 0, results)
-    return code.generic([parts], init, [read, write], lambda b, v: add(b, (v[1], v[0])))
-
-
-def _sum_by_elements(
-    code: Code, parts: SSAValue, empty: SSAValue, count: int, add: Body
+def _sum_parts(
+    code: Code, value: SSAValue, count: int, empty: SSAValue, init: SSAValue
 ) -> SSAValue:
-    """Emits the sum over the first dimension as a fusible elementwise operation."""
-    identity = AffineMap.identity(tensor_type(empty).get_num_dims())
-    reads = [
-        AffineMap(identity.num_dims, 0, (AffineConstantExpr(n), *identity.results))
-        for n in range(count)
-    ]
+    """
+    Emits the sum over the first dimension, of size `count`.
 
-    def sum(b: Builder, v: Sequence[SSAValue]) -> SSAValue:
-        return reduce(lambda total, part: SSAValue.get(add(b, (total, part))), v[:count])
+    A short sum is a fusible elementwise operation, which writes `empty`. The innermost loop of a
+    long sum starts from `init`.
+    """
+    type = tensor_type(init)
+    whole, rank = AffineMap.identity(type.get_num_dims()), type.get_num_dims()
+    kind = arith.AddiOp if isinstance(type.element_type, IntegerType) else arith.AddfOp
+    if count > WRITTEN_OUT:
+        read = AffineMap(rank + 1, 0, (AffineDimExpr(rank), *whole.results))
+        maps = [read, AffineMap(rank + 1, 0, whole.results)]
+        return code.generic([value], init, maps, lambda b, v: b.insert(kind(v[1], v[0])))
+    reads = [AffineMap(rank, 0, (AffineConstantExpr(n), *whole.results)) for n in range(count)]
 
-    return code.generic([parts] * count, empty, [*reads, identity], sum)
+    def total(b: Builder, v: Sequence[SSAValue]) -> SSAValue:
+        return reduce(lambda before, part: b.insert(kind(before, part)).result, v[:count])
+
+    return code.generic([value] * count, empty, [*reads, whole], total)

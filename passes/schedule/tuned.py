@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -48,17 +49,12 @@ def key_of(contraction: Contraction) -> str:
     maps = "; ".join(map(str, contraction.maps))
     key = f"{a} x {b} -> {result}, loops {loops} as {batch}+{m}+{n}+{k}, {maps}"
     weights = [name for name, v in zip("ab", (contraction.a, contraction.b)) if is_weight(v)]
-    return "; ".join(
-        [key, *(f"{name} is a weight" for name in weights), *_stored_types(contraction)]
-    )
-
-
-def _stored_types(contraction: Contraction) -> list[str]:
-    try:
+    parts = [key, *(f"{name} is a weight" for name in weights)]
+    with suppress(NotFused):
         stored = [str(result.element_type) for result in contraction.epilogue.results]
-    except NotFused:
-        return []
-    return [] if stored == [str(contraction.element_types[2])] else [f"as {', '.join(stored)}"]
+        if stored != [str(contraction.element_types[2])]:
+            parts.append(f"as {', '.join(stored)}")
+    return "; ".join(parts)
 
 
 def folder() -> Path:
@@ -106,8 +102,13 @@ def parse_schedule(text: str) -> ContractionAttr:
 
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
     """Returns the measured schedule of a contraction if it fits, else None."""
-    key = key_of(contraction)
-    schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
+    key, path = key_of(contraction), path_for(target.name)
+    module = contraction.op.get_toplevel_object()
+    table = module.attributes.get(TUNED) if isinstance(module, Operation) else None
+    schedule = table.data.get(key) if isinstance(table, DictionaryAttr) else None
+    if not isinstance(schedule, ContractionAttr):
+        text = _read(path, path.stat().st_mtime_ns).get(key) if path.is_file() else None
+        schedule = None if text is None else parse_schedule(text)
     if schedule is None or any(Plan(contraction, schedule, target).problems()):
         return None
     return schedule
@@ -116,18 +117,3 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
 def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -> None:
     """Sets the table of schedules of a module, to compile a tuner's candidate."""
     module.attributes[TUNED] = DictionaryAttr(schedules)
-
-
-def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
-    table = op.get_toplevel_object()
-    table = table.attributes.get(TUNED) if isinstance(table, Operation) else None
-    schedule = table.data.get(key) if isinstance(table, DictionaryAttr) else None
-    return schedule if isinstance(schedule, ContractionAttr) else None
-
-
-def _schedule_of_target(target: Target, key: str) -> ContractionAttr | None:
-    path = path_for(target.name)
-    if not path.is_file():
-        return None
-    text = _read(path, path.stat().st_mtime_ns).get(key)
-    return None if text is None else parse_schedule(text)
