@@ -37,7 +37,13 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     shape_of,
 )
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    make_generic,
+    maps_of,
+    tensor_type,
+    yields_of,
+)
 from xdsl_spirv.passes.analysis.pointwise import generalize
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
@@ -116,10 +122,10 @@ def _widen(block: Block, estimates: Estimates) -> None:
     for op in list(block.ops):
         if _windows(op) is None:
             continue
-        from xdsl_spirv.passes.schedule.widen_channels import WideCode, widen_contraction
+        from xdsl_spirv.passes.schedule.widen_channels import widen_contraction
 
         assert isinstance(op, linalg.ops.GenericOp)
-        code = WideCode(op)
+        code = Code(op)
         new = widen_contraction(op, code, estimates.target.model.contraction.full_channels)
         if new is None:
             code.erase()

@@ -37,32 +37,12 @@ VECTOR = 4
 """Least number of an image's channels after widening: 8 bytes of f16 form one access."""
 
 
-class WideCode(Code):
-    """Emits operations that widen tensors."""
-
-    def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
-        """Appends zeros to a dimension by a separate copy, which is not fused with its readers."""
-        wide = [size if at == dimension else n for at, n in enumerate(_shape(value))]
-        around = self.fill(wide, tensor_type(value).element_type, 0)
-        return self.insert(tensor.InsertSliceOp.get(value, around, _shape(value)))
-
-    def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
-        """Splits a dimension in two; the second has `count` elements."""
-        return self.insert(split_dimension(value, dimension, _shape(value)[dimension] // count))
-
-    def together(self, value: SSAValue, dimension: int, shape: Sequence[int]) -> SSAValue:
-        """Merges a dimension with the next one, to a tensor of sizes `shape`."""
-        groups = [[n] for n in range(len(_shape(value))) if n != dimension + 1]
-        groups[dimension].append(dimension + 1)
-        return self.insert(merge_dimensions(value, groups, shape))
-
-
 def _shape(value: SSAValue) -> tuple[int, ...]:
     return tensor_type(value).get_shape()
 
 
 def widen_contraction(
-    op: linalg.ops.GenericOp, code: WideCode, full: int
+    op: linalg.ops.GenericOp, code: Code, full: int
 ) -> linalg.ops.GenericOp | None:
     """
     Inserts a widened contraction before the operation; returns None if widening is useless.
@@ -96,31 +76,35 @@ def widen_contraction(
 
 
 def _of_vectors(
-    op: linalg.ops.GenericOp, code: WideCode, channel: int, count: int
+    op: linalg.ops.GenericOp, code: Code, channel: int, count: int
 ) -> linalg.ops.GenericOp:
     size = -(-count // VECTOR) * VECTOR
-    inputs: list[SSAValue] = []
-    for value, map in zip(op.inputs, maps_of(op), strict=False):
-        place = dimension_of(map, channel)
-        assert place is not None
-        inputs.append(
-            _inside_padding(
-                value, code, lambda source, place=place: code.with_zeros_behind(source, place, size)
-            )
-        )
+
+    def append_zeros(value: SSAValue, place: int) -> SSAValue:
+        """Appends zeros to a dimension by a separate copy, which is not fused with its readers."""
+        shape = _shape(value)
+        wide = [*shape[:place], size, *shape[place + 1 :]]
+        around = code.fill(wide, tensor_type(value).element_type, 0)
+        return code.insert(tensor.InsertSliceOp.get(value, around, shape))
+
+    inputs = [
+        _inside_padding(value, code, dimension_of(map, channel), append_zeros)
+        for value, map in zip(op.inputs, maps_of(op), strict=False)
+    ]
     new = make_generic(inputs, op.outputs, maps_of(op), op.body.clone(), op.get_iterator_types())
     code.insert(new)
     return new
 
 
 def _inside_padding(
-    value: SSAValue, code: WideCode, change: Callable[[SSAValue], SSAValue]
+    value: SSAValue, code: Code, at: int | None, change: Callable[[SSAValue, int], SSAValue]
 ) -> SSAValue:
-    """Applies a change to a tensor, or to the tensor inside of a constant padding."""
+    """Changes dimension `at` of a tensor, or of the tensor inside of a constant padding."""
     owner = value.owner
+    assert at is not None
     if not isinstance(owner, tensor.PadOp) or padding_of(owner) is None:
-        return change(value)
-    source = change(owner.source)
+        return change(value, at)
+    source = change(owner.source, at)
     low, high = (list(n.get_values()) for n in (owner.static_low, owner.static_high))
     more = len(_shape(source)) - len(low)
     # A dimension that was split has no padding.
@@ -140,13 +124,17 @@ def _inside_padding(
 
 
 def _of_groups(
-    op: linalg.ops.GenericOp, code: WideCode, group: int, count: int
+    op: linalg.ops.GenericOp, code: Code, group: int, count: int
 ) -> linalg.ops.GenericOp | None:
     """Merges `count` groups to one group, with weights of zero between different groups."""
     maps, loops = maps_of(op), op.get_num_loops()
     weight = weight_of(op)
     # New loops over the merged groups: of the result, and of the sum.
     made, read = loops, loops + 1
+
+    def split(value: SSAValue, place: int) -> SSAValue:
+        return code.insert(split_dimension(value, place, _shape(value)[place] // count))
+
     inputs: list[SSAValue] = []
     new_maps: list[AffineMap] = []
     for value, map in zip(op.operands, maps, strict=True):
@@ -157,9 +145,7 @@ def _of_groups(
         exprs[place + 1 : place + 1] = [AffineDimExpr(loop) for loop in members]
         new_maps.append(AffineMap(loops + 2, 0, tuple(exprs)))
         if value is weight:
-            inputs.append(
-                _block_diagonal(code.split_dimension(value, place, count), place + 1, code)
-            )
+            inputs.append(_block_diagonal(split(value, place), place + 1, code))
         elif value in op.outputs:
             if not isinstance(value.owner, linalg.ops.FillOp):
                 return None
@@ -168,23 +154,20 @@ def _of_groups(
             empty = code.empty(shape, tensor_type(value).element_type)
             inputs.append(code.fill_with(value.owner.inputs[0], empty))
         else:
-            inputs.append(
-                _inside_padding(
-                    value,
-                    code,
-                    lambda source, place=place: code.split_dimension(source, place, count),
-                )
-            )
+            inputs.append(_inside_padding(value, code, place, split))
     kinds = [*op.get_iterator_types(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]
     new = make_generic(inputs[:2], inputs[2], new_maps, op.body.clone(), kinds)
     code.insert(new)
     place = dimension_of(maps[2], group)
     assert place is not None
-    code.together(new.results[0], place, _shape(op.results[0]))
+    # The merged groups become one dimension again.
+    groups = [[n] for n in range(len(_shape(new.results[0]))) if n != place + 1]
+    groups[place].append(place + 1)
+    code.insert(merge_dimensions(new.results[0], groups, _shape(op.results[0])))
     return new
 
 
-def _block_diagonal(value: SSAValue, place: int, code: WideCode) -> SSAValue:
+def _block_diagonal(value: SSAValue, place: int, code: Code) -> SSAValue:
     """Adds a second dimension of equal size after a dimension; elements off the diagonal are 0."""
     shape, element = list(_shape(value)), tensor_type(value).element_type
     shape.insert(place + 1, shape[place])
