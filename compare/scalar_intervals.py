@@ -228,8 +228,10 @@ def _in_unsigned_order(x: Interval) -> Interval:
 def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     """Returns the interval of a comparison: 0 to 1 if either result is possible."""
     x, y = operands
-    predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
-    kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
+    names = arith.CMPF_COMPARISON_OPERATIONS
+    if isinstance(op, arith.CmpiOp):
+        names = arith.CMPI_COMPARISON_OPERATIONS
+    kind = names[cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data]
     if kind.startswith("u") and isinstance(op, arith.CmpiOp):
         x, y = map(_in_unsigned_order, (x, y))
     match kind.lstrip("uso"):
@@ -248,13 +250,6 @@ def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
             never = (x.low == y.high) & (x.high == y.low)
             always = (x.high < y.low) | (x.low > y.high)
     return Interval(always.astype(np.int64), (~never).astype(np.int64), dtype)
-
-
-_INTEGER = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_FLOAT = (
-    *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
-    *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
-)
 
 
 def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
