@@ -32,7 +32,7 @@ of their invocations share columns.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -106,7 +106,36 @@ class FoldPass(ModulePass, ABC):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
             if (self.on_processors or not target.processor) and self.takes(dispatch, target):
-                fuse_into_readers(dispatch, target, self.fold, self.most(target))
+                self._fuse(dispatch, target)
+
+    def _fuse(self, first: DispatchOp, target: Target) -> None:
+        """
+        Replaces the readers of a dispatch by fused dispatches, and erases the dispatch.
+
+        Changes nothing if there are more than `most` readers, or if one of them is not fused.
+        """
+        if len(first.results) != 1 or first.updates:
+            return
+        reads = list(_reads_of(first.results[0]))
+        few = 0 < len(reads) <= self.most(target)
+        if not few or len({reader for reader, _ in reads}) < len(reads):
+            return
+        pairs: list[tuple[Operation, DispatchOp]] = []
+        for reader, value in reads:
+            fused = None
+            if isinstance(reader, DispatchOp) and _can_move(first, reader):
+                fused = self.fold(Pair(first, reader, value, target))
+            if fused is None:
+                for _, other in pairs:
+                    other.erase()
+                return
+            pairs.append((reader, fused))
+        for reader, fused in pairs:
+            Rewriter.replace_op(reader, fused)
+        for _, value in reads:
+            for view in views_of(value):
+                erase_unused(view)
+        Rewriter.erase_op(first)
 
     def fold(self, pair: Pair) -> DispatchOp | None:
         """Returns the fused dispatch; None if the pair is not fused."""
@@ -137,39 +166,6 @@ class FoldPass(ModulePass, ABC):
     @abstractmethod
     def fits(self, plan: RowsPlan) -> bool:
         """True if the fused kernel is worthwhile."""
-
-
-def fuse_into_readers(
-    first: DispatchOp, target: Target, fold: Callable[[Pair], DispatchOp | None], most: int
-) -> None:
-    """
-    Replaces the readers of a dispatch by the fused dispatches that `fold` returns, and erases the
-    dispatch.
-
-    Changes nothing if there are more than `most` readers, if `fold` returns None for a reader, or
-    if a reader is not a dispatch.
-    """
-    if len(first.results) != 1 or first.updates:
-        return
-    reads = list(_reads_of(first.results[0]))
-    if not reads or len(reads) > most or len({reader for reader, _ in reads}) < len(reads):
-        return
-    pairs: list[tuple[Operation, DispatchOp]] = []
-    for reader, value in reads:
-        fused = None
-        if isinstance(reader, DispatchOp) and _can_move(first, reader):
-            fused = fold(Pair(first, reader, value, target))
-        if fused is None:
-            for _, other in pairs:
-                other.erase()
-            return
-        pairs.append((reader, fused))
-    for reader, fused in pairs:
-        Rewriter.replace_op(reader, fused)
-    for _, value in reads:
-        for view in views_of(value):
-            erase_unused(view)
-    Rewriter.erase_op(first)
 
 
 def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
