@@ -13,7 +13,7 @@ from itertools import product
 from math import lcm, prod
 from typing import TypeAlias
 
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import BlockArgument, SSAValue
 
 from xdsl_spirv.dialects.schedule import (
     ContractionAttr,
@@ -28,7 +28,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, st
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of
-from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
+from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of, widest_vector
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
 STAGED_ROW_PADDING = 16
@@ -294,8 +294,7 @@ def _by_invocations(
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
     """Returns a path with the widest vectors that are contiguous along K, at least 4 bytes."""
-    run = layout.run(INNER)
-    vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
+    vector = max(4, widest_vector(1, k, layout.run(INNER)))
     return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)
 
 
@@ -308,20 +307,13 @@ def paths(
 
     `most` is the largest number of elements in a vector.
     """
-    m, n, k = shape
-    a_type, b_type, _ = contraction.element_types
-    a_layout, b_layout, _ = contraction.layouts
-    a_most, b_most = (
-        min(most, 16 * 8 // bit_width(element_type(storage(value)[0])))
-        for value in (contraction.a, contraction.b)
-    )
-    return _path(a_type, a_layout, m, k, a_most), _path(b_type, b_layout, n, k, b_most)
 
+    def path(operand: int, value: SSAValue) -> StagedAttr:
+        layout, size = contraction.layouts[operand], element_bytes[operand]
+        axis, stored = k_axis_of(layout), bit_width(element_type(storage(value)[0]))
+        rows = layout.run(column_walk(axis)), shape[2 if axis == 1 else operand]
+        vector = widest_vector(size, *rows, most=min(most, 16 * 8 // stored))
+        return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
 
-def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
-    size = bit_width(element) // 8
-    axis = k_axis_of(layout)
-    run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer
-    widths = [v for v in (16, 8, 4, 2) if v <= most and v * size in (4, 8, 16)]
-    vector = next((v for v in widths if run % v == 0 and fragment_row % v == 0), 1)
-    return StagedAttr(padding=STAGED_ROW_PADDING // size, vector=vector)
+    element_bytes = [bit_width(type) // 8 for type in contraction.element_types]
+    return path(0, contraction.a), path(1, contraction.b)

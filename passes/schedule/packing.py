@@ -58,6 +58,7 @@ from xdsl_spirv.passes.schedule.tiles import (
     column_walk,
     k_axis_of,
     staged_tile,
+    widest_vector,
 )
 from xdsl_spirv.targets import Target
 
@@ -93,7 +94,7 @@ class PackPlan(KernelPlan):
     @property
     def vector(self) -> int:
         """Number of elements of a panel that an invocation stores at a time."""
-        return _widest(self.staged.element_bytes, self.depth)
+        return widest_vector(self.staged.element_bytes, self.depth)
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
@@ -117,7 +118,7 @@ def plan_pack(op: PackOp, target: Target) -> PackPlan:
     _, inner_count, outer_count, _ = sizes.shape
     if op.packing.is_panels:
         bytes, subgroups = bit_width(element_type(op.source)) // 8, model.subgroups
-        vector = _widest(bytes, inner_size)
+        vector = widest_vector(bytes, inner_size)
         invocations = subgroups * target.subgroup_size
         most = min(UNROLLED * vector * invocations, model.tile_bytes // bytes) // inner_size
         few = (r for r in (64, 32, 16, 8, 4, 2, 1) if is_multiple(outer_count, r))
@@ -147,7 +148,7 @@ def _stage_operand(
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
     axis, bytes = k_axis_of(layout), bit_width(element) // 8
-    path = StagedAttr(16 // bytes, _widest(bytes, layout.run(column_walk(axis)), rows[axis]))
+    path = StagedAttr(16 // bytes, widest_vector(bytes, layout.run(column_walk(axis)), rows[axis]))
     shape = (count * size for count, size in zip(counts, packing.fragment_sizes, strict=True))
     pairs = list(zip(shape, sizes.extents[1:], strict=True))
     tile = staged_tile(path, element, pairs[0], pairs[1], layout)
@@ -159,11 +160,6 @@ def _stage_operand(
         for number, (size, extent) in zip(tiles, pairs, strict=True)
     ]
     return replace(tile, beyond=(beyond[1 - axis], beyond[axis]))
-
-
-def _widest(bytes: int, *rows: int) -> int:
-    widths = (v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16))
-    return next((v for v in widths if all(row % v == 0 for row in rows)), 1)
 
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, tuple[Size, ...]], SSAValue]

@@ -270,6 +270,16 @@ def column_walk(k_axis: int) -> int:
     return INNER if k_axis == 1 else OUTER
 
 
+def widest_vector(bytes: int, *rows: int, most: int = 16) -> int:
+    """
+    Returns the most elements of `bytes` in a vector of 4, 8 or 16 bytes that divides all rows.
+
+    Returns 1 if there is no such vector of at most `most` elements.
+    """
+    widths = (v for v in (16, 8, 4, 2) if v <= most and v * bytes in (4, 8, 16))
+    return next((v for v in widths if all(row % v == 0 for row in rows)), 1)
+
+
 def staged_tile(
     path: StagedAttr,
     element_type: Attribute,
