@@ -10,10 +10,10 @@ schedules that differ in one decision, to continue a search from the best schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice, product, zip_longest
 from math import prod
+from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -98,45 +98,40 @@ def neighbours(
     contraction: Contraction, target: Target, schedule: ContractionAttr
 ) -> Iterator[ContractionAttr]:
     """Yields the fitting schedules that differ from `schedule` in a single decision."""
-    for changed in _changes(contraction, target, schedule):
+    for change in _changes(contraction, target, schedule):
         try:
-            neighbour = Plan(contraction, changed(), target)
+            neighbour = Plan(contraction, schedule.replace_values(**change), target)
+            fits = _is_resident(neighbour) and not any(neighbour.problems())
         except VerifyException:
             continue  # The tile is not a multiple of the instruction.
-        if (
-            neighbour.schedule != schedule
-            and _is_resident(neighbour)
-            and not any(neighbour.problems())
-        ):
+        if fits and neighbour.schedule != schedule:
             yield neighbour.schedule
 
 
 def _changes(
     contraction: Contraction, target: Target, one: ContractionAttr
-) -> Iterator[Callable[[], ContractionAttr]]:
+) -> Iterator[dict[str, Any]]:
     m, n, k = one.tile
     for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
-        yield partial(one.replace_values, workgroup_tile=tile)
+        yield {"workgroup_tile": tile}
     for tile in ((m, 2 * n, k), (m, n // 2, k), (2 * m, n // 2, k), (m // 2, 2 * n, k)):
-        yield partial(one.replace_values, workgroup_tile=tile)
+        yield {"workgroup_tile": tile}
     for grid, slices in product(GRIDS, SLICES):
         count = prod(grid) * slices
         if one.subgroup_count // 2 <= count <= 2 * one.subgroup_count:
             deep = k * max(1, slices // one.slices)
-            yield partial(
-                one.replace_values, subgroups=(*grid, slices), workgroup_tile=(m, n, deep)
-            )
+            yield {"subgroups": (*grid, slices), "workgroup_tile": (m, n, deep)}
     for raster, group in product(("rows", "columns"), RASTER_GROUPS):
-        yield partial(one.replace_values, raster=raster, group=group)
+        yield {"raster": raster, "group": group}
     if one.instruction.kind.data != "coopmat":
-        yield partial(one.replace_values, stages=3 - one.stages.data)
+        yield {"stages": 3 - one.stages.data}
         return
     for listed in target.properties_for(contraction.types):
-        yield partial(one.replace_values, instruction=InstructionAttr("coopmat", listed.shape))
+        yield {"instruction": InstructionAttr("coopmat", listed.shape)}
     for first in FIRST:
-        yield partial(one.replace_values, first=first)
+        yield {"first": first}
     for result in RESULTS:
-        yield partial(one.replace_values, result=result)
+        yield {"result": result}
     direct = set(packable(contraction))
     staged = paths(contraction, one.instruction.sizes, 16)
     choices = [
@@ -148,7 +143,7 @@ def _changes(
     ]
     for a, b, stages in product(*choices, STAGES):
         if (a != one.a) + (b != one.b) <= 1 or stages != one.stages.data:
-            yield partial(one.replace_values, a=a, b=b, stages=stages)
+            yield {"a": a, "b": b, "stages": stages}
 
 
 def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | DirectAttr]:
