@@ -169,15 +169,15 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
     for line in listed:
         m, n, k = line.shape
         instruction = InstructionAttr("coopmat", line.shape)
-        ways = [
+        ways_of_a, ways_of_b = (
             [*_variants(contraction, operand, path, k, "ab"[operand] in direct)]
             for operand, path in enumerate(paths(contraction, line.shape, 16))
-        ]
+        )
         whole = ceil_div(typical(contraction.m), m) * m, ceil_div(typical(contraction.n), n) * n
         for (tile_m, tile_n), grid in product(_tiles(whole), GRIDS):
             if not _is_sensible((tile_m, tile_n), grid, line.shape, whole, target):
                 continue
-            for depth, path_a, path_b, stages in product(DEPTHS, *ways, STAGES):
+            for depth, path_a, path_b, stages in product(DEPTHS, ways_of_a, ways_of_b, STAGES):
                 tile = (tile_m, tile_n, min(depth * k, ceil_div(typical(contraction.k), k) * k))
                 yield ContractionAttr(tile, grid, instruction, path_a, path_b, stages)
 

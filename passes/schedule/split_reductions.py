@@ -397,6 +397,6 @@ def _sum_parts(
     reads = [AffineMap(rank, 0, (AffineConstantExpr(n), *whole.results)) for n in range(count)]
 
     def total(b: Builder, v: Sequence[SSAValue]) -> SSAValue:
-        return reduce(lambda before, part: b.insert(kind(before, part)).result, v[:count])
+        return reduce(lambda before, part: SSAValue.get(b.insert(kind(before, part))), v[:count])
 
     return code.generic([value] * count, empty, [*reads, whole], total)
