@@ -199,6 +199,11 @@ class ProcessorRowsModel:
     Maximum elements of a column for code without a loop. Each element takes two or three
     instructions, and all should fit in the CPU's cache of decoded instructions.
     """
+    most_straight_words: int
+    """
+    Maximum words of 32 bits that several columns of a subgroup have in code without a loop. Each
+    word takes some nine instructions.
+    """
     often: int
     """Minimum columns for code without a loop: few columns do not repay fetching the code."""
     turns: int

@@ -22,7 +22,7 @@ from math import prod
 from xdsl.dialects import gpu
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
@@ -222,6 +222,10 @@ class RowsKernel(RowsCode):
         width = plan.operands.side_by_side
         for number in range(0, self.count[1], width):
             first = b.plus(self.column, self._column(number))
+            if plan.schedule.within.data > 1 and not is_dynamic(plan.operands.columns):
+                # A bound: the driver sees that no offset is negative, and adds constants to one
+                # address instead of computing an address for each load.
+                first = b.remainder(first, 1 << (plan.operands.columns - 1).bit_length())
             number_of_column = self._clamped(first, plan.operands.columns, plan.tile[1])
             place = self._loops(
                 plan.operands.column_loops, self._in_turns_of_parts(number_of_column)

@@ -226,7 +226,9 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         and _shares_words(plan)
     ):
         if typical(plan.operands.reduced_size) <= model.most_straight:
-            yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, model.turns))
+            width = _straight_columns(plan, columns)
+            within = plan.target.subgroup_size
+            yield RowsAttr(1, width, 1, 1, within=within, subgroups=(1, model.turns))
     most_sums = plan.target.model.rows.most_sums // _shorter(plan)
     while side_by_side > 1 and rows * side_by_side > most_sums:
         # Fewer elements per load keep the code of each sum short.
@@ -242,6 +244,23 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         short = 2 * own * unit_size <= model.most_elements and 2 * rows * own <= most_sums
         steps = 2 if short and typical(plan.operands.units) > 1 else 1
         yield RowsAttr(rows, own, 1, steps, bytes, subgroups=(1, 1))
+
+
+def _straight_columns(plan: RowsPlan, columns: int) -> int:
+    """
+    Returns the number of columns of a subgroup whose code has no loop.
+
+    The columns share the loads and the scaling of the row. They are as many as fit into the cache
+    of decoded instructions, and divide all columns, so that no lane is inactive.
+    """
+    model = plan.target.model.rows.on_processor
+    assert model is not None
+    words = typical(plan.operands.units) * plan.schedule.bytes.data // LEAST_BYTES
+    for width in (4, 2):
+        fits = words * width <= model.most_straight_words and columns >= width * model.often
+        if fits and columns % (width * model.turns) == 0:
+            return width
+    return 1
 
 
 def _shares_words(plan: RowsPlan) -> bool:

@@ -36,13 +36,18 @@ def parsed(schedule: str) -> Attribute:
 
 
 def module_of(
-    name: str, planes: dict[str, Array], multiplied: bool, n: int = N, schedule: str | None = SHARED
+    name: str,
+    planes: dict[str, Array],
+    multiplied: bool,
+    n: int = N,
+    schedule: str | None = SHARED,
+    k: int = K,
 ) -> ModuleOp:
     """Returns a row times packed weights, or the weights as floats if not `multiplied`."""
     entry = Block()
     b = TensorBuilder(entry)
     tensors = {plane: Tensor.of(array) for plane, array in planes.items()}
-    x = Tensor(F32, [1, K])
+    x = Tensor(F32, [1, k])
     for t in (*tensors.values(), *([x] if multiplied else [])):
         t.value = entry.insert_arg(t.type, len(entry.args))
     result = dequantize(b, FORMATS[name], tensors, F32)
@@ -80,15 +85,27 @@ def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
     assert (abs(result - x @ wide.T) <= allowed + 1e-6).all()
 
 
-@pytest.mark.parametrize("name", ["Q4_1", "Q8_0"])
-def test_one_row_on_a_processor_shares_words(name: str) -> None:
-    format, n = FORMATS[name], 256
-    sizes = {key: (n, K // format.size, *format.sizes(key)) for key in format.planes}
+@pytest.mark.parametrize(
+    ("name", "k", "n", "columns"),
+    [
+        ("Q4_1", K, 128, 1),  # too few columns
+        ("Q4_1", K, 256, 2),
+        ("Q8_0", K, 256, 2),
+        ("Q4_1", 576, 384, 4),
+        ("Q8_0", 576, 384, 2),  # an element is a byte: the code of four columns is too long
+        ("Q4_1", 576, 392, 1),  # subgroups of several columns would end behind the last column
+        ("Q4_1", 1536, 384, 1),
+    ],
+)
+def test_one_row_on_a_processor_shares_words(name: str, k: int, n: int, columns: int) -> None:
+    """Subgroups share words, and columns the row, if their code is short and no lane is idle."""
+    format = FORMATS[name]
+    sizes = {key: (n, k // format.size, *format.sizes(key)) for key in format.planes}
     planes = {
         key: np.zeros(sizes[key], plane.element.dtype) for key, plane in format.planes.items()
     }
-    program = compile_module(module_of(name, planes, True, n, None), "lavapipe")
-    assert program.layers[0].schedule == DEFAULT
+    program = compile_module(module_of(name, planes, True, n, None, k), "lavapipe")
+    assert program.layers[0].schedule == DEFAULT.replace("columns = 1", f"columns = {columns}")
     (code,) = program.code.values()
     loads = [line for line in code.text.splitlines() if "spirv.Load" in line]
     assert loads
