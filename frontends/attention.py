@@ -14,7 +14,6 @@ from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.reading import written
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Element, Tensor, sum_element
 
@@ -212,7 +211,7 @@ def hidden_where(
         return s.select(hides, s.number(hidden, element), 0)
 
     whole = [sizes[0] if lengths else 1, 1, *sizes[2:]]
-    return written(b, element, whole, body, [(t, [0]) for t in lengths])
+    return b.mapped(body, [(t, [0]) for t in lengths], whole, element)
 
 
 def size_scale(b: TensorBuilder, q: Tensor) -> float:

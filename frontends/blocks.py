@@ -13,9 +13,9 @@ vectors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import ReducedPrecisionFloatType
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F16, F32, I8, I32, U8, U16, Array, Element, Tensor
 from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
@@ -62,7 +61,7 @@ class BlockFormat:
     @property
     def size(self) -> int:
         """Number of elements of a block."""
-        return math.prod(self.loops.values())
+        return prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
         """Returns the shape of one block's part of a plane (array of one field)."""
@@ -140,7 +139,7 @@ def dequantize(
 
     out = (b.empty(shape, element), element, shape, order)
     blocks = b.generic(operands, [out], len(sizes), write)[0]
-    columns = product(sizes[len(outer) - 1 :])
+    columns = prod(sizes[len(outer) - 1 :])
     rows = outer[:-1]
     return b.reshape(blocks, [columns, *rows] if transposed else [*rows, columns])
 

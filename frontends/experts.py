@@ -20,9 +20,10 @@ import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div
 from xdsl_spirv.frontends.blocks import BlockFormat, dequantize
-from xdsl_spirv.frontends.onnx.building import Map, TensorBuilder
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.order import first_indices
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
@@ -87,7 +88,7 @@ def choose_experts(
     def read(s: Scalars, expert: Number) -> Number:
         return source.read(s, [s.index(0), expert])
 
-    return chosen, written(b, scores.element, chosen.sizes, read, [(chosen, [0, 1])])
+    return chosen, b.mapped(read, [(chosen, [0, 1])], chosen.sizes, scores.element)
 
 
 def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
@@ -134,14 +135,13 @@ class Mixture:
             own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
         down = self.network(own, experts)
         width = down.sizes[2]
-        out = (b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
 
         def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
             return [total + weight * x]
 
         down = b.reshape(down, [tokens, used, width])
         operands: list[tuple[Tensor, list[int]]] = [(self.weights, [0, 2]), (down, [0, 2, 1])]
-        return b.generic(operands, [out], 3, add, [2])[0]
+        return b.accumulate(add, [(0, F32)], operands, [tokens, width])[0]
 
     def _by_blocks(self, x: Tensor) -> Tensor:
         """Computes the layer with blocks of rows that are sorted by expert."""
@@ -152,16 +152,14 @@ class Mixture:
             return source.read(s, [token, s.index(2)])
 
         sizes = [*blocks.tokens.sizes, x.sizes[1]]
-        sorted = written(b, self.element, sizes, own, [(blocks.tokens, [0, 1])])
+        sorted = b.mapped(own, [(blocks.tokens, [0, 1])], sizes, self.element)
         results = Reader(b, self.network(sorted, blocks.experts))
-        sizes = [chosen.sizes[0], x.sizes[1]]
-        out = (b.fill(0, sizes, F32), F32, sizes, [0, 1])
 
         def add(s: Scalars, weight: Number, place: Number, total: Number) -> Sequence[Number]:
             return [total + weight * results.read(s, [place / ROWS, place % ROWS, s.index(1)])]
 
         operands: list[tuple[Tensor, list[int]]] = [(self.weights, [0, 2]), (blocks.places, [0, 2])]
-        return b.generic(operands, [out], 3, add, [2])[0]
+        return b.accumulate(add, [(0, F32)], operands, [chosen.sizes[0], x.sizes[1]])[0]
 
     def _sort_by_expert(self) -> Blocks:
         """
@@ -261,7 +259,7 @@ def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
     def read(s: Scalars, number: Number) -> Number:
         return source.read(s, [number, *(s.index(i) for i in range(1, t.rank))])
 
-    return written(b, t.element, [*numbers.sizes, *t.sizes[1:]], read, [(numbers, [0])])
+    return b.mapped(read, [(numbers, [0])], [*numbers.sizes, *t.sizes[1:]], t.element)
 
 
 def _sum(
@@ -271,10 +269,8 @@ def _sum(
     operands: Sequence[tuple[Tensor, Map]],
 ) -> Tensor:
     """Returns sums of `term` over an added innermost loop, as a tensor of i32; True counts as 1."""
-    last = len(sizes)
-    out = (b.fill(0, sizes, I32), I32, sizes, list(range(last)))
 
     def add(s: Scalars, *numbers: Number) -> Sequence[Number]:
         return [numbers[-1] + term(s, *numbers[:-1]).to(I32)]
 
-    return b.generic(operands, [out], last + 1, add, [last])[0]
+    return b.accumulate(add, [(0, I32)], operands, sizes)[0]

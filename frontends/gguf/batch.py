@@ -65,8 +65,8 @@ class BatchStep(Step):
         state = self.states[name]
         whole = self.b.value(state)
         for text, past in enumerate((local and self.nears) or self.pasts):
-            part = self.b.slice(new, [text, 0, 0, 0], [1, *new.sizes[1:]], [1] * 4)
-            whole = self.b.insert_slice(part, whole, [text, 0, past, 0], [1] * 4)
+            part = self.b.part(new, 0, text, 1)
+            whole = self.b.insert_slice(part, whole, [text, 0, past, 0])
         self.states[name] = Tensor(state.element, state.sizes, whole)
         sizes = [*state.sizes[:2], self.count_seen(local), state.sizes[3]]
-        return self.b.slice(self.states[name], [0] * 4, sizes, [1] * 4)
+        return self.b.slice(self.states[name], [0] * 4, sizes)

@@ -31,7 +31,7 @@ from xdsl_spirv.frontends.gguf.experts import mixture
 from xdsl_spirv.frontends.gguf.file import File, StoredTensor
 from xdsl_spirv.frontends.gguf.parameters import Parameters
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
@@ -174,7 +174,7 @@ class Step:
         self.at("output")
         if not of_all:
             self.b.insist_natural(self.length - 1)
-            x = self.b.slice(x, [self.length - 1, 0], [1, self.parameters.width], [1, 1])
+            x = self.b.part(x, 0, self.length - 1, 1)
         x = self.normalized(x, "output_norm")
         tied = "output.weight" not in self.weights
         x = self.product(x, "output", "token_embd" if tied else "output")
@@ -203,15 +203,15 @@ class Step:
             token = token_of(s, s.index(1, I32), inner)
             return [s.maximum(most, source.read(s, [s.index(0), token]))]
 
-        out = (b.fill(F32.least, [rows, parts], F32), F32, [rows, parts], [0, 1])
-        highest_of = b.generic([(within, [2])], [out], 3, larger, [2])[0]
+        start = F32.least, F32
+        (highest_of,) = b.accumulate(larger, [start], [(within, [2])], [rows, parts])
         highest = b.reduce(lambda s, x, m: s.maximum(m, x), F32.least, highest_of, [1], keep=False)
 
         def first(s: Scalars, x: Number, highest: Number, least: Number) -> Sequence[Number]:
             return [s.minimum(least, s.select(x.equals(highest), s.index(1, I32), parts))]
 
-        out = (b.fill(parts, [rows], I32), I32, [rows], [0])
-        part = b.generic([(highest_of, [0, 1]), (highest, [0])], [out], 2, first, [1])[0]
+        operands = [(highest_of, [0, 1]), (highest, [0])]
+        (part,) = b.accumulate(first, [(parts, I32)], operands, [rows])
 
         def first_inside(
             s: Scalars, inner: Number, part: Number, highest: Number, least: Number
@@ -220,9 +220,8 @@ class Step:
             mine = source.read(s, [s.index(0), token]).equals(highest)
             return [s.minimum(least, s.select(mine, token, count - 1))]
 
-        out = (b.fill(count - 1, [rows], I32), I32, [rows], [0])
         operands = [(within, [1]), (part, [0]), (highest, [0])]
-        return b.generic(operands, [out], 2, first_inside, [1])[0], highest
+        return b.accumulate(first_inside, [(count - 1, I32)], operands, [rows])[0], highest
 
     def scale(self, x: Tensor, factor: float) -> Tensor:
         return x if factor == 1 else self.b.elementwise(lambda s, x: x * factor, x)
@@ -261,12 +260,8 @@ class Step:
         def body(s: Scalars, token: Number) -> Number:
             return source.read(s, [token, *(s.index(i) for i in range(1, table.rank))])
 
-        return written(
-            self.b,
-            table.element,
-            [self.length, *table.sizes[1:]],
-            body,
-            [(numbers or self.tokens, [0])],
+        return self.b.mapped(
+            body, [(numbers or self.tokens, [0])], [self.length, *table.sizes[1:]], table.element
         )
 
     def block(self, x: Tensor, number: int) -> Tensor:
@@ -374,11 +369,8 @@ class Step:
 
     def parts(self, x: Tensor, counts: Sequence[int]) -> list[Tensor]:
         """Splits the last dimension into parts of the given sizes."""
-        *outer, _ = x.sizes
-        starts = [[0] * len(outer) + [sum(counts[:i])] for i in range(len(counts))]
         return [
-            self.b.slice(x, start, [*outer, count], [1] * x.rank)
-            for start, count in zip(starts, counts, strict=True)
+            self.b.part(x, x.rank - 1, sum(counts[:i]), count) for i, count in enumerate(counts)
         ]
 
     def attended(self, x: Tensor, number: int) -> Tensor:
@@ -452,7 +444,7 @@ class Step:
         half = p.turned // 2
         # Loops over the elements of a pair and over the pairs, with their sizes.
         side, pair, sizes = (3, 2, (half, 2)) if p.architecture.neighbours else (2, 3, (2, half))
-        part = x if p.turned == p.head else self.part(x, 0, p.turned)
+        part = x if p.turned == p.head else self.b.part(x, 2, 0, p.turned)
         apart = self.b.reshape(part, [tokens, heads, *sizes])
         this: list[int | AffineExpr] = [*self.walked, 2, 3]
         other = list(this)
@@ -472,7 +464,7 @@ class Step:
         whole = self.as_texts(self.b.reshape(result, [*outer, p.turned]))
         if p.turned == p.head:
             return whole
-        rest = self.by_heads(self.part(x, p.turned, p.head - p.turned))
+        rest = self.by_heads(self.b.part(x, 2, p.turned, p.head - p.turned))
         return self.b.concatenate([whole, rest], 3)
 
     def angles(self, local: bool) -> Sequence[Tensor]:
@@ -484,11 +476,7 @@ class Step:
 
     def at_positions(self, table: Tensor) -> Tensor:
         """Gathers the rows of a table at the tokens' positions."""
-        return self.b.slice(table, [self.past, 0], [self.length, table.sizes[1]], [1, 1])
-
-    def part(self, x: Tensor, start: int, count: int) -> Tensor:
-        """Slices `count` elements of each head, from `start` on."""
-        return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
+        return self.b.part(table, 0, self.past, self.length)
 
     def remember(self, part: str, number: int, new: Tensor) -> Tensor:
         """Stores new keys or values of a block. Returns past and new rows in attention's type."""
@@ -500,7 +488,7 @@ class Step:
     def insert(self, name: str, new: Tensor, local: bool) -> Tensor:
         """Inserts rows after the past rows of a state. Returns all past and new rows."""
         state, past = self.states[name], self.past_in(local)
-        whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0], [1] * 4)
+        whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0])
         self.states[name] = Tensor(state.element, state.sizes, whole)
         sizes = [1, state.sizes[1], self.count_seen(local), state.sizes[3]]
-        return self.b.slice(self.states[name], [self.slot, 0, 0, 0], sizes, [1] * 4)
+        return self.b.slice(self.states[name], [self.slot, 0, 0, 0], sizes)

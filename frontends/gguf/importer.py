@@ -301,7 +301,7 @@ def _slide_function(common: _Common, sliding: Sliding) -> FuncOp:
     b, moved = TensorBuilder(block), dict[str, Tensor]()
     for name, state in states.items():
         sizes = [1, state.sizes[1], sliding.keep, state.sizes[3]]
-        rows = b.slice(state, [slot, 0, first, 0], sizes, [1] * 4)
-        whole = b.insert_slice(rows, b.value(state), [slot, 0, 0, 0], [1] * 4)
+        rows = b.slice(state, [slot, 0, first, 0], sizes)
+        whole = b.insert_slice(rows, b.value(state), [slot, 0, 0, 0])
         moved[name] = Tensor(state.element, state.sizes, whole)
     return _write_function(SLIDE, b, states, moved, arguments, {})

@@ -8,7 +8,9 @@ sizes are recognised. Operations get the location of the current node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import chain, count
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,7 +21,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     BytesAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
@@ -29,7 +30,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
@@ -41,19 +41,32 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
 )
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.onnx.dimensions import broadcast, broadcast_map, groups_of, product
+from xdsl_spirv.frontends.onnx.dimensions import (
+    Map,
+    affine,
+    broadcast,
+    broadcast_map,
+    groups_of,
+    is_empty,
+    with_size,
+)
 from xdsl_spirv.frontends.onnx.portions import Portion, portion_of
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Front, Tensor, tensor_type
+from xdsl_spirv.frontends.onnx.values import (
+    I64,
+    Array,
+    Element,
+    Front,
+    Tensor,
+    sum_element,
+    tensor_type,
+)
 
 LARGE = 1024
 """Constants of at least this size in bytes become arguments of the function (weights)."""
 
 Body = Callable[..., Number]
 """Builds an elementwise body, from a builder of scalar operations and one number per operand."""
-
-Map = Sequence[int | AffineExpr | None]
-"""The index of each dimension of an operand: a loop, an expression in loops, or None for 0."""
 
 
 class TensorBuilder:
@@ -99,11 +112,8 @@ class TensorBuilder:
         if t.value is not None:
             return t.value
         array = t.numbers
-        if array is None and t.element != I64:
-            t.value = self.value(self._of_sizes(t))
-            return t.value
         if array is None:
-            t.value = self.insert(self._sizes_tensor(t))
+            t.value = self._sizes_tensor(t) if t.element == I64 else self.value(self._of_sizes(t))
             return t.value
         array = np.asarray(array, t.element.dtype, order="C")
         if array.nbytes >= LARGE:
@@ -132,10 +142,10 @@ class TensorBuilder:
         names = chain([base], (f"{base}.{number}" for number in count(1)))
         return next(name for name in names if name not in self.weights)
 
-    def _sizes_tensor(self, t: Tensor) -> Operation:
+    def _sizes_tensor(self, t: Tensor) -> SSAValue:
         assert t.known is not None
         items = [self.integer(item) for item in t.known.flat]
-        return tensor.FromElementsOp(*items, result_type=t.type)
+        return self.insert(tensor.FromElementsOp(*items, result_type=t.type))
 
     def integer(self, size: Size) -> SSAValue:
         """Returns a size as an i64 value."""
@@ -145,18 +155,13 @@ class TensorBuilder:
         """Returns a size as an `index` value."""
         if isinstance(size, int):
             return self.constant(arith.ConstantOp(IntegerAttr(size, IndexType())))
-        total: SSAValue | None = None
+        terms: list[SSAValue] = []
         for atoms, factor in size.terms:
-            term: SSAValue | None = None
             factors = [self._atom(atom) for atom in atoms]
             if factor != 1 or not factors:
                 factors.append(self.index(factor))
-            for value in factors:
-                term = value if term is None else self.insert(arith.MuliOp(term, value))
-            assert term is not None
-            total = term if total is None else self.insert(arith.AddiOp(total, term))
-        assert total is not None
-        return total
+            terms.append(reduce(lambda x, y: self.insert(arith.MuliOp(x, y)), factors))
+        return reduce(lambda x, y: self.insert(arith.AddiOp(x, y)), terms)
 
     def _atom(self, atom: Any) -> SSAValue:
         if isinstance(atom, Extent):
@@ -248,7 +253,7 @@ class TensorBuilder:
         constant in the body.
         """
         shapes = [*((t.sizes, m) for t, m in inputs), *((o[2], o[3]) for o in outputs)]
-        if any(_is_empty(sizes, dimensions) for sizes, dimensions in shapes):
+        if any(is_empty(sizes, dimensions) for sizes, dimensions in shapes):
             # There are no iterations.
             return [Tensor(o[1], o[2], o[0]) for o in outputs]
         items = [
@@ -284,7 +289,7 @@ class TensorBuilder:
             [self.value(t) for t, _ in given],
             [o[0] for o in outputs],
             Region(block),
-            [AffineMapAttr(_affine(m, loops)) for m in maps],
+            [AffineMapAttr(affine(m, loops)) for m in maps],
             kinds,
             [tensor_type(o[1], o[2]) for o in outputs],
         )
@@ -322,6 +327,36 @@ class TensorBuilder:
             return [body(s, *numbers[:-1])]
 
         return self.generic(operands, [out], len(sizes), write)[0]
+
+    def accumulate(
+        self,
+        body: Callable[..., Sequence[Number]],
+        starts: Sequence[tuple[float | SSAValue, Element]],
+        operands: Sequence[tuple[Tensor, Map]],
+        sizes: Sequence[Size],
+        inner: int | Sequence[Size] = 1,
+    ) -> list[Tensor]:
+        """
+        Computes results by inner loops of `body(s, elements, accumulators)`, from start values.
+
+        The inner loops come after the loops over the results. `inner` is their number, or their
+        sizes if no operand has these sizes.
+        """
+        rank = len(sizes)
+        outputs = [
+            (s if isinstance(s, SSAValue) else self.fill(s, sizes, e), e, sizes, range(rank))
+            for s, e in starts
+        ]
+        if isinstance(inner, int):
+            loops = range(rank, rank + inner)
+            return self.generic(operands, outputs, loops.stop, body, loops)
+        loops, given = range(rank, rank + len(inner)), len(operands)
+        shape = Tensor(starts[0][1], inner, self.empty(inner, starts[0][1]))
+
+        def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+            return body(s, *numbers[:given], *numbers[given + 1 :])
+
+        return self.generic([*operands, (shape, loops)], outputs, loops.stop, write, loops)
 
     def convert(self, t: Tensor, element: Element) -> Tensor:
         """Converts a tensor to another element type."""
@@ -372,32 +407,20 @@ class TensorBuilder:
             return Tensor(t.element, sizes, known=t.known.reshape(sizes))  # pyright: ignore
         if 0 in sizes and 0 in t.sizes:
             return Tensor(t.element, sizes, self.empty(sizes, t.element))
-        count, wanted = product(t.sizes), product(sizes)
+        count, wanted = prod(t.sizes), prod(sizes)
         if count != wanted and not (isinstance(count, int) and isinstance(wanted, int)):
             self.insist_equal(count, wanted)
             flat = self.reshape(t, [count]) if t.rank else self.reshape(t, [1])
             return self.reshape(self.slice(flat, [0], [wanted], [1]), sizes)
         if not sizes or not t.rank:
-            return self._of_one_element(t, sizes)
+            if any(size != 1 for size in (*t.sizes, *sizes)):
+                raise ValueError(f"{t} has another number of elements than {list(sizes)}")
+            # xDSL cannot expand a tensor of rank 0.
+            return self.expand(self._collapse(t, (), []), sizes)
         groups = groups_of(t.sizes, sizes)
-        middle = [product(t.sizes[i] for i in given) for given, _ in groups]
+        middle = [prod(t.sizes[i] for i in given) for given, _ in groups]
         collapsed = self._collapse(t, middle, [given for given, _ in groups])
         return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
-
-    def _of_one_element(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
-        """Reshapes a tensor of one element."""
-        if any(size != 1 for size in (*t.sizes, *sizes)):
-            raise ValueError(f"{t} has another number of elements than {list(sizes)}")
-        if not t.rank:
-            # xDSL cannot expand a tensor of rank 0.
-            return self.expand(t, sizes)
-        op = tensor.CollapseShapeOp(
-            operands=[self.value(t)],
-            properties={"reassociation": ArrayAttr[ArrayAttr[IntegerAttr]]([])},
-            result_types=[tensor_type(t.element, ())],
-        )
-        scalar = Tensor(t.element, (), self.insert(op))
-        return self.expand(scalar, sizes) if sizes else scalar
 
     def _collapse(self, t: Tensor, sizes: Sequence[Size], groups: list[list[int]]) -> Tensor:
         if len(sizes) == t.rank:
@@ -427,25 +450,30 @@ class TensorBuilder:
         if walked == sorted(walked):
             # Transposing dimensions of size 1 moves no elements.
             return self.reshape(t, sizes)
-        out = (self.empty(sizes, t.element), t.element, sizes, list(range(t.rank)))
         source = [list(order).index(i) for i in range(t.rank)]
-        return self.generic([(t, source)], [out], t.rank, lambda s, x, _: [x])[0]
+        return self.mapped(lambda s, x: x, [(t, source)], sizes, t.element)
 
     def expand(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """Broadcasts a tensor to the given sizes."""
         sizes = self.broadcast(t.sizes, sizes)
         if sizes == t.sizes:
             return t
-        if t.known is not None and t.known.size == 1 and t.value is None and _is_few(sizes):
+        count = prod(sizes)
+        is_few = isinstance(count, int) and count <= LARGE
+        if t.known is not None and t.known.size == 1 and t.value is None and is_few:
             return Tensor(t.element, sizes, known=np.broadcast_to(t.known, sizes))  # pyright: ignore
         maps = broadcast_map(t.sizes, sizes)
-        out = (self.empty(sizes, t.element), t.element, sizes, list(range(len(sizes))))
-        return self.generic([(t, maps)], [out], len(sizes), lambda s, x, _: [x])[0]
+        return self.mapped(lambda s, x: x, [(t, maps)], sizes, t.element)
 
     def slice(
-        self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
+        self,
+        t: Tensor,
+        starts: Sequence[Size],
+        sizes: Sequence[Size],
+        steps: Sequence[int] | None = None,
     ) -> Tensor:
         """Extracts a slice of shape `sizes` that begins at `starts`, with positive `steps`."""
+        steps = steps or [1] * t.rank
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:
@@ -459,31 +487,37 @@ class TensorBuilder:
         )
         return Tensor(t.element, sizes, self.insert(op))
 
+    def part(self, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
+        """Slices `size` elements of an axis from `start` on."""
+        starts, sizes = [0] * t.rank, list(t.sizes)
+        return self.slice(t, with_size(starts, axis, start), with_size(sizes, axis, size))
+
+    def row(self, t: Tensor, axis: int, place: Size) -> Tensor:
+        """Selects the element `place` of an axis, and removes the axis."""
+        return self.reshape(self.part(t, axis, place, 1), [*t.sizes[:axis], *t.sizes[axis + 1 :]])
+
+    def stack(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Stacks tensors of one shape along a new axis."""
+        rows = [self.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in tensors]
+        return rows[0] if len(rows) == 1 else self.concatenate(rows, axis)
+
     def insert_slice(
-        self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
+        self,
+        t: Tensor,
+        into: SSAValue,
+        starts: Sequence[Size],
+        steps: Sequence[int] | None = None,
     ) -> SSAValue:
         """Returns `into` with the elements of `t` inserted from `starts` on, by stride `steps`."""
         if 0 in t.sizes:
             return into
-        offsets, sizes = self.operands(starts), self.operands(t.sizes)
-        static = [
-            [item if isinstance(item, int) else DYNAMIC_INDEX for item in items]
-            for items in (offsets, sizes)
-        ]
-        op = tensor.InsertSliceOp.build(
-            operands=[
-                self.value(t),
-                into,
-                *([v for v in items if not isinstance(v, int)] for items in (offsets, sizes)),
-                [],
-            ],
-            properties={
-                "static_offsets": DenseArrayBase.from_list(i64, static[0]),
-                "static_sizes": DenseArrayBase.from_list(i64, static[1]),
-                "static_strides": DenseArrayBase.from_list(i64, list(steps)),
-            },
-            result_types=[into.type],
+        given = self.dynamic(starts), self.dynamic(t.sizes)
+        offsets, sizes = (
+            [size if isinstance(size, int) else DYNAMIC_INDEX for size in numbers]
+            for numbers in (starts, t.sizes)
         )
+        strides = steps or [1] * t.rank
+        op = tensor.InsertSliceOp.get(self.value(t), into, sizes, offsets, strides, *given)
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -491,29 +525,25 @@ class TensorBuilder:
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])
-        sizes = list(first.sizes)
-        sizes[axis] = sum((t.sizes[axis] for t in tensors), start=0)
+        sizes = with_size(first.sizes, axis, sum((t.sizes[axis] for t in tensors), start=0))
         result = self.empty(sizes, first.element)
         start: Size = 0
         for t in tensors:
-            starts: list[Size] = [0] * len(sizes)
-            starts[axis] = start
-            result = self.insert_slice(t, result, starts, [1] * len(sizes))
+            result = self.insert_slice(t, result, with_size([0] * len(sizes), axis, start))
             start = start + t.sizes[axis]
         return Tensor(first.element, sizes, result)
 
     def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
         """Returns the first `size` elements of a state's current value along an axis."""
-        sizes = [size if i == axis else s for i, s in enumerate(whole.sizes)]
-        part = self.slice(whole, [0] * whole.rank, sizes, [1] * whole.rank)
-        return Front(state, whole, sizes, axis, self.value(part))
+        part = self.part(whole, axis, 0, size)
+        return Front(state, whole, part.sizes, axis, self.value(part))
 
     def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
         """Inserts tensors into a state after the elements of `front`. Returns the longer front."""
         whole, size, axis = front.whole, front.sizes[front.axis], front.axis
         for t in tensors:
-            starts: list[Size] = [size if i == axis else 0 for i in range(whole.rank)]
-            value = self.insert_slice(t, self.value(whole), starts, [1] * whole.rank)
+            starts = with_size([0] * whole.rank, axis, size)
+            value = self.insert_slice(t, self.value(whole), starts)
             whole = Tensor(whole.element, whole.sizes, value)
             size = size + t.sizes[axis]
         return self.front(front.state, whole, size, axis)
@@ -555,35 +585,15 @@ class TensorBuilder:
         Products of narrow floats are summed in f32, products of integers in `element`.
         """
         result = element or a.element
-        element = F32 if result.is_float and result.bits < 32 else result
-        out = (self.fill(0, sizes, element), element, sizes, list(range(len(sizes))))
+        element = sum_element(result)
 
         def write(s: Scalars, x: Number, y: Number, total: Number) -> Sequence[Number]:
             return [total + x.to(element) * y.to(element)]
 
-        product = self.generic(
-            [(a, a_map), (b, b_map)], [out], loops, write, range(len(sizes), loops)
-        )[0]
+        operands = [(a, a_map), (b, b_map)]
+        product = self.accumulate(write, [(0, element)], operands, sizes, loops - len(sizes))[0]
         return self.convert(product, result)
-
-
-def _is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
-    """True if a dimension that a loop indexes has size 0."""
-    return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
-
-
-def _affine(dimensions: Map, loops: int) -> AffineMap:
-    results: list[AffineExpr] = [
-        AffineConstantExpr(0) if d is None else AffineDimExpr(d) if isinstance(d, int) else d
-        for d in dimensions
-    ]
-    return AffineMap(loops, 0, tuple(results))
 
 
 def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
     return ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups)
-
-
-def _is_few(sizes: Sequence[Size]) -> bool:
-    count = product(sizes)
-    return isinstance(count, int) and count <= LARGE

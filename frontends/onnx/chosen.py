@@ -13,13 +13,13 @@ sizes that depend on data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.registry import lookup
 from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 
@@ -90,7 +90,7 @@ def _count(b: TensorBuilder, t: Chosen, others: Size) -> Tensor:
 def _shape(b: TensorBuilder, t: Chosen, operator: str, attributes: Attributes) -> Tensor:
     sizes = t.candidates.sizes
     if operator == "Size":
-        others = product(size for i, size in enumerate(sizes) if i != t.axis)
+        others = prod(size for i, size in enumerate(sizes) if i != t.axis)
         return b.reshape(_count(b, t, others), [])
     parts = [
         b.reshape(_count(b, t, 1), [1])
@@ -113,7 +113,7 @@ def _reduce_chosen(
         return compute(operator, [kept, *inputs[1:]])
     (total,) = compute("ReduceSum", [kept, *inputs[1:]])
     axes = _axes(inputs, attributes, x.rank)
-    count = _count(b, t, product(x.sizes[i] for i in axes if i != t.axis))
+    count = _count(b, t, prod(x.sizes[i] for i in axes if i != t.axis))
     return [b.elementwise(lambda s, n, x: x / n.to(x.element), count, total)]  # pyright: ignore
 
 
@@ -206,10 +206,8 @@ def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
     """Returns the axis of a data-dependent list after a reshape; None if elements are mixed."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
-    same = x.axis == 0 or product(others) == 1
-    return (
-        0 if same and sizes and sizes[0] == -1 and product(sizes[1:]) == product(others) else None
-    )
+    same = x.axis == 0 or prod(others) == 1
+    return 0 if same and sizes and sizes[0] == -1 and prod(sizes[1:]) == prod(others) else None
 
 
 RULES: dict[str, Rule] = {

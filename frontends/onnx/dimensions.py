@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from math import prod
+from typing import TypeAlias
+
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
+
+Map: TypeAlias = Sequence[int | AffineExpr | None]
+"""The index of each dimension of an operand: a loop, an expression in loops, or None for 0."""
 
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
@@ -33,18 +39,30 @@ def broadcast_map(shape: Sequence[Size], sizes: Sequence[Size]) -> list[int | No
     return [None if size == 1 and sizes[i] != 1 else i for i, size in enumerate(shape, first)]
 
 
+def with_size(sizes: Sequence[Size], axis: int, size: Size) -> list[Size]:
+    """Returns sizes with another entry for one axis."""
+    return [*sizes[:axis], size, *sizes[axis + 1 :]]
+
+
+def is_empty(sizes: Sequence[Size], dimensions: Map) -> bool:
+    """True if a dimension that a loop indexes has size 0."""
+    return any(s == 0 and isinstance(d, int) for s, d in zip(sizes, dimensions, strict=True))
+
+
+def affine(dimensions: Map, loops: int) -> AffineMap:
+    """Returns the affine map of an operand's indices."""
+    results: list[AffineExpr] = [
+        AffineConstantExpr(0) if d is None else AffineDimExpr(d) if isinstance(d, int) else d
+        for d in dimensions
+    ]
+    return AffineMap(loops, 0, tuple(results))
+
+
 def options_for(sizes: Iterable[Size]) -> str:
     """Returns the options that set dynamic sizes, such as `--dim h=SIZE --dim w=SIZE`."""
     open_sizes = (size for size in sizes if isinstance(size, SymbolicSize))
     names = {extent.name for size in open_sizes for extent in size.extents}
     return " ".join(f"--dim {name}=SIZE" for name in sorted(names))
-
-
-def product(sizes: Any) -> Size:
-    total: Size = 1
-    for size in sizes:
-        total = total * size
-    return total
 
 
 def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[int], list[int]]]:
@@ -76,6 +94,6 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
         last = groups.pop()
         groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
     for left, right in groups:
-        if product(given[k] for k in left) != product(wanted[k] for k in right):
+        if prod(given[k] for k in left) != prod(wanted[k] for k in right):
             raise ValueError(f"{list(given)} has another number of elements than {list(wanted)}")
     return groups

@@ -8,11 +8,11 @@ defined by ONNX.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.registry import Operator
 from xdsl_spirv.frontends.onnx.values import Tensor
 from xdsl_spirv.speech import counted
@@ -31,7 +31,7 @@ def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
 
 
 def _as_many_as(operand: int) -> Rule:
-    return lambda inputs, attributes: product(inputs[operand].sizes)
+    return lambda inputs, attributes: prod(inputs[operand].sizes)
 
 
 def _transposed_outputs(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Size:
@@ -86,7 +86,7 @@ def check_operand_sizes(
     for place, rule in RULES.get(entry.name, {}).items():
         if place not in given:
             continue
-        wanted, count = rule(inputs, attributes), product(given[place].sizes)
+        wanted, count = rule(inputs, attributes), prod(given[place].sizes)
         if isinstance(wanted, int) and isinstance(count, int) and count != wanted:
             raise _wrong(entry, place, f"has {counted(count, 'element')}, but must have {wanted}")
         b.insist_equal(count, wanted)

@@ -18,23 +18,19 @@ def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descendin
     """
     places = ranks(b, x, axis, descending)
     sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
-    every = list(range(x.rank))
-    out = (b.fill(0, sizes, I64), I64, sizes, every)
-    walked = [x.rank if i == axis else i for i in every]
+    walked = [x.rank if i == axis else i for i in range(x.rank)]
 
     def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
         mine = place.to(I64).equals(s.index(axis))
         # Exactly one element has this position, so the sum is its index.
         return [held + s.select(mine, s.index(x.rank), 0)]
 
-    return b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
+    return b.accumulate(write, [(0, I64)], [(places, walked)], sizes)[0]
 
 
 def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
     """Returns, for each element, the number of elements before it in the sorted axis, in i32."""
-    every = list(range(x.rank))
-    out = (b.fill(0, x.sizes, I32), I32, x.sizes, every)
-    other = [x.rank if i == axis else i for i in every]
+    other = [x.rank if i == axis else i for i in range(x.rank)]
 
     def write(s: Scalars, here: Number, there: Number, total: Number) -> Sequence[Number]:
         before = _comes_first(s, there, here, descending)
@@ -42,7 +38,7 @@ def ranks(b: TensorBuilder, x: Tensor, axis: int, descending: bool) -> Tensor:
         first = before | (same & (s.index(x.rank) < s.index(axis)))
         return [total + s.select(first, s.number(1, I32), 0)]
 
-    return b.generic([(x, every), (x, other)], [out], x.rank + 1, write, [x.rank])[0]
+    return b.accumulate(write, [(0, I32)], [(x, range(x.rank)), (x, other)], x.sizes)[0]
 
 
 def _comes_first(s: Scalars, a: Number, b: Number, descending: bool) -> Number:

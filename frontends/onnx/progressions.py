@@ -9,12 +9,12 @@ The tensors are also computed as usual, and erased if unused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
-from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 
 MOVING = frozenset(
@@ -68,7 +68,7 @@ def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
     """Returns the sum of equal elements as a size (number of elements times the element)."""
     if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
         return result
-    count = exact_quotient(product(x.sizes), product(result.sizes))
+    count = exact_quotient(prod(x.sizes), prod(result.sizes))
     if count is None:
         return result
     known = np.empty(result.type.get_shape(), object)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Any
 
 from xdsl.dialects import tensor
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Tensor
@@ -39,22 +37,6 @@ class Reader:
     def item(self, s: Scalars, number: int) -> Number:
         """Reads an element of a list, or the only element of a scalar tensor."""
         return self.read(s, [s.number(number, I64)] if self.extents else [])
-
-
-def written(
-    b: TensorBuilder,
-    element: Any,
-    sizes: Sequence[Size],
-    body: Callable[..., Number],
-    inputs: Sequence[tuple[Tensor, Any]] = (),
-) -> Tensor:
-    """Builds a tensor; `body` computes each element from `Scalars` and elements of the inputs."""
-    out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
-
-    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
-        return [body(s, *numbers[:-1])]
-
-    return b.generic(inputs, [out], len(sizes), write)[0]
 
 
 def is_axis(number: Number, axis: int, rank: int) -> Number:

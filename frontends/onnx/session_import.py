@@ -29,7 +29,6 @@ from xdsl_spirv.frontends.onnx.functions import (
     value_of,
 )
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
-from xdsl_spirv.frontends.onnx.reading import written
 from xdsl_spirv.frontends.onnx.scalars import Number
 from xdsl_spirv.frontends.onnx.sessions import (
     DERIVED,
@@ -154,8 +153,8 @@ def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Ten
         t.progression = (1, 0)
         return t
     first = nodes.integer(past)
-    t = written(
-        nodes, element, [1, length], lambda s: (s.index(1) + Number(s, first, I64)).to(element)
+    t = nodes.mapped(
+        lambda s: (s.index(1) + Number(s, first, I64)).to(element), [], [1, length], element
     )
     t.progression = (past, 1)
     return t
@@ -171,5 +170,5 @@ def _next(
     front = fronts[state.input]
     if isinstance(t, Front) and t.state is front.state and t.axis == state.axis:
         return t.whole
-    value = nodes.insert_slice(t, front.state, [0] * t.rank, [1] * t.rank)
+    value = nodes.insert_slice(t, front.state, [0] * t.rank)
     return Tensor(t.element, front.whole.sizes, value)

@@ -87,4 +87,4 @@ def _collect(
         at = steps - 1 - number if backwards else number
         one = b.reshape(row, [*row.sizes[:axis], 1, *row.sizes[axis:]])
         starts = [at if i == axis else 0 for i in range(len(sizes))]
-        yield Tensor(row.element, sizes, b.insert_slice(one, whole, starts, [1] * len(sizes)))
+        yield Tensor(row.element, sizes, b.insert_slice(one, whole, starts))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.frontends.onnx.building import Map
+from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
@@ -245,26 +245,19 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
         for i in range(rank)
     ]
     images = [pad_tensor(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
-    # An operand that only gives the window's loops their trip counts.
-    sizes = [window[i] for i in walked]
-    shape = Tensor(I32, sizes, b.empty(sizes, I32))
-    loops = rank + len(walked)
-    reduced = list(range(rank, loops))
     region = op.regions[0].blocks[0]
-    outputs: list[Any] = []
-    for start, result in zip(starts, op.results, strict=True):
-        element, sizes = type_of(result)
+    given: list[Any] = []
+    for start in starts:
         if start.numbers is None:
             b.refuse("the start value is computed when the program runs", "start from a constant")
-        outputs.append(
-            (b.fill(start.numbers.item(), sizes, element), element, sizes, list(range(rank)))
-        )
+        given.append((start.numbers.item(), start.element))
 
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
-        return b.scalars(region, s, [*numbers[count + 1 :], *numbers[:count]])
+        return b.scalars(region, s, [*numbers[count:], *numbers[:count]])
 
-    inputs = [*((t, walk) for t in images), (shape, reduced)]
-    return b.generic(inputs, outputs, loops, write, reduced)
+    _, sizes = type_of(op.results[0])
+    inputs = [(t, walk) for t in images]
+    return b.accumulate(write, given, inputs, sizes, [window[i] for i in walked])
 
 
 @operation("stablehlo.sort")
@@ -289,18 +282,16 @@ def sort(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
         first = before | (~behind & (s.index(rank) < s.index(axis)))
         return [total + s.select(first, s.number(1, I32), 0)]
 
-    out = (b.fill(0, sizes, I32), I32, sizes, every)
     inputs: list[Any] = [*((t, every) for t in tensors), *((t, other) for t in tensors)]
-    (places,) = b.generic(inputs, [out], rank + 1, count, [rank])
+    (places,) = b.accumulate(count, [(0, I32)], inputs, sizes)
 
     def take(s: Scalars, place: Number, x: Number, held: Number) -> Sequence[Number]:
         return [s.select(place.equals(s.index(axis).to(I32)), x, held)]
 
-    results: list[Tensor] = []
-    for t in tensors:
-        out = (b.fill(0, sizes, t.element), t.element, sizes, every)
-        results += b.generic([(places, other), (t, other)], [out], rank + 1, take, [rank])
-    return results
+    return [
+        b.accumulate(take, [(0, t.element)], [(places, other), (t, other)], sizes)[0]
+        for t in tensors
+    ]
 
 
 @operation("chlo.top_k")

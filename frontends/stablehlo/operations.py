@@ -13,10 +13,11 @@ import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, surely_below
-from xdsl_spirv.frontends.onnx.building import LARGE, Map
+from xdsl_spirv.frontends.onnx.building import LARGE
+from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.operators.shapes import reverse as reversed_along
 from xdsl_spirv.frontends.onnx.operators.windows import Window, convolve
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Tensor
 from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
@@ -47,7 +48,7 @@ def iota(b: Importer, op: Any) -> Tensor:
     if prod(sizes) * element.dtype.itemsize <= LARGE:
         places = np.arange(sizes[axis]).reshape([-1 if i == axis else 1 for i in range(len(sizes))])
         return Tensor(element, sizes, known=np.broadcast_to(places.astype(element.dtype), sizes))
-    return written(b, element, sizes, lambda s: s.index(axis).to(element))
+    return b.mapped(lambda s: s.index(axis).to(element), [], sizes, element)
 
 
 @operation("stablehlo.broadcast_in_dim")
@@ -146,14 +147,14 @@ def dynamic_slice(b: Importer, op: Any, x: Tensor, *starts: Tensor) -> Tensor:
     sizes = integers(op, "slice_sizes")
     known = starts_of(b, x, sizes, starts)
     if known is not None:
-        return b.slice(x, known, sizes, [1] * x.rank)
+        return b.slice(x, known, sizes)
     source = Reader(b, x)
 
     def body(s: Scalars, *places: Number) -> Number:
         held = held_starts(s, x, sizes, places)
         return source.read(s, [start + s.index(i) for i, start in enumerate(held)])
 
-    return written(b, x.element, sizes, body, [(t, []) for t in starts])
+    return b.mapped(body, [(t, []) for t in starts], sizes, x.element)
 
 
 @operation("stablehlo.dynamic_update_slice")
@@ -162,7 +163,7 @@ def dynamic_update_slice(
 ) -> Tensor:
     known = starts_of(b, x, update.sizes, starts)
     if known is not None:
-        value = b.insert_slice(update, b.value(x), known, [1] * x.rank)
+        value = b.insert_slice(update, b.value(x), known)
         return Tensor(x.element, x.sizes, value)
     every = list(range(x.rank))
     source = Reader(b, update)
@@ -171,7 +172,7 @@ def dynamic_update_slice(
         at = [s.index(i) - p for i, p in enumerate(held_starts(s, x, update.sizes, places))]
         return chosen_inside(s, source, at, update, old)
 
-    return written(b, x.element, x.sizes, body, [(x, every), *((t, []) for t in starts)])
+    return b.mapped(body, [(x, every), *((t, []) for t in starts)], x.sizes, x.element)
 
 
 def chosen_inside(
@@ -211,7 +212,7 @@ def pad_tensor(
     if not any(between) and value.numbers is not None:
         starts, ends = ([max(-n, 0) for n in amounts] for amounts in (low, high))
         kept = [n - a - c for n, a, c in zip(x.sizes, starts, ends, strict=True)]
-        cut = b.slice(x, starts, kept, [1] * x.rank)
+        cut = b.slice(x, starts, kept)
         before, behind = ([max(n, 0) for n in some] for some in (low, high))
         return b.pad(cut, before, behind, value.numbers.item())
     source = Reader(b, x)
@@ -224,7 +225,7 @@ def pad_tensor(
         on = [(p % k).equals(0) & (p >= 0) for p, k in zip(places, steps, strict=True) if k > 1]
         return s.select(reduce(and_, on), result, filler) if on else result
 
-    return written(b, x.element, sizes, body, [(value, [])])
+    return b.mapped(body, [(value, [])], sizes, x.element)
 
 
 @operation("stablehlo.dot_general")
@@ -327,7 +328,7 @@ def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
             at[d] = at[d] + s.index(i) if d in named else s.index(i)
         return source.read(s, at)
 
-    return written(b, element, sizes, body)
+    return b.mapped(body, [], sizes, element)
 
 
 def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: int) -> Number:
@@ -361,7 +362,7 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     combine = op.regions[0].blocks[0]
     held_value = b.value(b.elementwise(lambda s, x: x, x))
 
-    def write(s: Scalars, _: Number, held: Number) -> Sequence[Number]:
+    def write(s: Scalars, held: Number) -> Sequence[Number]:
         row = [s.index(x.rank + i) for i in range(len(rows))]
         at: list[Number] = [s.number(0, I64)] * updates.rank
         for i, place in zip(rows, row, strict=True):
@@ -386,8 +387,4 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
         (new,) = b.scalars(combine, s, [held, update])
         return [s.select(reduce(and_, mine), new, held) if mine else new]
 
-    walked = Tensor(x.element, counts, b.empty(counts, x.element))
-    loops = x.rank + len(counts)
-    reduced = list(range(x.rank, loops))
-    out = (held_value, x.element, x.sizes, every)
-    return b.generic([(walked, reduced)], [out], loops, write, reduced)[0]
+    return b.accumulate(write, [(held_value, x.element)], [], x.sizes, counts)[0]

@@ -15,6 +15,7 @@ from xdsl_spirv.frontends.onnx.operators.elementwise import (
     remainder,
     rounded_once,
     saturate_integer,
+    sign,
     whole_power,
 )
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -43,15 +44,6 @@ def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Bo
         return result if not unsigned else s.select(count > most, 0, result)
 
     return body
-
-
-def sign(s: Scalars, x: Number) -> Number:
-    """Returns -1, 0 or 1; -0 and NaN are returned unchanged."""
-    one = s.number(1, x.element)
-    positive = s.select(x > 0, one, x)
-    return (
-        s.select(x < 0, -one, positive) if x.element.is_float or x.element.is_signed else positive
-    )
 
 
 def power(s: Scalars, x: Number, y: Number) -> Number:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, least
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, integers, sizes_in
-from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written
+from xdsl_spirv.frontends.onnx.reading import Reader, of_axis
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
@@ -87,7 +87,7 @@ def padded(
     sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in sizes):
         b.refuse(f"more elements are removed than {x} has", "remove fewer elements")
-    x = b.slice(x, before, sizes, [1] * x.rank)
+    x = b.slice(x, before, sizes)
     low, high = ([n + _negative(n) for n in amounts] for amounts in (low, high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
     if mode == "constant" and len(static) == 2 * x.rank and number.numbers is not None:
@@ -112,7 +112,7 @@ def padded(
         element = source.read(s, places)
         return element if inside is None or mode != "constant" else s.select(inside, element, other)
 
-    return written(b, x.element, wide, body, [(number, [None] * number.rank)])
+    return b.mapped(body, [(number, [None] * number.rank)], wide, x.element)
 
 
 def _padded_by_data(
@@ -154,7 +154,7 @@ def _padded_by_data(
         element = source.read(s, places)
         return s.select(inside, element, other) if mode == "constant" else element
 
-    return written(b, x.element, sizes, body, [(number, [None] * number.rank)])
+    return b.mapped(body, [(number, [None] * number.rank)], sizes, x.element)
 
 
 def _negative(n: Size) -> int:
@@ -186,4 +186,4 @@ def center_crop_pad(
     x = padded(b, x, low, high, Tensor.of(_of_type(x, 0)), "constant")
     sizes = [wanted.get(i, size) for i, size in enumerate(x.sizes)]
     starts = [(s - w) // 2 for s, w in zip(x.sizes, sizes, strict=True)]
-    return b.slice(x, starts, sizes, [1] * x.rank)
+    return b.slice(x, starts, sizes)

@@ -16,7 +16,7 @@ from xdsl.dialects import math
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over, summed
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
@@ -271,7 +271,7 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
         return here
 
     sizes = [x.sizes[0], len(roots)]
-    return written(b, I64, sizes, walk, [(start, [1])])
+    return b.mapped(walk, [(start, [1])], sizes, I64)
 
 
 def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Number) -> Number:
@@ -302,8 +302,8 @@ def _tree_scores(
         table[place] = weight + (table[place] if np.isfinite(table[place]) else 0)
     weights = Reader(b, Tensor.of(table))
     sizes = [*leaves.sizes, count]
-    parts = written(
-        b, x.element, sizes, lambda s, n: weights.read(s, [n, s.index(2)]), [(leaves, [0, 1])]
+    parts = b.mapped(
+        lambda s, n: weights.read(s, [n, s.index(2)]), [(leaves, [0, 1])], sizes, x.element
     )
     if how in ("MIN", "MAX"):
         found = (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)

@@ -18,6 +18,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators import (
+    elementwise,
     indexing,
     products,
     quantized,
@@ -55,7 +56,7 @@ def _apply_activation(b: Nodes, x: Tensor, name: str, parameters: Sequence[float
     if name == "Clip":
         low, high = -np.inf if alpha is None else alpha, np.inf if beta is None else beta
         return b.elementwise(lambda s, x: s.minimum(s.maximum(x, low), high), x)
-    function = function_named(b, name, alpha, beta)
+    function = function_named(b, name, *(iter([] if p is None else [p]) for p in (alpha, beta)))
     return b.elementwise(rounded_once(function), x)
 
 
@@ -371,9 +372,7 @@ def is_all_finite(b: Nodes, *tensors: Tensor, isinf_only: int = 0, isnan_only: i
         )
         for t in tensors
     ]  # fmt: skip
-    worst = counts[0]
-    for count in counts[1:]:
-        worst = b.elementwise(lambda s, x, y: s.maximum(x, y), worst, count)
+    worst = elementwise.combine(b, lambda s, x, y: s.maximum(x, y), counts)
     return b.elementwise(lambda s, x: x.equals(0), worst, element=BOOL)
 
 
@@ -413,8 +412,7 @@ def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -
     sizes[axis] = (x.sizes[axis] - size) // step + 1
     read: list[Any] = list(range(x.rank))
     read[axis] = AffineDimExpr(axis) * step + AffineDimExpr(x.rank)
-    out = (b.empty(sizes, x.element), x.element, sizes, list(range(x.rank + 1)))
-    return b.generic([(x, read)], [out], x.rank + 1, lambda s, x, _: [x])[0]
+    return b.mapped(lambda s, x: x, [(x, read)], sizes, x.element)
 
 
 @operator("CDist", domain=MICROSOFT)
@@ -426,13 +424,12 @@ def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean")
         )
     sizes = [x.sizes[0], y.sizes[0]]
     element = reductions.sum_element(x.element)
-    out = (b.fill(0, sizes, element), element, sizes, [0, 1])
 
     def add(s: Scalars, x: Number, y: Number, total: Number) -> Sequence[Number]:
         difference = x.to(element) - y.to(element)
         return [total + difference * difference]
 
-    squares = b.generic([(x, [0, 2]), (y, [1, 2])], [out], 3, add, [2])[0]
+    (squares,) = b.accumulate(add, [(0, element)], [(x, [0, 2]), (y, [1, 2])], sizes)
     if metric == "euclidean":
         squares = b.elementwise(lambda s, x: s.unary(math.SqrtOp, x), squares)
     return b.convert(squares, x.element)

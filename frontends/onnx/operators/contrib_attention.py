@@ -33,14 +33,11 @@ HIDDEN = -10000.0
 
 def part(b: Nodes, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
     """Slices `size` elements of an axis from `start` on."""
-    starts: list[Size] = [0] * t.rank
-    sizes = list(t.sizes)
-    starts[axis], sizes[axis] = start, size
     known = isinstance(start, int) and isinstance(size, int)
     if known and t.numbers is not None and t.value is None:
         index = [slice(None)] * axis + [slice(start, start + size)]
         return Tensor.of(t.numbers[tuple(index)], t.name)
-    return b.slice(t, starts, sizes, [1] * t.rank)
+    return b.part(t, axis, start, size)
 
 
 def plus(b: Nodes, x: Tensor, y: Tensor | None) -> Tensor:
@@ -203,11 +200,11 @@ def _stacked_past(
     """
     before: list[Tensor | None] = [None, None]
     if past is not None:
-        before = [b.reshape(part(b, past, 0, i, 1), past.sizes[1:]) for i in (0, 1)]
+        before = [b.row(past, 0, i) for i in (0, 1)]
     k, v, offset = with_past(b, k, v, before)
     present: list[Tensor] = []
     if len(b.node.output) > 1 and b.node.output[1]:
-        present.append(b.concatenate([b.reshape(t, [1, *t.sizes]) for t in (k, v)], 0))
+        present.append(b.stack((k, v), 0))
     return k, v, present, offset
 
 

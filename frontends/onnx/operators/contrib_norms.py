@@ -9,8 +9,9 @@ import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators import indexing, reductions, shapes
+from xdsl_spirv.frontends.onnx.operators import reductions, shapes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I32, Tensor
@@ -193,14 +194,14 @@ def relative_position_bias(
         b.refuse("the number of buckets is dynamic", "give it a size")
     chosen = Tensor.of(_buckets(max_distance, buckets, bool(is_bidirectional)))
     numbers = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
-    source = indexing.Reader(b, numbers)
+    source = Reader(b, numbers)
 
     def body(s: Scalars) -> Number:
         distance = s.index(3) - s.index(2)
         near = s.minimum(s.maximum(distance, -max_distance), max_distance)
         return source.read(s, [s.index(1), near + max_distance])
 
-    return indexing.written(b, table.element, [1, heads, rows, columns], body)
+    return b.mapped(body, [], [1, heads, rows, columns], table.element)
 
 
 def _buckets(most: int, count: int, both: bool) -> Any:

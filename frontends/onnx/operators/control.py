@@ -133,7 +133,7 @@ def loop(
         # An extra iteration only determines the shapes of an empty result.
         shapes = _round(b, body, 0, None, values)[1 + len(values) :]
         return [*values, *(_none_of(t, 0) for t in shapes)]
-    return [*values, *(stacked(b, parts, 0) for parts in scanned)]
+    return [*values, *(b.stack(parts, 0) for parts in scanned)]
 
 
 def _repeat_rounds(
@@ -230,12 +230,6 @@ def greatest(value: SSAValue) -> int | None:
     return None
 
 
-def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Stacks tensors of one shape along a new axis."""
-    rows = [b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in parts]
-    return rows[0] if len(rows) == 1 else b.concatenate(rows, axis)
-
-
 def _none_of(t: Tensor, axis: int) -> Tensor:
     """Returns an empty stack of tensors like `t`, along a new axis."""
     sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
@@ -271,20 +265,12 @@ def scan(
 
     def one(number: Size, *states: Tensor) -> list[Tensor]:
         places = [length - 1 - number if backwards else number for backwards in turned]
-        parts = [_part(b, *given) for given in zip(inputs, axes, places, strict=True)]
+        parts = [b.row(*given) for given in zip(inputs, axes, places, strict=True)]
         return run_graph(b, body, [*states, *parts])
 
     count = len(body.output) - len(states)
     collected = Collected(scan_output_axes or [0] * count, scan_output_directions or [0] * count)
     return repeat(b, length, states, one, collected)
-
-
-def _part(b: Nodes, t: Tensor, axis: int, place: Size) -> Tensor:
-    """Selects the element `place` of an axis, and removes the axis."""
-    starts = [place if i == axis else 0 for i in range(t.rank)]
-    sizes = [1 if i == axis else size for i, size in enumerate(t.sizes)]
-    row = b.slice(t, starts, sizes, [1] * t.rank)
-    return b.reshape(row, [size for i, size in enumerate(t.sizes) if i != axis])
 
 
 @operator("Scan", since=8)
@@ -306,14 +292,14 @@ def scan_of_batch(
     results = [
         scan(
             b,
-            *(_part(b, t, 0, number) for t in tensors),
+            *(b.row(t, 0, number) for t in tensors),
             body=body,
             num_scan_inputs=num_scan_inputs,
             scan_input_directions=directions,
         )
         for number in range(batch)
     ]
-    return [stacked(b, parts, 0) for parts in zip(*results, strict=True)]
+    return [b.stack(parts, 0) for parts in zip(*results, strict=True)]
 
 
 __all__ = ["chosen", "reverse", "run_graph"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce, wraps
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import ml_dtypes
@@ -30,14 +31,40 @@ Body = Callable[..., Number]
 
 
 def _declare(
-    name: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
+    names: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
 ) -> None:
-    """Registers an operator without attributes, given by its body."""
+    """
+    Registers operators (names separated by spaces), given by their body.
 
+    Keyword parameters of the body are attributes of the operators.
+    """
+
+    def function(b: Nodes, *tensors: Tensor, **attributes: Any) -> Tensor:
+        return b.elementwise(partial(body, **attributes), *tensors, element=element)
+
+    b, tensors, _ = signature(function).parameters.values()
+    function.__signature__ = Signature([b, tensors, *attributes_of(body)])
+    operator(*names.split(), since=since, fold=fold)(function)
+
+
+def attributes_of(body: Body) -> list[Parameter]:
+    """Returns the parameters of a body that are attributes of its operator."""
+    return [p for p in signature(body).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+
+
+def _declare_chain(name: str, body: Body, fold: Any = None) -> None:
+    """Registers an operator that combines any number of operands from first to last."""
+
+    @operator(name, fold=fold)
     def function(b: Nodes, *tensors: Tensor) -> Tensor:
-        return b.elementwise(body, *tensors, element=element)
+        return combine(b, body, tensors)
 
-    operator(name, since=since, fold=fold)(function)
+    del function
+
+
+def combine(b: Nodes, body: Body, tensors: Sequence[Tensor]) -> Tensor:
+    """Combines tensors elementwise from first to last."""
+    return reduce(lambda x, y: b.elementwise(body, x, y), tensors)
 
 
 def _math(op: Any) -> Body:
@@ -47,11 +74,13 @@ def _math(op: Any) -> Body:
 def rounded_once(body: Body) -> Body:
     """Returns a body that computes narrow floats in f32, and rounds only the result."""
 
-    def of_wide(s: Scalars, *numbers: Number) -> Number:
+    @wraps(body)
+    def of_wide(s: Scalars, *numbers: Number, **attributes: Any) -> Number:
         element = numbers[-1].element
         if not element.is_float or element.bits >= F32.bits:
-            return body(s, *numbers)
-        return body(s, *(number.to(F32) for number in numbers)).to(element)
+            return body(s, *numbers, **attributes)
+        wide = (number.to(F32) for number in numbers)
+        return body(s, *wide, **attributes).to(element)
 
     return of_wide
 
@@ -120,30 +149,17 @@ _declare("Div", quotient, fold=_of_each(_divide_sizes))
 _declare("Neg", lambda s, x: -x, fold=python.neg)
 _declare("Abs", lambda s, x: s.absolute(x))
 _declare("Reciprocal", lambda s, x: 1 / x)
-_declare("Exp", _math(math.ExpOp))
-_declare("Log", _math(math.LogOp))
-_declare("Sqrt", _math(math.SqrtOp))
 _declare("Ceil", _math(math.CeilOp), fold=np.frompyfunc(lambda x: round_size(x, up=True), 1, 1))
 _declare("Floor", _math(math.FloorOp), fold=np.frompyfunc(round_size, 1, 1))
 _declare("Round", _math(math.RoundEvenOp), fold=np.frompyfunc(check_whole, 1, 1))
-_declare("Sin", _math(math.SinOp))
-_declare("Cos", _math(math.CosOp))
-_declare("Tan", _math(math.TanOp))
-_declare("Asin", _math(math.AsinOp))
-_declare("Acos", _math(math.AcosOp))
-_declare("Atan", _math(math.AtanOp))
-_declare("Sinh", _math(math.SinhOp))
-_declare("Cosh", _math(math.CoshOp))
-_declare("Tanh", _math(math.TanhOp))
-_declare("Asinh", _math(math.AsinhOp))
-_declare("Acosh", _math(math.AcoshOp))
-_declare("Atanh", _math(math.AtanhOp))
+for _name in (
+    *("Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh"),
+    *("Asinh", "Acosh", "Atanh"),
+):
+    _declare(_name, _math(getattr(math, f"{_name}Op")))
 _declare(
     "Erf", lambda s, x: s.unary(math.ErfOp, x if x.element.is_float else x.to(F32)).to(x.element)
 )
-_declare("Relu", lambda s, x: s.maximum(x, 0))
-_declare("Sigmoid", rounded_once(lambda s, x: 1 / (1 + s.exp(-x))))
-_declare("Softsign", rounded_once(lambda s, x: x / (1 + s.absolute(x))))
 for _name, _compare, _fold in (
     ("Equal", lambda s, x, y: x.equals(y), _is_equal),
     ("Less", lambda s, x, y: x < y, _is_below),
@@ -152,42 +168,80 @@ for _name, _compare, _fold in (
     ("GreaterOrEqual", lambda s, x, y: x >= y, lambda x, y: _is_below(y, x + 1)),
 ):
     _declare(_name, _compare, element=BOOL, fold=_of_each(_fold))
-_declare("And", lambda s, x, y: x & y)
-_declare("Or", lambda s, x, y: x | y)
-_declare("Xor", lambda s, x, y: x ^ y)
-_declare("Not", lambda s, x: ~x)
-_declare("BitwiseAnd", lambda s, x, y: x & y)
-_declare("BitwiseOr", lambda s, x, y: x | y)
-_declare("BitwiseXor", lambda s, x, y: x ^ y)
-_declare("BitwiseNot", lambda s, x: ~x)
+_declare("And BitwiseAnd", lambda s, x, y: x & y)
+_declare("Or BitwiseOr", lambda s, x, y: x | y)
+_declare("Xor BitwiseXor", lambda s, x, y: x ^ y)
+_declare("Not BitwiseNot", lambda s, x: ~x)
+_declare("BitShift", lambda s, x, y, *, direction: x << y if direction == "LEFT" else x >> y)
 _declare("IsNaN", lambda s, x: s.is_nan(x), element=BOOL)
 _declare("Where", lambda s, c, x, y: s.select(c, x, y), fold=np.where)
+_declare_chain("Max", lambda s, x, y: s.maximum(x, y), _of_each(greater))
+_declare_chain("Min", lambda s, x, y: s.minimum(x, y), _of_each(lesser))
+_declare_chain("Sum", lambda s, x, y: x + y)
 
 
-@operator("Sign")
-def sign(b: Nodes, x: Tensor, /) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        positive = s.select(x > 0, 1, x)
-        return (
-            s.select(x < 0, -1, positive) if x.element.is_float or x.element.is_signed else positive
-        )
-
-    return b.elementwise(body, x)
+def sign(s: Scalars, x: Number) -> Number:
+    """Returns -1, 0 or 1; -0 and NaN are returned unchanged."""
+    positive = s.select(x > 0, 1, x)
+    is_signed = x.element.is_float or x.element.is_signed
+    return s.select(x < 0, -1, positive) if is_signed else positive
 
 
-@operator("Softplus")
-def softplus(b: Nodes, x: Tensor, /) -> Tensor:
+def _is_inf(s: Scalars, x: Number, *, detect_negative: int = 1, detect_positive: int = 1) -> Number:
+    infinite = s.is_infinite(x)
+    if not detect_negative:
+        infinite = infinite & (x > 0)
+    return infinite if detect_positive else infinite & (x < 0)
+
+
+_declare("Sign", sign)
+_declare("IsInf", _is_inf, element=BOOL)
+
+
+# Activations
+
+
+def _softplus(s: Scalars, x: Number) -> Number:
     """Computes log(1 + e^x) without overflow."""
-
-    def body(s: Scalars, x: Number) -> Number:
-        return s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
-
-    return b.elementwise(rounded_once(body), x)
+    return s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
 
 
-@operator("LeakyRelu")
-def leaky_relu(b: Nodes, x: Tensor, /, *, alpha: float = 0.01) -> Tensor:
-    return b.elementwise(rounded_once(lambda s, x: s.select(x < 0, x * alpha, x)), x)
+def _shrink(s: Scalars, x: Number, *, bias: float = 0.0, lambd: float = 0.5) -> Number:
+    """Moves elements toward zero by `bias`. Integers are computed in f32 and truncated."""
+    wide = x if x.element.is_float else x.to(F32)
+    result = s.select(wide < -lambd, wide + bias, s.select(wide > lambd, wide - bias, 0))
+    return result.to(x.element)
+
+
+def _expm1(s: Scalars, x: Number) -> Number:
+    return s.unary(math.ExpM1Op, x)
+
+
+ALPHA, GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+ACTIVATIONS: dict[str, Body] = {
+    "Sigmoid": lambda s, x: 1 / (1 + s.exp(-x)),
+    "LeakyRelu": lambda s, x, *, alpha=0.01: s.select(x < 0, x * alpha, x),
+    "ThresholdedRelu": lambda s, x, *, alpha=1.0: s.select(x > alpha, x, 0),
+    "HardSigmoid": lambda s, x, *, alpha=0.2, beta=0.5: s.maximum(
+        s.minimum(x * alpha + beta, 1), 0
+    ),
+    "Elu": lambda s, x, *, alpha=1.0: s.select(x < 0, _expm1(s, x) * alpha, x),
+    "Softsign": lambda s, x: x / (1 + s.absolute(x)),
+    "Softplus": _softplus,
+}
+"""Bodies of the activations that recurrent networks use, too."""
+
+for _name, _body in {
+    **ACTIVATIONS,
+    "Celu": lambda s, x, *, alpha=1.0: s.select(x < 0, _expm1(s, x / alpha) * alpha, x),
+    "Selu": lambda s, x, *, alpha=ALPHA, gamma=GAMMA: (
+        s.select(x > 0, x, _expm1(s, x) * alpha) * gamma
+    ),
+    "HardSwish": lambda s, x: x * s.maximum(s.minimum(x * (1 / 6) + 0.5, 1), 0),
+    "Mish": lambda s, x: x * s.unary(math.TanhOp, _softplus(s, x)),
+    "Shrink": _shrink,
+}.items():
+    _declare(_name, rounded_once(_body))
 
 
 @operator("PRelu")
@@ -195,56 +249,10 @@ def prelu(b: Nodes, x: Tensor, slope: Tensor, /) -> Tensor:
     return b.elementwise(lambda s, slope, x: s.select(x < 0, x * slope, x), slope, x)
 
 
-@operator("Elu")
-def elu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return s.select(x < 0, s.unary(math.ExpM1Op, x) * alpha, x)
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("Celu")
-def celu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return s.select(x < 0, s.unary(math.ExpM1Op, x / alpha) * alpha, x)
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("Selu")
-def selu(
-    b: Nodes,
-    x: Tensor,
-    /,
-    *,
-    alpha: float = 1.67326319217681884765625,
-    gamma: float = 1.05070102214813232421875,
-) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return s.select(x > 0, x, s.unary(math.ExpM1Op, x) * alpha) * gamma
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("ThresholdedRelu")
-def thresholded_relu(b: Nodes, x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
-    return b.elementwise(rounded_once(lambda s, x: s.select(x > alpha, x, 0)), x)
-
-
-@operator("HardSigmoid")
-def hard_sigmoid(b: Nodes, x: Tensor, /, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return s.maximum(s.minimum(x * alpha + beta, 1), 0)
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("HardSwish")
-def hard_swish(b: Nodes, x: Tensor, /) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return x * s.maximum(s.minimum(x * (1 / 6) + 0.5, 1), 0)
-
-    return b.elementwise(rounded_once(body), x)
+def gelu_by_tanh(s: Scalars, x: Number) -> Number:
+    """Approximates GELU."""
+    inner = (x + x * x * x * 0.044715) * (2 / np.pi) ** 0.5
+    return x * 0.5 * (1 + s.unary(math.TanhOp, inner))
 
 
 @operator("Gelu")
@@ -252,76 +260,15 @@ def gelu(b: Nodes, x: Tensor, /, *, approximate: str = "none") -> Tensor:
     def exact(s: Scalars, x: Number) -> Number:
         return x * 0.5 * (1 + s.unary(math.ErfOp, x * 0.5**0.5))
 
-    def by_tanh(s: Scalars, x: Number) -> Number:
-        inner = (x + x * x * x * 0.044715) * (2 / np.pi) ** 0.5
-        return x * 0.5 * (1 + s.unary(math.TanhOp, inner))
-
     if approximate not in ("none", "tanh"):
         b.refuse(f"approximate is {approximate!r}, which is not supported", "use 'none' or 'tanh'")
-    return b.elementwise(rounded_once(by_tanh if approximate == "tanh" else exact), x)
-
-
-@operator("Mish")
-def mish(b: Nodes, x: Tensor, /) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        return x * s.unary(
-            math.TanhOp, s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x)))
-        )
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("Shrink")
-def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """Moves elements toward zero by `bias`. Integers are computed in f32 and truncated."""
-
-    def body(s: Scalars, x: Number) -> Number:
-        wide = x if x.element.is_float else x.to(F32)
-        result = s.select(wide < -lambd, wide + bias, s.select(wide > lambd, wide - bias, 0))
-        return result.to(x.element)
-
-    return b.elementwise(rounded_once(body), x)
-
-
-@operator("IsInf")
-def is_inf(b: Nodes, x: Tensor, /, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    def body(s: Scalars, x: Number) -> Number:
-        infinite = s.is_infinite(x)
-        if not detect_negative:
-            infinite = infinite & (x > 0)
-        return infinite if detect_positive else infinite & (x < 0)
-
-    return b.elementwise(body, x, element=BOOL)
-
-
-@operator("Max", fold=_of_each(greater))
-def maximum(b: Nodes, *tensors: Tensor) -> Tensor:
-    result = tensors[0]
-    for other in tensors[1:]:
-        result = b.elementwise(lambda s, x, y: s.maximum(x, y), result, other)
-    return result
-
-
-@operator("Min", fold=_of_each(lesser))
-def minimum(b: Nodes, *tensors: Tensor) -> Tensor:
-    result = tensors[0]
-    for other in tensors[1:]:
-        result = b.elementwise(lambda s, x, y: s.minimum(x, y), result, other)
-    return result
-
-
-@operator("Sum")
-def total(b: Nodes, *tensors: Tensor) -> Tensor:
-    result = tensors[0]
-    for other in tensors[1:]:
-        result = b.elementwise(lambda s, x, y: x + y, result, other)
-    return result
+    return b.elementwise(rounded_once(gelu_by_tanh if approximate == "tanh" else exact), x)
 
 
 @operator("Mean")
 def mean(b: Nodes, *tensors: Tensor) -> Tensor:
-    count = len(tensors)
-    return b.elementwise(lambda s, x: x / count, total(b, *tensors))  # pyright: ignore
+    total = combine(b, lambda s, x, y: x + y, tensors)
+    return b.elementwise(lambda s, x: x / len(tensors), total)
 
 
 @operator("Pow")
@@ -372,28 +319,19 @@ def whole_power(s: Scalars, x: Number, y: Number) -> Number:
     return s.select(y < 0, fraction, result)
 
 
-@operator("Mod", fold=_of_each(_rest))
-def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
+def _modulo(s: Scalars, x: Number, y: Number, *, fmod: int = 0) -> Number:
     """Returns the remainder with the sign of the divisor, or of the dividend if `fmod` is set."""
-
-    def body(s: Scalars, x: Number, y: Number) -> Number:
-        rest = remainder(s, x, y)
-        if x.element.is_float and not fmod:
-            zero = s.select(y < 0, s.number(-0.0, x.element), 0.0)
-            signed = s.select((rest < 0) ^ (y < 0), rest + y, rest)
-            return s.select(rest.equals(0), zero, signed)
-        if fmod or not x.element.is_signed:
-            return rest
-        return s.select(rest.differs(0) & ((rest ^ y) < 0), rest + y, rest)
-
-    return b.elementwise(body, x, y)
+    rest = remainder(s, x, y)
+    if x.element.is_float and not fmod:
+        zero = s.select(y < 0, s.number(-0.0, x.element), 0.0)
+        signed = s.select((rest < 0) ^ (y < 0), rest + y, rest)
+        return s.select(rest.equals(0), zero, signed)
+    if fmod or not x.element.is_signed:
+        return rest
+    return s.select(rest.differs(0) & ((rest ^ y) < 0), rest + y, rest)
 
 
-@operator("BitShift")
-def shift(b: Nodes, x: Tensor, y: Tensor, /, *, direction: str) -> Tensor:
-    return b.elementwise(
-        (lambda s, x, y: x << y) if direction == "LEFT" else (lambda s, x, y: x >> y), x, y
-    )
+_declare("Mod", _modulo, fold=_of_each(_rest))
 
 
 @operator("Clip")

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import inf, pi, sqrt
+from math import inf
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.experts import Matrices, Mixture, choose_experts, normalize_weights
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
+from xdsl_spirv.frontends.onnx.operators.elementwise import gelu_by_tanh
 from xdsl_spirv.frontends.onnx.operators.quantized_blocks import blocks_of, codes_of
 from xdsl_spirv.frontends.onnx.operators.quantized_contrib import Maybe, of_onnx
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -286,13 +286,9 @@ def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:
         gate = s.minimum(gate, a.swiglu_limit) if a.swiglu_limit < inf else gate
         return gate / (s.exp(gate * -a.activation_alpha) + 1)
 
-    def gelu(s: Scalars, gate: Number) -> Number:
-        inner = (gate + gate * gate * gate * 0.044715) * sqrt(2 / pi)
-        return gate * 0.5 * (s.unary(math.TanhOp, inner) + 1)
-
     functions: dict[str, Callable[[Scalars, Number], Number]] = {
         "relu": lambda s, gate: s.maximum(gate, 0),
-        "gelu": gelu,
+        "gelu": gelu_by_tanh,
         "silu": lambda s, gate: gate / (s.exp(-gate) + 1),
         "swiglu": swiglu,
         "identity": lambda s, gate: gate,

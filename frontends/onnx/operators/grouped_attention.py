@@ -21,9 +21,9 @@ from xdsl_spirv.frontends.attention import (
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, refuse_input
 from xdsl_spirv.frontends.onnx.operators.contrib_norms import simplified_layer_normalization
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.rotary import rotated, rows_at, rows_from
 from xdsl_spirv.frontends.onnx.operators.shapes import sizes_in
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Element, Tensor, sum_element
@@ -193,7 +193,7 @@ def _angles(
     if not isinstance(before, Tensor):
         return rows_from(b, table, before, length)
     sizes = [before.sizes[0], length]
-    places = written(b, I64, sizes, lambda s, n: n.to(I64) + s.index(1), [(before, [0])])
+    places = b.mapped(lambda s, n: n.to(I64) + s.index(1), [(before, [0])], sizes, I64)
     return rows_at(b, table, places, length)
 
 
@@ -253,7 +253,7 @@ def _in_buffer(
 
     sizes = [*new.sizes[:2], room, new.sizes[3]]
     inputs = [(before, [0])] if isinstance(before, Tensor) else []
-    return written(b, new.element, sizes, body, inputs)
+    return b.mapped(body, inputs, sizes, new.element)
 
 
 def _causal_window(

@@ -14,7 +14,7 @@ from xdsl.dialects import math
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
@@ -141,7 +141,7 @@ def resize(
         result = resampled
         if rounds:
             result = b.elementwise(lambda s, x: s.unary(math.FloorOp, x + 0.5), result)
-    result = _each_repeated(b, result, repeats)
+    result = repeat_elements(b, result, repeats)
     if element.is_float == x.element.is_float:
         return b.convert(result, x.element)
     low, high = float(x.element.least), float(x.element.greatest)
@@ -153,7 +153,7 @@ def resize(
     return b.elementwise(whole_number, result, element=x.element)
 
 
-def _each_repeated(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
+def repeat_elements(b: Nodes, x: Tensor, times: Mapping[int, int]) -> Tensor:
     """Repeats each element along some axes with one broadcast."""
     if not times:
         return x
@@ -345,7 +345,7 @@ def _compute_axis(
         outside = (place < 0) | (place > extent.to(F32) - 1)
         return s.select(outside, resampling.elsewhere, result)
 
-    return written(b, x.element, sizes, body)
+    return b.mapped(body, [], sizes, x.element)
 
 
 def _taps_of_place(
@@ -515,4 +515,4 @@ def _mix_elements(
             result = s.select(numbers[-1], elsewhere, result)
         return result
 
-    return written(b, x.element, sizes, body, inputs)
+    return b.mapped(body, inputs, sizes, x.element)

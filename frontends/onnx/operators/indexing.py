@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+from operator import and_
 
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, surely_below
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
-from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, checked, gather, sizes_in
 from xdsl_spirv.frontends.onnx.order import first_indices
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Chosen, Tensor
@@ -39,7 +41,7 @@ def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -
         return source.read(s, [at if i == axis else s.index(i) for i in range(x.rank)])
 
     every = list(range(x.rank))
-    return written(b, x.element, indices.sizes, body, [(indices, every)])
+    return b.mapped(body, [(indices, every)], indices.sizes, x.element)
 
 
 @operator("GatherND")
@@ -62,7 +64,7 @@ def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -
         at += [s.index(outer + i) for i in range(len(rest))]
         return source.read(s, at)
 
-    return written(b, x.element, sizes, body)
+    return b.mapped(body, [], sizes, x.element)
 
 
 # Scatter: every element of the result searches for the updates with its index.
@@ -97,20 +99,21 @@ def scatter_elements(
     # Along other axes, only the elements with indices change.
     changed = [x.sizes[i] if i == axis else indices.sizes[i] for i in every]
     if changed != list(x.sizes):
-        part = b.slice(x, [0] * x.rank, changed, [1] * x.rank)
+        part = b.slice(x, [0] * x.rank, changed)
         part = scatter_elements(b, part, indices, updates, axis=axis, reduction=reduction)
-        whole = b.insert_slice(part, b.value(x), [0] * x.rank, [1] * x.rank)  # pyright: ignore
+        whole = b.insert_slice(part, b.value(x), [0] * x.rank)  # pyright: ignore
         return Tensor(x.element, x.sizes, whole)
     # The innermost loop iterates over the updates along the axis.
     walked = [x.rank if i == axis else i for i in every]
     target = Reader(b, x)
-    out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
+    copy = b.value(b.elementwise(lambda s, x: x, x))
 
     def write(s: Scalars, index: Number, update: Number, held: Number) -> Sequence[Number]:
         mine = target.wrapped(s, index, axis).equals(s.index(axis))
         return [s.select(mine, combine(s, held, update), held)]
 
-    return b.generic([(indices, walked), (updates, walked)], [out], x.rank + 1, write, [x.rank])[0]
+    operands = [(indices, walked), (updates, walked)]
+    return b.accumulate(write, [(copy, x.element)], operands, x.sizes)[0]
 
 
 @operator("ScatterND")
@@ -125,26 +128,24 @@ def scatter_nd(
         b.refuse(f"reduction {reduction!r} is not supported", f"use one of {', '.join(COMBINE)}")
     _checked_places(b, indices, x.sizes)
     combine = COMBINE[reduction]
-    count = total_of(indices.sizes[:-1])
+    count = prod(indices.sizes[:-1])
     rest = x.sizes[depth:]
     places = b.reshape(indices, [count, depth])
     rows = b.reshape(updates, [count, *rest])
     target, read = Reader(b, x), Reader(b, places)
-    every = list(range(x.rank))
-    out = (b.value(b.elementwise(lambda s, x: x, x)), x.element, x.sizes, every)
+    copy = b.value(b.elementwise(lambda s, x: x, x))
 
     def write(s: Scalars, update: Number, held: Number) -> Sequence[Number]:
         row = s.index(x.rank)
-        mine: Number | None = None
+        mine: list[Number] = []
         for k in range(depth):
             place = target.wrapped(s, read.read(s, [row, s.number(k, I64)]), k)
-            here = place.equals(s.index(k))
-            mine = here if mine is None else mine & here
+            mine.append(place.equals(s.index(k)))
         new = combine(s, held, update)
-        return [new if mine is None else s.select(mine, new, held)]
+        return [s.select(reduce(and_, mine), new, held) if mine else new]
 
     walked = [x.rank, *range(depth, x.rank)]
-    return b.generic([(rows, walked)], [out], x.rank + 1, write, [x.rank])[0]
+    return b.accumulate(write, [(copy, x.element)], [(rows, walked)], x.sizes)[0]
 
 
 # Order
@@ -180,7 +181,7 @@ def top_k(
     def read(s: Scalars, index: Number) -> Number:
         return source.read(s, [index if i == axis else s.index(i) for i in every])
 
-    return written(b, x.element, sizes, read, [(indices, every)]), indices
+    return b.mapped(read, [(indices, every)], sizes, x.element), indices
 
 
 # Masks
@@ -205,7 +206,7 @@ def eye_like(b: Nodes, x: Tensor, /, *, dtype: int | None = None, k: int = 0) ->
     def body(s: Scalars) -> Number:
         return s.select((s.index(1) - s.index(0)).equals(k), s.number(1, element), 0)
 
-    return written(b, element, x.sizes, body)
+    return b.mapped(body, [], x.sizes, element)
 
 
 @operator("OneHot")
@@ -225,7 +226,7 @@ def one_hot(
         on = read.read(s, [s.number(1, I64)])
         return s.select(at.equals(s.index(axis)), on, read.read(s, [s.number(0, I64)]))
 
-    return written(b, values.element, sizes, body, [(indices, walked)])
+    return b.mapped(body, [(indices, walked)], sizes, values.element)
 
 
 @operator("ReverseSequence")
@@ -247,14 +248,14 @@ def reverse_sequence(
         at = s.select(time < wide, wide - 1 - time, time)
         return source.read(s, [at if i == time_axis else s.index(i) for i in every])
 
-    return written(b, x.element, x.sizes, body, [(lengths, [batch_axis])])
+    return b.mapped(body, [(lengths, [batch_axis])], x.sizes, x.element)
 
 
 @operator("NonZero")
 def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
     """Imports NonZero. Returns a data-dependent list (`chosen`) unless the length is declared."""
-    flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
-    rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
+    flat, declared = b.reshape(x, [prod(x.sizes)] if x.rank else [1]), b.declared_result
+    rests = [b.integer(prod(x.sizes[axis + 1 :])) for axis in range(x.rank)]
     extents = [b.integer(size) for size in x.sizes]
 
     def place(s: Scalars) -> Number:
@@ -264,7 +265,7 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
             result = s.select(s.index(0).equals(axis), here, result)
         return result
 
-    places = written(b, I64, [x.rank, *flat.sizes], place)
+    places = b.mapped(place, [], [x.rank, *flat.sizes], I64)
     if x.progression is not None and x.progression[1] == 0 and x.progression[0] != 0:
         return places
     mask = b.elementwise(lambda s, x: x.differs(0), flat, element=BOOL)
@@ -278,7 +279,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
     """Imports Compress. Returns a data-dependent list (`chosen`) unless the length is known."""
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
-        x, axis = b.reshape(x, [total_of(x.sizes)]), 0
+        x, axis = b.reshape(x, [prod(x.sizes)]), 0
     fits = count == x.sizes[axis] or surely_below(count, x.sizes[axis])
     if known is not None:
         size = x.sizes[axis]
@@ -290,7 +291,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
         # Elements beyond a short condition are not selected.
         part = [count if fits and i == axis else size for i, size in enumerate(x.sizes)]
         b.insist_natural(x.sizes[axis] - count)
-        return Chosen(b.slice(x, [0] * x.rank, part, [1] * x.rank), axis, condition)
+        return Chosen(b.slice(x, [0] * x.rank, part), axis, condition)
     return gather(b, x, places, axis=axis)  # pyright: ignore
 
 
@@ -301,8 +302,7 @@ def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
         here = true & passed.equals(s.index(0).to(I32))
         return [passed + true.to(I32), s.select(here, s.index(1).to(I32), place)]
 
-    outputs = [(b.fill(0, [count], I32), I32, [count], [0]) for _ in range(2)]
-    return b.generic([(condition, [1])], outputs, 2, body, [1])[1]
+    return b.accumulate(body, [(0, I32)] * 2, [(condition, [1])], [count])[1]
 
 
 @operator("Unique")
@@ -324,6 +324,3 @@ def unique(
         inverse = np.argsort(order)[inverse.ravel()]
     places = (np.asarray(a.ravel(), np.int64) for a in (first, inverse, counts))
     return (Tensor.of(np.ascontiguousarray(once)), *map(Tensor.of, places))  # pyright: ignore
-
-
-__all__ = ["BOOL", "Reader", "written"]

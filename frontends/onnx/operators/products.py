@@ -7,8 +7,8 @@ from typing import Any
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.reductions import summed
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Element, Tensor, sum_element
@@ -153,7 +153,7 @@ def _diagonal(b: Nodes, x: Tensor, letters: str) -> tuple[Tensor, str]:
     def body(s: Scalars) -> Number:
         return source.read(s, [s.index(once.index(c)) for c in letters])
 
-    return written(b, x.element, sizes, body), once
+    return b.mapped(body, [], sizes, x.element), once
 
 
 def _contract_letters(b: Nodes, x: Tensor, left: str, y: Tensor, right: str, kept: str) -> Tensor:

@@ -15,8 +15,9 @@ import numpy as np
 from xdsl.dialects import math
 
 from xdsl_spirv.frontends.onnx import formats
-from xdsl_spirv.frontends.onnx.building import Map
+from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered, number_of
+from xdsl_spirv.frontends.onnx.operators.images import repeat_elements
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
     Blocks,
@@ -65,11 +66,7 @@ def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
 
 def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
     """Repeats each block's scale or zero point for all elements of the block along the axis."""
-    apart = [*t.sizes[: axis + 1], 1, *t.sizes[axis + 1 :]]
-    spread = [*t.sizes[: axis + 1], size, *t.sizes[axis + 1 :]]
-    whole = [*t.sizes[:axis], t.sizes[axis] * size, *t.sizes[axis + 1 :]]
-    repeated = b.reshape(b.expand(b.reshape(t, apart), spread), whole)
-    return b.slice(repeated, [0] * x.rank, x.sizes, [1] * x.rank)
+    return b.slice(repeat_elements(b, t, {axis: size}), [0] * x.rank, x.sizes)
 
 
 def placed(

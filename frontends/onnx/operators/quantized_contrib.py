@@ -365,14 +365,11 @@ def gather_block_quantized(
     if packed is not None:
         gather = {n: of_onnx(b, "Gather", t, indices, axis=0) for n, t in packed.planes.items()}
         rows = dequantize(b, packed.format, gather, scales.element)
-        sizes = [*rows.sizes[:-1], packed.columns]
-        return b.slice(rows, [0] * rows.rank, sizes, [1] * rows.rank)
+        return b.part(rows, rows.rank - 1, 0, packed.columns)
     if zeros is None and x.element == U8:
         zeros = Tensor.of(np.array(1 << (bits - 1), np.uint8))
     elif zeros is not None and zeros.element == U8 and bits < 8:
-        last = scales.sizes[-1]
-        zeros = unpacked(b, zeros, bits)
-        zeros = b.slice(zeros, [0] * zeros.rank, [*zeros.sizes[:-1], last], [1] * zeros.rank)
+        zeros = b.part(unpacked(b, zeros, bits), zeros.rank - 1, 0, scales.sizes[-1])
     rows = [
         of_onnx(b, "Gather", t, indices, axis=gathered) if t is not None and t.rank else t
         for t in (x, scales, zeros)

@@ -6,8 +6,10 @@ One product multiplies the inputs of all steps by their weights. A step only mul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 from xdsl.dialects import math
@@ -15,46 +17,46 @@ from xdsl.dialects import math
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators import elementwise
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
 from xdsl_spirv.frontends.onnx.values import Tensor
 
-Function = Callable[[Scalars, Number], Number]
+Function = Callable[..., Number]
 
 
 def total_of(s: Scalars, *numbers: Number) -> Number:
     """Sums numbers from first to last."""
-    total = numbers[0]
-    for number in numbers[1:]:
-        total = total + number
-    return total
+    return reduce(add, numbers)
 
 
-def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
-    """Returns an activation function by name, in any letter case."""
+ACTIVATIONS: dict[str, Function] = {
+    name.lower(): body
+    for name, body in {
+        **elementwise.ACTIVATIONS,
+        "Tanh": lambda s, x: s.unary(math.TanhOp, x),
+        "Relu": lambda s, x: s.maximum(x, 0),
+        "Affine": lambda s, x, *, alpha=1.0, beta=0.0: x * alpha + beta,
+        "ScaledTanh": lambda s, x, *, alpha=1.0, beta=1.0: s.unary(math.TanhOp, x * beta) * alpha,
+    }.items()
+}
 
-    def number(value: float | None, default: float) -> float:
-        return default if value is None else value
 
-    functions: dict[str, Function] = {
-        "sigmoid": lambda s, x: 1 / (1 + s.exp(-x)),
-        "tanh": lambda s, x: s.unary(math.TanhOp, x),
-        "relu": lambda s, x: s.maximum(x, 0),
-        "affine": lambda s, x: x * number(alpha, 1.0) + number(beta, 0.0),
-        "leakyrelu": lambda s, x: s.select(x < 0, x * number(alpha, 0.01), x),
-        "thresholdedrelu": lambda s, x: s.select(x > number(alpha, 1.0), x, 0),
-        "scaledtanh": lambda s, x: s.unary(math.TanhOp, x * number(beta, 1.0)) * number(alpha, 1.0),
-        "hardsigmoid": lambda s, x: s.maximum(
-            s.minimum(x * number(alpha, 0.2) + number(beta, 0.5), 1), 0
-        ),
-        "elu": lambda s, x: s.select(x < 0, s.unary(math.ExpM1Op, x) * number(alpha, 1.0), x),
-        "softsign": lambda s, x: x / (1 + s.absolute(x)),
-        "softplus": lambda s, x: s.maximum(x, 0) + s.unary(math.Log1pOp, s.exp(-s.absolute(x))),
-    }
-    if name.lower() not in functions:
-        b.refuse(f"the activation {name!r} is not supported", f"use one of {', '.join(functions)}")
-    return functions[name.lower()]
+def activation(b: Nodes, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
+    """
+    Returns an activation function by name, in any letter case.
+
+    The function takes its parameters, if it has them, from `alphas` and `betas`.
+    """
+    if name.lower() not in ACTIVATIONS:
+        b.refuse(
+            f"the activation {name!r} is not supported", f"use one of {', '.join(ACTIVATIONS)}"
+        )
+    body = ACTIVATIONS[name.lower()]
+    given = {"alpha": alphas, "beta": betas}
+    values = {p.name: next(given[p.name], p.default) for p in elementwise.attributes_of(body)}
+    return partial(body, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,58 +102,39 @@ class Recurrence:
         names = list(attributes.activations or list(defaults) * len(self.directions))
         alphas = iter(attributes.activation_alpha or ())
         betas = iter(attributes.activation_beta or ())
-        takes_alpha = ("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu")
-        takes_beta = ("affine", "scaledtanh", "hardsigmoid")
-        self.activations = [
-            activation(
-                b,
-                name,
-                next(alphas, None) if name.lower() in takes_alpha else None,
-                next(betas, None) if name.lower() in takes_beta else None,
-            )
-            for name in names
-        ]
+        self.activations = [activation(b, name, alphas, betas) for name in names]
 
     def functions(self, direction: int) -> list[Function]:
         count = len(self.activations) // len(self.directions)
         return self.activations[direction * count : (direction + 1) * count]
-
-    def part(self, t: Tensor, direction: int) -> Tensor:
-        """Selects one direction of a tensor, and removes the dimension of directions."""
-        starts = [direction, *[0] * (t.rank - 1)]
-        one = self.b.slice(t, starts, [1, *t.sizes[1:]], [1] * t.rank)
-        return self.b.reshape(one, t.sizes[1:])
 
     def initial(self, t: Tensor | None, direction: int) -> Tensor:
         """Returns the initial state: batch x hidden."""
         sizes = [self.batch, self.hidden]
         if t is None:
             return Tensor(self.element, sizes, self.b.fill(0, sizes, self.element))
-        state = self.part(self.b.transpose(t, [1, 0, 2]) if self.layout else t, direction)
+        state = self.b.row(self.b.transpose(t, [1, 0, 2]) if self.layout else t, 0, direction)
         for size, wanted in zip(state.sizes, sizes, strict=True):
             self.b.insist_equal(size, wanted)
         return state
 
     def columns(self, t: Tensor, first: int, count: int = 1) -> Tensor:
         """Slices `count` gates from gate `first` on, in the last dimension."""
-        starts = [*[0] * (t.rank - 1), first * self.hidden]
-        sizes = [*t.sizes[:-1], count * self.hidden]
-        return self.b.slice(t, starts, sizes, [1] * t.rank)
+        return self.b.part(t, t.rank - 1, first * self.hidden, count * self.hidden)
 
     def rows(self, t: Tensor, first: int, count: int) -> Tensor:
         """Slices `count` gates from gate `first` on, in the first dimension."""
-        starts = [first * self.hidden, *[0] * (t.rank - 1)]
-        return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
+        return self.b.part(t, 0, first * self.hidden, count * self.hidden)
 
     def biases(self, direction: int, first: int) -> list[Tensor]:
         """Returns the biases of the gates from `first` on, or an empty list without a bias."""
         if self.bias is None:
             return []
-        return [self.columns(self.part(self.bias, direction), first, self.gates)]
+        return [self.columns(self.b.row(self.bias, 0, direction), first, self.gates)]
 
     def projected(self, direction: int) -> Tensor:
         """Multiplies the inputs of all steps by weights, and adds a bias: steps x batch x gates."""
-        w = self.part(self.w, direction)
+        w = self.b.row(self.w, 0, direction)
         sizes = [self.steps, self.batch, self.gates * self.hidden]
         product = self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
         return self.b.elementwise(total_of, *self.biases(direction, 0), product)
@@ -159,10 +142,6 @@ class Recurrence:
     def times_state(self, state: Tensor, weights: Tensor) -> Tensor:
         sizes = [self.batch, weights.sizes[0]]
         return self.b.contract(state, [0, 2], weights, [1, 2], sizes, 3)
-
-    def step_of(self, t: Tensor, step: Size) -> Tensor:
-        one = self.b.slice(t, [step, *[0] * (t.rank - 1)], [1, *t.sizes[1:]], [1] * t.rank)
-        return self.b.reshape(one, t.sizes[1:])
 
     def clipped(self, s: Scalars, x: Number) -> Number:
         if self.clip is None:
@@ -192,11 +171,11 @@ class Recurrence:
             for direction, backwards in enumerate(self.directions):
                 at = self.steps - 1 - n if backwards else n
                 old = list(flat[direction * each : (direction + 1) * each])
-                new = step(direction, self.step_of(given[direction], at), old)
+                new = step(direction, b.row(given[direction], 0, at), old)
                 new, output = self._within(at, new, old)
                 states += new
                 row = b.reshape(output, [1, 1, *output.sizes])
-                value = b.insert_slice(row, b.value(whole), [at, direction, 0, 0], [1] * 4)
+                value = b.insert_slice(row, b.value(whole), [at, direction, 0, 0])
                 whole = Tensor(self.element, sizes, value)
             return [whole, *states]
 
@@ -211,7 +190,7 @@ class Recurrence:
         else:
             whole, *flat = repeat(b, self.steps, carried, one)
         each = len(flat) // count
-        last = [self._stacked(flat[i::each], 0) for i in range(each)]
+        last = [b.stack(flat[i::each], 0) for i in range(each)]
         if self.layout:
             whole = b.transpose(whole, [2, 0, 1, 3])
             last = [b.transpose(t, [1, 0, 2]) for t in last]
@@ -236,10 +215,6 @@ class Recurrence:
         )
         return states, output
 
-    def _stacked(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        parts = [self.b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in tensors]
-        return parts[0] if len(parts) == 1 else self.b.concatenate(parts, axis)
-
 
 @operator("RNN", since=7)
 def rnn(
@@ -258,7 +233,7 @@ def rnn(
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         (f,) = n.functions(direction)
-        product = n.times_state(held[0], n.part(n.r, direction))
+        product = n.times_state(held[0], b.row(n.r, 0, direction))
         biases = n.biases(direction, 1)
 
         def body(s: Scalars, *numbers: Number) -> Number:
@@ -288,7 +263,7 @@ def gru(
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
-        state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction, 3)
+        state, weights, biases = held[0], b.row(n.r, 0, direction), n.biases(direction, 3)
         # The reset gate scales the state, or a separate product of the state.
         products = n.times_state(state, weights if linear_before_reset else n.rows(weights, 0, 2))
 
@@ -350,9 +325,9 @@ def run_lstm(
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g, h = n.functions(direction)
         state, cell = held
-        product = n.times_state(state, n.part(n.r, direction))
+        product = n.times_state(state, b.row(n.r, 0, direction))
         total = b.elementwise(total_of, *n.biases(direction, 4), product, given)
-        weights = None if peepholes is None else n.part(peepholes, direction)
+        weights = None if peepholes is None else b.row(peepholes, 0, direction)
 
         def gate(number: int, function: Function, seen: Tensor | None, peephole: int) -> Tensor:
             parts = [n.columns(total, number)]

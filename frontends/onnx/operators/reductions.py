@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, greater, lesser
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient, greater, lesser
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
-
-
-def total_of(sizes: Iterable[Any]) -> Any:
-    """Returns the product of sizes."""
-    total: Any = 1
-    for size in sizes:
-        total = total * size
-    return total
 
 
 def float_of(element: Element) -> Element:
@@ -44,7 +37,7 @@ def summed(
     )
 
 
-def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
+def divided(b: Nodes, x: Tensor, count: Size) -> Tensor:
     """Divides a tensor by a number of elements (an integer or a dynamic size)."""
     if isinstance(count, int):
         return b.elementwise(lambda s, x: x / count, x)
@@ -116,7 +109,7 @@ def minimum_over(b: Nodes, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor
 
 
 def _mean(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
-    return divided(b, summed(b, x, axes, keep), total_of(x.sizes[i] for i in axes))
+    return divided(b, summed(b, x, axes, keep), prod(x.sizes[i] for i in axes))
 
 
 def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
@@ -183,7 +176,7 @@ _declare("ReduceLogSumExp", _logarithm_of_exponentials)
 
 def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
     """Flattens all dimensions from `axis` on, as before opset 13. Returns matrix and new axis."""
-    rows, columns = total_of(x.sizes[:axis]), total_of(x.sizes[axis:])
+    rows, columns = prod(x.sizes[:axis]), prod(x.sizes[axis:])
     return b.reshape(x, [rows, columns]), 1
 
 
@@ -294,7 +287,7 @@ def normalized(
     inverse deviation.
     """
     wide = b.convert(x, sum_element(x.element))
-    count = total_of(x.sizes[i] for i in axes)
+    count = prod(x.sizes[i] for i in axes)
     mean = divided(b, summed(b, wide, axes), count)
     moved = b.elementwise(lambda s, m, x: x - m, mean, wide) if center else wide
     variance = divided(b, summed(b, moved, axes, of=lambda s, x: x * x), count)
@@ -468,4 +461,4 @@ def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> T
     return b.elementwise(body, b.convert(norm, x.element), x)
 
 
-__all__ = ["I64", "normalized", "np", "summed", "total_of"]
+__all__ = ["I64", "normalized", "np", "summed"]

@@ -16,7 +16,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.attention import merge_heads, split_heads
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, refuse_input
-from xdsl_spirv.frontends.onnx.operators.indexing import written
 from xdsl_spirv.frontends.onnx.operators.shapes import gather
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -41,7 +40,7 @@ def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     if positions.progression is not None and positions.progression[1] == 1:
         return rows_from(b, table, positions.progression[0], length)
     if positions.rank == 1 and positions.sizes[0] == 1:
-        steps = written(b, I64, [length], lambda s: s.index(0))
+        steps = b.mapped(lambda s: s.index(0), [], [length], I64)
         positions = b.elementwise(lambda s, p, n: n + p.to(I64), positions, steps)
         positions = b.reshape(positions, [1, length])
     return gather(b, table, positions)

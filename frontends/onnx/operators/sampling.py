@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from math import prod
+from operator import add, and_
 from typing import Any
 
 from xdsl.dialects import math
@@ -13,13 +16,12 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
-from xdsl_spirv.frontends.onnx.operators.reductions import total_of
 from xdsl_spirv.frontends.onnx.operators.shapes import integers, sizes_in
 from xdsl_spirv.frontends.onnx.operators.windows import StepAttributes, kernel_of, with_bias
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I32, I64, Element, Tensor, sum_element
+from xdsl_spirv.frontends.onnx.values import I32, I64, Element, Tensor, sum_element
 
 FARTHEST = 2.0**30
 """Positions are clamped to this magnitude, so that they fit 32-bit integers."""
@@ -56,10 +58,7 @@ def parts(
     for corner in product(*around):
         value = image.read(s, [*outer, *(place for place, _, _ in corner)])
         if border == "zeros":
-            inside = corner[0][2]
-            for _, _, here in corner[1:]:
-                inside = inside & here
-            value = s.select(inside, value, 0)
+            value = s.select(reduce(and_, (here for *_, here in corner)), value, 0)
         for _, share, _ in corner:
             value = value if share is None else value.to(element) * share
         result.append(value)
@@ -93,13 +92,6 @@ def _near(t: Number) -> Number:
 
 def _far(t: Number) -> Number:
     return ((CUBIC * t - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
-
-
-def added(numbers: Sequence[Number]) -> Number:
-    total = numbers[0]
-    for number in numbers[1:]:
-        total = total + number
-    return total
 
 
 @operator("GridSample")
@@ -139,9 +131,9 @@ def grid_sample(
             size = image.extent(s, 2 + axis).to(element)
             places.append(at / 2 * (size - 1) if align_corners else (at * size - 1) / 2)
         terms = parts(s, image, here[:2], places, kind, borders[padding_mode])
-        return added(terms).to(x.element)
+        return reduce(add, terms).to(x.element)
 
-    return written(b, x.element, [*x.sizes[:2], *grid.sizes[1:-1]], body)
+    return b.mapped(body, [], [*x.sizes[:2], *grid.sizes[1:-1]], x.element)
 
 
 # Regions of interest
@@ -211,29 +203,23 @@ def _roi_align(
     sizes = [rois.sizes[0], x.sizes[1], *wanted]
     rounds: list[Size] = [sampling_ratio or s + 5 for s in x.sizes[2:]]
 
-    def write(s: Scalars, _: Number, held_: Number) -> Sequence[Number]:
+    def write(s: Scalars, held_: Number) -> Sequence[Number]:
         y, y_counts, y_inside, rows = samples.along(s, 0)
         x_, x_counts, x_inside, columns = samples.along(s, 1)
         counts, inside = y_counts & x_counts, y_inside & x_inside
         one = held(s, batch.read(s, [s.index(0)]).to(I64), image.extent(s, 0), "edge")
         terms = parts(s, image, [one, s.index(1)], [y, x_], "linear", "edge")
         if mode == "avg":
-            mean = added(terms) / s.maximum(rows * columns, 1)
+            mean = reduce(add, terms) / s.maximum(rows * columns, 1)
             return [held_ + s.select(counts & inside, mean, 0)]
-        greatest = terms[0]
-        for term in terms[1:]:
-            greatest = s.maximum(greatest, term)
+        greatest = reduce(s.maximum, terms)
         is_first = s.index(4).equals(0) & s.index(5).equals(0)
         nothing = s.select(is_first, s.number(0, element), element.least)
         sample = s.select(inside, greatest, 0)
         return [s.maximum(held_, s.select(counts, sample, nothing))]
 
-    start = b.fill(0 if mode == "avg" else element.least, sizes, element)
-    shape = Tensor(element, rounds, b.empty(rounds, element))
-    result = b.generic(
-        [(shape, [4, 5])], [(start, element, sizes, [0, 1, 2, 3])], 6, write, [4, 5]
-    )[0]
-    return b.convert(result, x.element)
+    start = 0 if mode == "avg" else element.least
+    return b.convert(b.accumulate(write, [(start, element)], [], sizes, rounds)[0], x.element)
 
 
 def _declare(since: int, default: str) -> None:
@@ -307,10 +293,10 @@ def crop_and_resize(
         terms = parts(s, image, [one, s.index(1)], near, kind, "edge")
         for axis, at in enumerate(places):
             inside = (at >= 0) & (at <= (image.extent(s, 2 + axis) - 1).to(element))
-            terms = [s.select(inside, added(terms), extrapolation_value)]
+            terms = [s.select(inside, reduce(add, terms), extrapolation_value)]
         return terms[0].to(x.element)
 
-    return written(b, x.element, [rois.sizes[0], x.sizes[1], *wanted], body)
+    return b.mapped(body, [], [rois.sizes[0], x.sizes[1], *wanted], x.element)
 
 
 @operator("MaxRoiPool")
@@ -346,7 +332,7 @@ def max_roi_pool(
         )
         return (place >= first) & (place < last)
 
-    def write(s: Scalars, _: Number, best: Number, any_: Number) -> Sequence[Number]:
+    def write(s: Scalars, best: Number, any_: Number) -> Sequence[Number]:
         one = regions.read(s, [s.index(0), s.number(0, I64)]).to(I32)
         one = held(s, one, image.extent(s, 0).to(I32), "edge")
         value = image.read(s, [one, s.index(1), s.index(4), s.index(5)])
@@ -356,13 +342,8 @@ def max_roi_pool(
             s.maximum(any_, inside.to(I32)),
         ]
 
-    every = [0, 1, 2, 3]
-    outputs: list[Any] = [
-        (b.fill(start, sizes, e), e, sizes, every)
-        for start, e in ((element.least, element), (0, I32))
-    ]
-    shape = Tensor(element, x.sizes[2:], b.empty(x.sizes[2:], element))
-    best, any_ = b.generic([(shape, [4, 5])], outputs, 6, write, [4, 5])
+    starts = [(element.least, element), (0, I32)]
+    best, any_ = b.accumulate(write, starts, [], sizes, x.sizes[2:])
     return b.elementwise(lambda s, any_, x: s.select(any_ > 0, x, 0), any_, best)
 
 
@@ -411,12 +392,12 @@ def deform_conv(
             place = outside[i] * steps[i] + inside[i] * apart[i] - low[i]
             by = moved.read(s, [*of_group, s.number(i, I64), *outside])
             places.append(place.to(element) + by.to(element))
-        value = added(parts(s, image, here[:2], places, "linear", "zeros"))
+        value = reduce(add, parts(s, image, here[:2], places, "linear", "zeros"))
         if weighed is not None:
             value = value * weighed.read(s, [*of_group, *outside]).to(element)
         return value.to(x.element)
 
-    columns = written(b, x.element, [n, channels, *kernel, *outputs], body)
+    columns = b.mapped(body, [], [n, channels, *kernel, *outputs], x.element)
     columns = b.reshape(columns, [n, group, depth, *kernel, *outputs])
     weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
     first = 3 + rank
@@ -433,23 +414,6 @@ def deform_conv(
 
 
 # Inverses of windows
-
-
-def _gather_rounds(
-    b: Nodes,
-    element: Element,
-    sizes: Sequence[Size],
-    rounds: Sequence[Size],
-    body: Callable[[Scalars, Number], Number],
-) -> Tensor:
-    """Computes each element by an inner loop of `body(s, accumulator)`, starting at 0."""
-    rank, loops = len(sizes), len(sizes) + len(rounds)
-    shape = Tensor(element, rounds, b.empty(rounds, element))
-    out = (b.fill(0, sizes, element), element, sizes, list(range(rank)))
-    inner = range(rank, loops)
-    return b.generic(
-        [(shape, list(inner))], [out], loops, lambda s, _, held: [body(s, held)], inner
-    )[0]
 
 
 @operator("Col2Im")
@@ -470,7 +434,7 @@ def col2im(
         (i + low[k] + low[rank + k] - (block[k] - 1) * apart[k] - 1) // steps[k] + 1
         for k, i in enumerate(image)
     ]
-    channels = exact_quotient(x.sizes[1], total_of(block))
+    channels = exact_quotient(x.sizes[1], prod(block))
     if channels is None:
         b.refuse(
             f"{x.sizes[1]} channels are not a multiple of a block's {block} elements",
@@ -479,23 +443,22 @@ def col2im(
     source = Reader(b, b.reshape(x, [x.sizes[0], channels, *block, *counts]))
     element = sum_element(x.element)
 
-    def body(s: Scalars, held_: Number) -> Number:
+    def body(s: Scalars, held_: Number) -> Sequence[Number]:
         inner = [s.index(2 + rank + k) for k in range(rank)]
-        inside: Number | None = None
+        inside: list[Number] = []
         places: list[Number] = []
         for k in range(rank):
             from_start = s.index(2 + k) + low[k] - inner[k] * apart[k]
             size = source.extent(s, 2 + rank + k)
             number = from_start / steps[k]
             here = (from_start % steps[k]).equals(0) & is_inside(s, number, size)
-            here = here & (from_start >= 0)
-            inside = here if inside is None else inside & here
+            inside.append(here & (from_start >= 0))
             places.append(held(s, number, size, "edge"))
         value = source.read(s, [s.index(0), s.index(1), *inner, *places])
-        return held_ if inside is None else held_ + s.select(inside, value.to(element), 0)
+        return [held_ + s.select(reduce(and_, inside), value.to(element), 0)]
 
-    result = _gather_rounds(b, element, [x.sizes[0], channels, *image], block, body)
-    return b.convert(result, x.element)
+    sizes = [x.sizes[0], channels, *image]
+    return b.convert(b.accumulate(body, [(0, element)], [], sizes, block)[0], x.element)
 
 
 @operator("MaxUnpool")
@@ -517,18 +480,19 @@ def max_unpool(
         (s - 1) * steps[i] - around[i] - around[rank + i] + kernel_shape[i]
         for i, s in enumerate(x.sizes[2:])
     ]
-    planes, taken = [*x.sizes[:2], total_of(x.sizes[2:])], total_of(image)
+    planes, taken = [*x.sizes[:2], prod(x.sizes[2:])], prod(image)
     values, places = Reader(b, b.reshape(x, planes)), Reader(b, b.reshape(indices, planes))
     size = b.integer(taken)
 
-    def body(s: Scalars, held_: Number) -> Number:
+    def body(s: Scalars, held_: Number) -> Sequence[Number]:
         n, c, number = s.index(0), s.index(1), s.index(3)
         plane = n * values.extent(s, 1) + c
         here = plane * Number(s, size, I64) + s.index(2)
         mine = places.read(s, [n, c, number]).equals(here)
-        return s.select(mine, values.read(s, [n, c, number]), held_)
+        return [s.select(mine, values.read(s, [n, c, number]), held_)]
 
-    flat = _gather_rounds(b, x.element, [*x.sizes[:2], taken], [planes[2]], body)
+    sizes = [*x.sizes[:2], taken]
+    (flat,) = b.accumulate(body, [(0, x.element)], [], sizes, planes[2:])
     result = b.reshape(flat, [*x.sizes[:2], *image])
     if output_shape is None:
         return result
@@ -538,9 +502,6 @@ def max_unpool(
     if len(numbers) != len(more):
         b.refuse(f"output_shape {wanted} is smaller than {result}", "give a larger output_shape")
     return b.pad(result, [0] * x.rank, numbers, 0)
-
-
-__all__ = ["F32", "added", "parts"]
 
 
 @operator("AffineGrid", since=20)
@@ -557,7 +518,7 @@ def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int 
     element = sum_element(theta.element)
     lengths = [b.integer(extent) for extent in extents]
     columns = [
-        b.reshape(b.slice(theta, [0, 0, k], [batch, rank, 1], [1] * 3), [batch, rank])
+        b.reshape(b.slice(theta, [0, 0, k], [batch, rank, 1]), [batch, rank])
         for k in range(rank + 1)
     ]
 
@@ -574,4 +535,4 @@ def affine_grid(b: Nodes, theta: Tensor, size: Tensor, /, *, align_corners: int 
         return total.to(theta.element)
 
     inputs = [(column, [0, rank + 1]) for column in columns]
-    return written(b, theta.element, sizes, body, inputs)
+    return b.mapped(body, inputs, sizes, theta.element)

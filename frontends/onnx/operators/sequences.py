@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.control import run_graph, stacked
+from xdsl_spirv.frontends.onnx.operators.control import run_graph
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, concat, split
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.values import Listed, Tensor
@@ -133,7 +133,7 @@ def concat_from_sequence(b: Nodes, sequence: Tensor, /, *, axis: int, new_axis: 
             "the sequence is empty, so that the result's shape is not known", "leave the node out"
         )
     if new_axis:
-        return stacked(b, items, axis_of(b, axis, items[0].rank + 1))
+        return b.stack(items, axis_of(b, axis, items[0].rank + 1))
     return concat(b, *items, axis=axis)
 
 

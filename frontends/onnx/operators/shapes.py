@@ -7,16 +7,15 @@ Lists of sizes, axes and positions must be known while importing; they may conta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, prod
 from typing import Any, NoReturn
 
 import numpy as np
-from xdsl.dialects import tensor
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, ceil_div, exact_quotient
 from xdsl_spirv.frontends.onnx.bounds import span_of
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written
+from xdsl_spirv.frontends.onnx.reading import Reader, of_axis
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
@@ -79,10 +78,7 @@ def shape(b: Nodes, x: Tensor, /, *, start: int = 0, end: int | None = None) -> 
 
 @operator("Size")
 def size(b: Nodes, x: Tensor, /) -> Tensor:
-    total: Size = 1
-    for one in x.sizes:
-        total = total * one
-    return Tensor(I64, (), known=sizes_tensor([total]).known[0:1].reshape(()))  # pyright: ignore
+    return Tensor(I64, (), known=np.array(prod(x.sizes), object))
 
 
 @operator("Constant")
@@ -159,14 +155,13 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
             "use an integer step",
         )
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
-    out = (b.empty([count], element), element, [count], [0])
 
-    def body(s: Scalars, _: Number) -> Sequence[Number]:
+    def body(s: Scalars) -> Number:
         from_start = s.index(0).to(element) * by
         begin = first if moved is None else Number(s, moved, I64).to(element)
-        return [from_start + begin]  # pyright: ignore
+        return from_start + begin  # pyright: ignore
 
-    return b.generic([], [out], 1, body)[0]
+    return b.mapped(body, [], [count], element)
 
 
 def _number_or_size(b: Nodes, t: Tensor) -> Any:
@@ -193,12 +188,7 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
     if wanted.count(-1) > 1:
         b.refuse("several sizes are -1", "give at most one size as -1")
     if -1 in wanted:
-        total: Size = 1
-        for one in x.sizes:
-            total = total * one
-        rest: Size = 1
-        for one in wanted:
-            rest = rest * one if one != -1 else rest
+        total, rest = prod(x.sizes), prod(size for size in wanted if size != -1)
         if rest == 0:
             b.refuse("a size is -1 and another size is 0", "give all sizes")
         quotient = exact_quotient(total, rest)
@@ -217,13 +207,7 @@ def reshape(b: Nodes, x: Tensor, shape: Tensor, /, *, allowzero: int = 0) -> Ten
 @operator("Flatten")
 def flatten(b: Nodes, x: Tensor, /, *, axis: int = 1) -> Tensor:
     axis = axis + x.rank if axis < 0 else axis
-    rows: Size = 1
-    for one in x.sizes[:axis]:
-        rows = rows * one
-    columns: Size = 1
-    for one in x.sizes[axis:]:
-        columns = columns * one
-    return b.reshape(x, [rows, columns])
+    return b.reshape(x, [prod(x.sizes[:axis]), prod(x.sizes[axis:])])
 
 
 def _squeeze_fold(x: Any, axes: Any = None, **attributes: Any) -> Any:
@@ -242,7 +226,7 @@ def squeeze(b: Nodes, x: Tensor, axes: Tensor | None = None, /) -> Tensor:
     for i in dropped:
         b.insist_equal(x.sizes[i], 1)
     sizes = [1 if i in dropped else s for i, s in enumerate(x.sizes)]
-    one = b.slice(x, [0] * x.rank, sizes, [1] * x.rank)
+    one = b.slice(x, [0] * x.rank, sizes)
     return b.reshape(one, [s for i, s in enumerate(x.sizes) if i not in dropped])
 
 
@@ -348,9 +332,7 @@ def split(
     results: list[Tensor] = []
     start: Size = 0
     for part in parts:
-        starts = [start if i == axis else 0 for i in range(x.rank)]
-        sizes = [part if i == axis else s for i, s in enumerate(x.sizes)]
-        results.append(b.slice(x, starts, sizes, [1] * x.rank))
+        results.append(b.part(x, axis, start, part))
         start = start + part
     return results
 
@@ -447,26 +429,22 @@ def _sliced_by_data(
             places.append(s.minimum(s.maximum(start + s.index(axis) * step, 0), last))
         return source.read(s, places)
 
-    return written(b, x.element, sizes, body)
+    return b.mapped(body, [], sizes, x.element)
 
 
 def reverse(b: Nodes, x: Tensor, axes: Sequence[int]) -> Tensor:
     """Reverses the elements along axes."""
     if not axes:
         return x
-    source = b.value(x)
-    out = (b.empty(x.sizes, x.element), x.element, x.sizes, list(range(x.rank)))
-    ends = {i: b.integer(x.sizes[i] - 1) for i in axes}
+    source, ends = Reader(b, x), {i: b.integer(x.sizes[i] - 1) for i in axes}
 
-    def body(s: Scalars, _: Number) -> Sequence[Number]:
+    def body(s: Scalars) -> Number:
         places = [
             Number(s, ends[i], I64) - s.index(i) if i in axes else s.index(i) for i in range(x.rank)
         ]
-        read = tensor.ExtractOp(source, [s.position(p) for p in places], x.element.type)
-        s.builder.insert(read)
-        return [Number(s, read.results[0], x.element)]
+        return source.read(s, places)
 
-    return b.generic([], [out], x.rank, body)[0]
+    return b.mapped(body, [], x.sizes, x.element)
 
 
 def checked(b: Nodes, indices: Tensor, size: Size) -> None:
@@ -492,26 +470,17 @@ def gather(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     axis = axis_of(b, axis, x.rank)
     known, size = indices.numbers, x.sizes[axis]
     checked(b, indices, size)
-    if known is not None and known.size == 1 and isinstance(size, int):
-        starts = [int(known.item()) % size if i == axis else 0 for i in range(x.rank)]
-        sizes = [1 if i == axis else s for i, s in enumerate(x.sizes)]
-        one = b.slice(x, starts, sizes, [1] * x.rank)
-        return b.reshape(one, [*x.sizes[:axis], *indices.sizes, *x.sizes[axis + 1 :]])
     sizes = [*x.sizes[:axis], *indices.sizes, *x.sizes[axis + 1 :]]
-    source, end = b.value(x), b.integer(size)
-    loops, inner = len(sizes), indices.rank
+    if known is not None and known.size == 1 and isinstance(size, int):
+        return b.reshape(b.part(x, axis, int(known.item()) % size, 1), sizes)
+    source, inner = Reader(b, x), range(axis, axis + indices.rank)
 
-    def body(s: Scalars, index: Number, _: Number) -> Sequence[Number]:
-        wide = index.to(I64)
-        at = s.select(wide < 0, wide + Number(s, end, I64), wide)
-        walked = [*range(axis), None, *range(axis + inner, loops)]
-        places = [at if i is None else s.index(i) for i in walked]
-        read = tensor.ExtractOp(source, [s.position(p) for p in places], x.element.type)
-        s.builder.insert(read)
-        return [Number(s, read.results[0], x.element)]
+    def body(s: Scalars, index: Number) -> Number:
+        at = source.wrapped(s, index, axis)
+        before, behind = range(axis), range(inner.stop, len(sizes))
+        return source.read(s, [*map(s.index, before), at, *map(s.index, behind)])
 
-    out = (b.empty(sizes, x.element), x.element, sizes, list(range(loops)))
-    return b.generic([(indices, list(range(axis, axis + inner)))], [out], loops, body)[0]
+    return b.mapped(body, [(indices, inner)], sizes, x.element)
 
 
 @operator("DepthToSpace")

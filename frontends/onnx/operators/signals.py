@@ -8,8 +8,8 @@ import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import Tensor, sum_element
@@ -38,12 +38,7 @@ def transformed(
     kept = length // 2 + 1 if onesided and not inverse else length
     matrix = _matrix(taken, kept, length, inverse, onesided)[: 1 if components == 1 else 2]
     matrix = np.ascontiguousarray(matrix[..., : 1 if back else 2])
-    part = b.slice(
-        x,
-        [0] * x.rank,
-        [taken if i == axis else s for i, s in enumerate(x.sizes)],
-        [1] * x.rank,
-    )
+    part = b.part(x, axis, 0, taken)
     sizes: list[Size] = [kept if i == axis else s for i, s in enumerate(x.sizes)]
     sizes[-1] = matrix.shape[-1]
     # The inner loops iterate over the elements and their components.
@@ -151,5 +146,5 @@ def stft(
         value = source.read(s, [s.index(0), place, s.index(3)])
         return value * weight[0] if weight else value
 
-    frames = written(b, signal.element, sizes, body, [] if window is None else [(window, [2])])
+    frames = b.mapped(body, [] if window is None else [(window, [2])], sizes, signal.element)
     return transformed(b, frames, 2, length, inverse=False, onesided=bool(onesided))

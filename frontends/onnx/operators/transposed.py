@@ -169,7 +169,7 @@ def _sum_of_phases(
     )
     filled = [count * axis.step for count, axis in zip(counts, phases, strict=True)]
     whole = b.reshape(product, [n, m * group, *filled])
-    return b.slice(whole, [0] * x.rank, [n, m * group, *sizes], [1] * x.rank)
+    return b.slice(whole, [0] * x.rank, [n, m * group, *sizes])
 
 
 def _turned_kernel(b: Nodes, w: Tensor, phases: Sequence[_Phases]) -> Tensor:

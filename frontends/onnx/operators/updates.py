@@ -11,8 +11,8 @@ from xdsl.dialects import arith
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.operators.borders import held, is_inside
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
-from xdsl_spirv.frontends.onnx.operators.indexing import Reader, written
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, integers
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor, sum_element
@@ -44,18 +44,16 @@ def _declare(
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
         # The innermost loop iterates over the dimension.
-        every = list(range(x.rank))
-        out = (b.fill(start, x.sizes, element), element, x.sizes, every)
-        walked = [x.rank if i == along else i for i in every]
+        walked = [x.rank if i == along else i for i in range(x.rank)]
 
         def body(s: Scalars, x: Number, total: Number) -> Sequence[Number]:
-            here, there = s.index(along), s.index(len(every))
+            here, there = s.index(along), s.index(len(walked))
             if reverse:
                 here, there = there, here
             counts = there < here if exclusive else there <= here
             return [s.select(counts, combine(total, x.to(element)), total)]
 
-        result = b.generic([(x, walked)], [out], x.rank + 1, body, [x.rank])[0]
+        result = b.accumulate(body, [(start, element)], [(x, walked)], x.sizes)[0]
         return b.convert(result, x.element)
 
     del function
@@ -100,7 +98,7 @@ def tensor_scatter(
 
     cache = Reader(b, past_cache)
     every = list(range(past_cache.rank))
-    return written(b, past_cache.element, past_cache.sizes, body, [(past_cache, every)])
+    return b.mapped(body, [(past_cache, every)], past_cache.sizes, past_cache.element)
 
 
 @operator("BitCast")
@@ -143,7 +141,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
             pivot = matrix.read(s, [*map(s.index, every), row, s.number(0, I32)])
             return s.select(row.equals(0), pivot, -pivot)
 
-        step = written(b, element, x.sizes[:-2], factor, [(row, every)])
+        step = b.mapped(factor, [(row, every)], x.sizes[:-2], element)
         total = step if total is None else b.elementwise(lambda s, x, y: x * y, total, step)
         if count == 1:
             break
@@ -161,7 +159,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
             )
 
         sizes = [*x.sizes[:-2], count - 1, count - 1]
-        rest = written(b, element, sizes, eliminated, [(row, every)])
+        rest = b.mapped(eliminated, [(row, every)], sizes, element)
     assert total is not None
     return b.convert(total, x.element)
 
@@ -180,10 +178,9 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
         own = wide.read(s, [*map(s.index, every), row, place])
         return s.select(column < size, own, identity)
 
-    rest = written(b, element, [*x.sizes[:-1], 2 * size], beside_unit)
+    rest = b.mapped(beside_unit, [], [*x.sizes[:-1], 2 * size], element)
     for step in range(size):
-        left = [*x.sizes[:-2], size - step, rest.sizes[-1]]
-        below = b.slice(rest, [*[0] * outer, step, 0], left, [1] * x.rank)
+        below = b.part(rest, outer, step, size - step)
         matrix = Reader(b, rest)
 
         def eliminated(
@@ -201,7 +198,7 @@ def inverse(b: Nodes, x: Tensor, /) -> Tensor:
             return s.select(row.equals(step), divided, rest)
 
         sizes = [*x.sizes[:-1], rest.sizes[-1] - 1]
-        rest = written(b, element, sizes, eliminated, [(_pivot(b, below), every)])
+        rest = b.mapped(eliminated, [(_pivot(b, below), every)], sizes, element)
     return b.convert(rest, x.element)
 
 
@@ -216,16 +213,11 @@ def _rows_of(b: Nodes, x: Tensor) -> int:
 def _pivot(b: Nodes, x: Tensor) -> Tensor:
     """Returns the row index (i32) of the element with the largest magnitude in the first column."""
     outer = x.rank - 2
-    sizes, every = x.sizes[:-2], list(range(outer))
-    outputs = [
-        (b.fill(-1, sizes, x.element), x.element, sizes, every),
-        (b.fill(0, sizes, I32), I32, sizes, every),
-    ]
 
     def body(s: Scalars, x: Number, best: Number, at: Number) -> Sequence[Number]:
         size = s.absolute(x)
         better = size > best
         return [s.select(better, size, best), s.select(better, s.index(outer).to(I32), at)]
 
-    column = b.slice(x, [0] * x.rank, [*x.sizes[:-1], 1], [1] * x.rank)
-    return b.generic([(column, [*every, outer, None])], outputs, outer + 1, body, [outer])[1]
+    column = [(b.part(x, x.rank - 1, 0, 1), [*range(outer), outer, None])]
+    return b.accumulate(body, [(-1, x.element), (0, I32)], column, x.sizes[:-2])[1]

@@ -7,8 +7,11 @@ affine maps, so that windows are not copied.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from math import prod
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -24,8 +27,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.indexing import written
-from xdsl_spirv.frontends.onnx.operators.reductions import divided, maximum_over, summed, total_of
+from xdsl_spirv.frontends.onnx.operators.reductions import divided, maximum_over, summed
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_element
@@ -157,11 +159,11 @@ def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
     if len(static) < 2 * x.rank:
         sizes = [a + s + c for a, s, c in zip(low, x.sizes, high, strict=True)]
         around = b.fill(number, sizes, x.element)
-        return Tensor(x.element, sizes, b.insert_slice(x, around, low, [1] * x.rank))
+        return Tensor(x.element, sizes, b.insert_slice(x, around, low))
     starts = [max(0, -n) for n in static[: x.rank]]
     ends = [max(0, -n) for n in static[x.rank :]]
     sizes = [s - f - e for s, f, e in zip(x.sizes, starts, ends, strict=True)]
-    cut = b.slice(x, starts, sizes, [1] * x.rank)
+    cut = b.slice(x, starts, sizes)
     amounts = [max(0, n) for n in static]
     return b.pad(cut, amounts[: x.rank], amounts[x.rank :], number)
 
@@ -265,33 +267,30 @@ def pooling_window(b: Nodes, x: Tensor, attributes: PoolAttributes) -> Window:
     return window_of(b, x.sizes[2:], kernel, attributes, ceil_mode)
 
 
-def _pool_windows(
+def _fold_windows(
     b: Nodes,
     image: Tensor,
     window: Window,
-    start: float,
-    body: Any,
-    element: Any,
-) -> Tensor:
-    """Reduces each window with `body(s, element, accumulator)`."""
+    starts: Sequence[tuple[float, Element]],
+    body: Callable[..., Sequence[Number]],
+) -> list[Tensor]:
+    """Reduces each window with `body(s, element, accumulators)`."""
     rank = len(window.kernel)
-    sizes = [*image.sizes[:2], *window.sizes]
-    out = (b.fill(start, sizes, element), element, sizes, list(range(2 + rank)))
     walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
-    # An operand that only gives the window's loops their trip counts.
-    shape = Tensor(element, window.kernel, b.empty(window.kernel, element))
-    loops = 2 + 2 * rank
+    sizes = [*image.sizes[:2], *window.sizes]
+    return b.accumulate(body, starts, [(image, [0, 1, *walks])], sizes, window.kernel)
 
-    def write(s: Scalars, x: Number, _: Number, accumulator: Number) -> Sequence[Number]:
-        return [body(s, x.to(element), accumulator)]
 
-    return b.generic(
-        [(image, [0, 1, *walks]), (shape, list(range(2 + rank, loops)))],
-        [out],
-        loops,
-        write,
-        range(2 + rank, loops),
-    )[0]
+def _sum_windows(
+    b: Nodes, x: Tensor, window: Window, of: Callable[[Scalars, Number], Number] | None = None
+) -> Tensor:
+    """Sums the elements of each window, or a function `of` them, in the accumulator's type."""
+    element, term = sum_element(x.element), of or (lambda s, x: x)
+
+    def write(s: Scalars, x: Number, total: Number) -> Sequence[Number]:
+        return [total + term(s, x.to(element))]
+
+    return _fold_windows(b, padded(b, x, window, 0), window, [(0, element)], write)[0]
 
 
 @operator("MaxPool")
@@ -304,9 +303,9 @@ def max_pool(
     storage_order: int = 0,
 ) -> Sequence[Tensor]:
     window = pooling_window(b, x, attributes)
-    least = x.element.least
-    image = padded(b, x, window, least)
-    result = _pool_windows(b, image, window, least, lambda s, x, m: s.maximum(m, x), x.element)
+    start = x.element.least, x.element
+    image = padded(b, x, window, start[0])
+    (result,) = _fold_windows(b, image, window, [start], lambda s, x, m: [s.maximum(m, x)])
     if len(b.node.output) < 2 or not b.node.output[1]:
         return [result]
     return [result, _positions(b, x, image, window, bool(storage_order))]
@@ -315,28 +314,18 @@ def max_pool(
 def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: bool) -> Tensor:
     """Returns the flat image index of the first maximum of each window."""
     rank = len(window.kernel)
-    sizes = [*x.sizes[:2], *window.sizes]
-    outputs = [
-        (b.fill(x.element.least, sizes, x.element), x.element, sizes, list(range(2 + rank))),
-        (b.fill(-1, sizes, I64), I64, sizes, list(range(2 + rank))),
-    ]
-    walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
-    shape = Tensor(x.element, window.kernel, b.empty(window.kernel, x.element))
-    loops = 2 + 2 * rank
     extents = [b.integer(size) for size in x.sizes]
     before = [b.integer(amount) for amount in window.low]
 
-    def write(s: Scalars, x: Number, _: Number, best: Number, at: Number) -> Sequence[Number]:
+    def write(s: Scalars, x: Number, best: Number, at: Number) -> Sequence[Number]:
         places = [s.index(0), s.index(1)]
-        inside: Number | None = None
+        inside: list[Number] = []
         for i in range(rank):
             place = s.index(2 + i) * window.strides[i]
             place = place + s.index(2 + rank + i) * window.dilations[i]
             place = place - Number(s, before[i], I64)
-            within = (place >= 0) & (place < Number(s, extents[2 + i], I64))
-            inside = within if inside is None else inside & within
+            inside.append((place >= 0) & (place < Number(s, extents[2 + i], I64)))
             places.append(place)
-        assert inside is not None
         order = [0, 1, *(reversed(range(2, 2 + rank)) if by_columns else range(2, 2 + rank))]
         number = places[order[0]]
         for axis in order[1:]:
@@ -344,16 +333,11 @@ def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: b
         better = (x > best) | (at < 0)
         if x.element.is_float:
             better = (better | s.is_nan(x)) & best.equals(best)
-        better = better & inside
+        better = better & reduce(and_, inside)
         return [s.select(better, x, best), s.select(better, number, at)]
 
-    return b.generic(
-        [(image, [0, 1, *walks]), (shape, list(range(2 + rank, loops)))],
-        outputs,
-        loops,
-        write,
-        range(2 + rank, loops),
-    )[1]
+    starts = [(x.element.least, x.element), (-1, I64)]
+    return _fold_windows(b, image, window, starts, write)[1]
 
 
 @operator("AveragePool")
@@ -366,9 +350,7 @@ def average_pool(
     count_include_pad: int = 0,
 ) -> Tensor:
     window = pooling_window(b, x, attributes)
-    image = padded(b, x, window, 0)
-    element = sum_element(x.element)
-    total = _pool_windows(b, image, window, 0, lambda s, x, t: t + x, element)
+    total = _sum_windows(b, x, window)
     return b.convert(_by_counts(b, total, x, window, bool(count_include_pad)), x.element)
 
 
@@ -410,7 +392,7 @@ def _counts(
             number = number + s.select(inside, s.number(1, element), 0)
         return s.maximum(number, 1)
 
-    return written(b, element, [count], body)
+    return b.mapped(body, [], [count], element)
 
 
 @operator("LpPool")
@@ -422,10 +404,7 @@ def lp_pool(
     attributes: PoolAttributes,
     p: int = 2,
 ) -> Tensor:
-    window = pooling_window(b, x, attributes)
-    image = padded(b, x, window, 0)
-    element = sum_element(x.element)
-    total = _pool_windows(b, image, window, 0, lambda s, x, t: t + _power(s, x, p), element)
+    total = _sum_windows(b, x, pooling_window(b, x, attributes), lambda s, x: _power(s, x, p))
     return b.convert(b.elementwise(lambda s, x: _root(s, x, p), total), x.element)
 
 
@@ -454,7 +433,7 @@ def _root(s: Scalars, x: Number, p: int) -> Number:
 @operator("GlobalAveragePool")
 def global_average_pool(b: Nodes, x: Tensor, /) -> Tensor:
     axes = range(2, x.rank)
-    mean = divided(b, summed(b, x, axes), total_of(x.sizes[2:]))
+    mean = divided(b, summed(b, x, axes), prod(x.sizes[2:]))
     return b.convert(mean, x.element)
 
 
@@ -487,17 +466,11 @@ def local_response_normalization(
     low[1], high[1] = before, size - 1 - before
     image = b.pad(squares, low, high, 0)
     element = squares.element
-    out = (b.fill(0, x.sizes, element), element, x.sizes, list(range(x.rank)))
-    shape = Tensor(element, [size], b.empty([size], element))
     walks: list[Any] = list(range(x.rank))
     walks[1] = AffineDimExpr(1) + AffineDimExpr(x.rank)
-    total = b.generic(
-        [(image, walks), (shape, [x.rank])],
-        [out],
-        x.rank + 1,
-        lambda s, x, _, t: [t + x],
-        [x.rank],
-    )[0]
+    (total,) = b.accumulate(
+        lambda s, x, t: [t + x], [(0, element)], [(image, walks)], x.sizes, [size]
+    )
 
     def body(s: Scalars, t: Number, x: Number) -> Number:
         scaled = t * (alpha / size) + bias

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F16, F32, I32, U8, Element, Tensor
 from xdsl_spirv.interpreter.checks import Checks
@@ -151,7 +151,7 @@ def test_few_rows_of_selected_parts(name: str, target: str) -> None:
         def read(s: Scalars, number: Number, source: Reader = source, rank: int = rank) -> Number:
             return source.read(s, [number, *(s.index(loop) for loop in range(1, rank))])
 
-        selected[p] = written(b, t.element, [rows, *t.sizes[1:]], read, [(chosen, [0])])
+        selected[p] = b.mapped(read, [(chosen, [0])], [rows, *t.sizes[1:]], t.element)
     weights = dequantize(b, format, selected, F32)
     product = b.value(b.contract(x, [0, 1, 3], weights, [0, 2, 3], [rows, 1, n], 4, F32))
     entry.add_op(ReturnOp(product))
