@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects import math
+from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.nodes import Nodes
@@ -17,13 +19,31 @@ from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, sizes_in
 from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor, sum_element
+from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
 """A number, a function that computes a scale at run time, or None for a scale of dynamic sizes."""
 
 
 CROP = "tf_crop_and_resize"
+COORDINATES = (
+    *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"),
+    *("tf_half_pixel_for_nn", CROP),
+)
+
+
+class Arrays:
+    """Computes with arrays in f32 as `Scalars` does with numbers of a body."""
+
+    select, minimum, maximum, absolute = np.where, np.minimum, np.maximum, np.abs
+
+    @staticmethod
+    def number(value: float, element: Element) -> Any:
+        return element.dtype.type(value)
+
+    @staticmethod
+    def unary(op: type[Operation], x: Array) -> Array:
+        return np.floor(x) if op is math.FloorOp else np.ceil(x)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,11 @@ class Filter:
     """True if the filter is widened when an image becomes smaller."""
     exclude: bool
     """True if elements outside the image have weight 0."""
+
+    def count(self, scale: float) -> int:
+        """Returns the number of source elements of a new element, given the least scale."""
+        reach = (1 if self.mode == "linear" else 2) / (min(scale, 1.0) if self.antialias else 1.0)
+        return 2 * int(np.ceil(reach))
 
 
 @dataclass(frozen=True)
@@ -65,20 +90,42 @@ class Resampling:
     ) -> Tensor | int:
         """Resizes an axis. If every element is only repeated, returns the number of repetitions."""
         size = x.sizes[axis]
+        if self.filter.mode not in ("nearest", "linear", "cubic"):
+            b.refuse(f"mode {self.filter.mode!r} is not supported", "use nearest, linear or cubic")
+        if self.coordinates not in COORDINATES:
+            b.refuse(
+                f"coordinate_transformation_mode {self.coordinates!r} is not supported",
+                "use half_pixel or asymmetric",
+            )
         moves = self.crops and self.roi is not None and self.roi.known is None
         if moves or not (
             isinstance(size, int) and isinstance(new, int) and isinstance(scale, float)
         ):
             crop = (Reader(b, self.roi), number, self.count) if self.crops and self.roi else None
             return _compute_axis(b, x, axis, new, scale, self, crop)
-        places = _coordinates(b, size, new, scale, self.coordinates, self._ends(number))
-        taken, shares = _taps(b, places, size, scale, self.filter)
+        with np.errstate(all="ignore"):
+            places = self._known_places(number, size, new, scale)
+            # The weights are computed in f64.
+            exact = places if self.filter.mode == "nearest" else places.astype(np.float64)
+            taps = _taps(Arrays, exact, size, scale, self.filter.count(scale), self.filter)
+        taken = np.stack([np.clip(place, 0, size - 1) for place, _ in taps], 1).astype(np.int64)
         if taken.shape[1] == 1 and size and not self.crops:
             times = new // size
             if np.array_equal(taken[:, 0], np.repeat(np.arange(size), times)):
                 return times
         outside = (places < 0) | (places > size - 1) if self.crops else None
+        shares = [share for _, share in taps if share is not None]
         return _mix_elements(b, x, axis, taken, shares, outside, self.elsewhere)
+
+    def _known_places(self, number: int, size: int, new: int, scale: float) -> Array:
+        """Returns the coordinate in the old image of each new element along an axis."""
+        # f32 as in other implementations, so that ties between elements are the same.
+        at, old, count = np.arange(new, dtype=np.float32), np.float32(size), np.float32(new)
+        if self.crops:
+            return _crop_place(Arrays, self._ends(number), at, old - 1, count - 1)
+        # Computed in f64, so that a ratio of sizes times the size is exact.
+        length = np.float32(scale * size)
+        return _place(Arrays, at, old, count, scale, self.coordinates, length)
 
     def _ends(self, number: int) -> tuple[float, float]:
         """Returns start and end of the region along an axis, as fractions of its length."""
@@ -267,15 +314,17 @@ def _ratio(new: Size, old: Size) -> float | None:
     return None
 
 
-def _place(
-    s: Scalars, axis: int, size: Number, new: Number, scale: float | Number | None, mode: str
-) -> Number:
-    """Returns the coordinate of a new element in the old image, if it is computed at run time."""
-    at, old, count = s.index(axis).to(F32), size.to(F32), new.to(F32)
+def _place(s: Any, at: Any, old: Any, count: Any, scale: Any, mode: str, length: Any = None) -> Any:
+    """
+    Returns the coordinate in the old image of the new element `at`, as a number or an array.
+
+    `old` and `count` are the sizes of the images. `length` is the old size times the scale.
+    """
     # Like other implementations, divides, so that integer coordinates are exact.
     factor = count / old if scale is None else s.number(scale, F32)
     middle = (at + 0.5) / factor - 0.5
-    length = count if scale is None else old * scale
+    if length is None:
+        length = count if scale is None else old * scale
     match mode:
         case "asymmetric":
             return at / factor
@@ -291,13 +340,14 @@ def _place(
             return middle
 
 
-def _crop_place(
-    s: Scalars, axis: int, size: Number, new: Number, roi: tuple[Reader, int, int]
-) -> Number:
-    """Returns the coordinate in the old image for an element of the resized crop."""
-    corners, number, count = roi
-    start, end = (corners.item(s, k).to(F32) for k in (number, count + number))
-    at, last, steps = s.index(axis).to(F32), size.to(F32) - 1, new.to(F32) - 1
+def _crop_place(s: Any, ends: tuple[Any, Any], at: Any, last: Any, steps: Any) -> Any:
+    """
+    Returns the coordinate in the old image for an element of the resized crop.
+
+    `ends` are start and end of the crop as fractions. `last` and `steps` are the sizes of the old
+    image and of the crop, minus 1.
+    """
+    start, end = ends
     spread = start * last + at * (end - start) * last / s.maximum(steps, 1)
     return s.select(steps > 0, spread, (start + end) * 0.5 * last)
 
@@ -322,24 +372,27 @@ def _compute_axis(
         least_factor = min(max(new - 0.5, 0.5) / size, 1.0)
     elif shares.antialias:
         b.refuse("antialias needs static sizes of the image", "give its dimensions: --dim")
-    reach = (1 if shares.mode == "linear" else 2) / (least_factor if shares.antialias else 1.0)
     sizes = [new if i == axis else s for i, s in enumerate(x.sizes)]
 
     def body(s: Scalars) -> Number:
         extent, length = source.extent(s, axis), Number(s, count, I64)
         factor = scale(s) if callable(scale) else scale
         if roi is None:
-            place = _place(s, axis, extent, length, factor, resampling.coordinates)
+            at, old, whole = s.index(axis).to(F32), extent.to(F32), length.to(F32)
+            place = _place(s, at, old, whole, factor, resampling.coordinates)
         else:
-            place = _crop_place(s, axis, extent, length, roi)
+            corners, first, more = roi
+            ends = tuple(corners.item(s, k).to(F32) for k in (first, first + more))
+            at, last, steps = s.index(axis).to(F32), extent.to(F32) - 1, length.to(F32) - 1
+            place = _crop_place(s, ends, at, last, steps)
 
-        def at(position: Number) -> Number:
+        def read(position: Number) -> Number:
             held = s.minimum(s.maximum(position.to(I64), 0), extent - 1)
             return source.read(s, [held if i == axis else s.index(i) for i in range(x.rank)])
 
-        taps = _taps_of_place(s, place, extent.to(F32), factor, 2 * int(np.ceil(reach)), shares)
-        terms = [at(p) if share is None else at(p) * share.to(x.element) for p, share in taps]
-        result = reduce(lambda total, term: total + term, terms)
+        taps = _taps(s, place, extent.to(F32), factor, shares.count(least_factor), shares)
+        terms = [read(p) if share is None else read(p) * share.to(x.element) for p, share in taps]
+        result = reduce(add, terms)
         if roi is None:
             return result
         outside = (place < 0) | (place > extent.to(F32) - 1)
@@ -348,20 +401,15 @@ def _compute_axis(
     return b.mapped(body, [], sizes, x.element)
 
 
-def _taps_of_place(
-    s: Scalars,
-    place: Number,
-    size: Number,
-    scale: float | Number | None,
-    count: int,
-    filter: Filter,
-) -> list[tuple[Number, Number | None]]:
-    """Returns the source elements and weights of a new element, computed at run time."""
+def _taps(
+    s: Any, place: Any, size: Any, scale: Any, count: int, filter: Filter
+) -> list[tuple[Any, Any]]:
+    """Returns the `count` source elements and weights of a new element, as numbers or arrays."""
     below = s.unary(math.FloorOp, place)
     if filter.mode == "nearest":
         above = s.unary(math.CeilOp, place)
 
-        def by_scale() -> Number:
+        def by_scale() -> Any:
             if isinstance(scale, Number):
                 return s.select(scale < 1, above, below)
             return above if scale is not None and scale < 1 else below
@@ -380,102 +428,26 @@ def _taps_of_place(
     stretch = s.number(1 if scale is None or not filter.antialias else scale, F32)
     stretch = s.minimum(stretch, 1)
     positions = [below + (k - count // 2 + 1) for k in range(count)]
-    shares: list[Number] = []
+    shares: list[Any] = []
     for position in positions:
         distance = s.absolute(position - place) * stretch
         share = (
             s.maximum(1 - distance, 0)
             if filter.mode == "linear"
-            else _cubic_of(s, distance, filter.cubic)
+            else _cubic(s, distance, filter.cubic)
         )
         inside = (position >= 0) & (position < size)
         shares.append(s.select(inside, share, 0) if filter.exclude else share)
     if filter.exclude or filter.antialias:
-        whole = reduce(lambda total, share: total + share, shares)
+        whole = reduce(add, shares)
         shares = [share / whole for share in shares]
     return list(zip(positions, shares, strict=True))
 
 
-def _cubic_of(s: Scalars, x: Number, a: float) -> Number:
+def _cubic(s: Any, x: Any, a: float) -> Any:
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = a * (((x - 5) * x + 8) * x - 4)
     return s.select(x <= 1, near, s.select(x < 2, far, 0))
-
-
-def _coordinates(
-    b: Nodes, size: int, new: int, scale: float, mode: str, ends: tuple[float, float]
-) -> Array:
-    """Returns the coordinate in the old image of each new element."""
-    # f32 as in other implementations, so that ties between elements are the same.
-    at = np.arange(new, dtype=np.float32)
-    # Computed in f64, so that a ratio of sizes times the size is exact.
-    length = np.float32(scale * size)
-    scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]
-    match mode:
-        case "half_pixel":
-            return (at + 0.5) / scale - 0.5
-        case "half_pixel_symmetric":
-            adjusted = new / length
-            return size / 2 * (1 - adjusted) + (at + 0.5) / scale - 0.5
-        case "pytorch_half_pixel":
-            return (at + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
-        case "align_corners":
-            return at * (size - 1) / (length - 1) if length != 1 and new > 1 else np.zeros(new)
-        case "asymmetric":
-            return at / scale
-        case "tf_half_pixel_for_nn":
-            return (at + 0.5) / scale
-        case "tf_crop_and_resize":
-            start, end = ends
-            if new == 1:
-                return np.full(1, 0.5 * (start + end) * (size - 1))
-            return start * (size - 1) + at * (end - start) * (size - 1) / (new - 1)
-        case _:
-            b.refuse(
-                f"coordinate_transformation_mode {mode!r} is not supported",
-                "use half_pixel or asymmetric",
-            )
-
-
-def _taps(
-    b: Nodes,
-    places: Array,
-    size: int,
-    scale: float,
-    filter: Filter,
-) -> tuple[Array, Array]:
-    """Returns source indices and weights of new elements: two arrays, new x source elements."""
-    mode = filter.mode
-    if mode == "nearest":
-        nearest = {
-            "by scale": lambda: (np.ceil if scale < 1 else np.floor)(places),
-            "round_prefer_floor": lambda: np.ceil(places - 0.5),
-            "round_prefer_ceil": lambda: np.floor(places + 0.5),
-            "floor": lambda: np.floor(places),
-            "ceil": lambda: np.ceil(places),
-        }[filter.rounding]()
-        taken = np.clip(nearest, 0, size - 1).astype(np.int64)
-        return taken[:, None], np.ones((len(places), 1))
-    if mode not in ("linear", "cubic"):
-        b.refuse(f"mode {mode!r} is not supported", "use nearest, linear or cubic")
-    stretch = min(scale, 1.0) if filter.antialias else 1.0
-    reach = (1 if mode == "linear" else 2) / stretch
-    count = 2 * int(np.ceil(reach))
-    first = np.floor(places) - (count // 2 - 1)
-    taken = first[:, None] + np.arange(count)
-    distance = np.abs(taken - places[:, None]) * stretch
-    shares = np.maximum(0, 1 - distance) if mode == "linear" else _cubic(distance, filter.cubic)
-    if filter.exclude:
-        shares = np.where((taken >= 0) & (taken < size), shares, 0)
-    if filter.exclude or filter.antialias:
-        shares = shares / shares.sum(1, keepdims=True)
-    return np.clip(taken, 0, size - 1).astype(np.int64), shares
-
-
-def _cubic(x: Array, a: float) -> Array:
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = a * (((x - 5) * x + 8) * x - 4)
-    return np.where(x <= 1, near, np.where(x < 2, far, 0))
 
 
 def _mix_elements(
@@ -483,7 +455,7 @@ def _mix_elements(
     x: Tensor,
     axis: int,
     taken: Array,
-    shares: Array,
+    shares: Sequence[Array],
     outside: Array | None,
     elsewhere: float,
 ) -> Tensor:
@@ -494,10 +466,8 @@ def _mix_elements(
     inputs: list[tuple[Tensor, Any]] = [
         (Tensor.of(np.ascontiguousarray(taken[:, k])), [axis]) for k in range(taps)
     ]
-    whole = taps == 1
-    if not whole:
-        parts = np.asarray(shares, x.element.dtype)
-        inputs += [(Tensor.of(np.ascontiguousarray(parts[:, k])), [axis]) for k in range(taps)]
+    whole = not shares
+    inputs += [(Tensor.of(share.astype(x.element.dtype)), [axis]) for share in shares]
     if outside is not None:
         inputs.append((Tensor.of(outside), [axis]))
 
