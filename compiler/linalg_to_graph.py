@@ -245,70 +245,85 @@ class _Translator:
 
     def generic(self, op: Operation) -> None:
         assert isinstance(op, GenericOp)
-        maps = [Access(m.data) for m in op.indexing_maps]
-        sizes = loop_sizes(op, maps)
-        parallel = [i for i, t in enumerate(op.iterator_types) if t.data is IteratorType.PARALLEL]
         if (by := quantization(op)) is not None:
             self.values[op.results[0]] = quantize(self.b, self.value(op.operands[0]), by)
             return
-        if len(parallel) == len(sizes):
-            for result, value in zip(op.results, self._elementwise(op, maps, sizes), strict=True):
-                self.values[result] = value
-            return
+        for result, value in zip(op.results, _Generic(self, op).results(), strict=True):
+            self.values[result] = value
+
+
+class _Generic:
+    """Translates one `linalg.generic`."""
+
+    def __init__(self, translator: _Translator, op: GenericOp):
+        self.translator, self.b, self.op = translator, translator.b, op
+        self.maps = [Access(m.data) for m in op.indexing_maps]
+        self.sizes = loop_sizes(op, self.maps)
+        kinds = enumerate(op.iterator_types)
+        self.parallel = [i for i, t in kinds if t.data is IteratorType.PARALLEL]
+
+    def refusal(self, cause: str) -> ProgramError:
+        return refusal(self.op, cause)
+
+    def results(self) -> list[Value]:
+        """Appends operators to the graph. Returns the results of the operation."""
+        op, maps = self.op, self.maps
+        if len(self.parallel) == len(self.sizes):
+            return self._elementwise()
         body = [inner for inner in op.body.block.ops][:-1]
         *inputs, accumulator = op.body.block.args
         if len(op.results) != 1 or not body or not _yields(op, body[-1]):
-            raise refusal(
-                op, "a reduction must have one result, computed by the last operation of its body"
+            raise self.refusal(
+                "a reduction must have one result, computed by the last operation of its body"
             )
         last, kind = body[-1], COMBINERS.get(body[-1].name)
         if kind is None or accumulator not in last.operands:
-            raise refusal(
-                op, f"{last.name} is not supported as the combining operation of a reduction"
+            raise self.refusal(
+                f"{last.name} is not supported as the combining operation of a reduction"
             )
         zeros = zero_points(op) if len(inputs) == 2 else None
         if zeros is not None or (len(inputs) == 2 and [o.name for o in body] in PRODUCTS):
-            x, w = (self.value(operand) for operand in op.operands[:2])
+            x, w = (self.translator.value(operand) for operand in op.operands[:2])
             factors = [
                 (x, np.zeros(1, self.b.dtype(x))),
                 (w, np.zeros(1, self.b.dtype(w))),
             ]
             if zeros is not None:
                 factors = [as_signed(self.b, *one) for one in zip((x, w), zeros, strict=True)]
-            result = self._contract(op, factors, maps, sizes, parallel)
+            result = self._contract(factors)
         elif maps[0].loops() is None:
             if len(body) > 1 or inputs[0] not in last.operands:
-                raise refusal(
-                    op, "the windows of a reduction are over a value that its body computes"
+                raise self.refusal(
+                    "the windows of a reduction are over a value that its body computes"
                 )
-            result = self._pool(op, self.value(op.operands[0]), maps, sizes, kind)
+            result = self._pool(self.translator.value(op.operands[0]), kind)
         else:
             (element,) = [operand for operand in last.operands if operand is not accumulator]
-            value = self._evaluate(op, maps, sizes, last)[element]
-            result = self._reduce(op, value, maps, sizes, parallel, kind)
-        self.values[op.results[0]] = self._with_start(op, result, kind)
+            result = self._reduce(self._evaluate(last)[element], kind)
+        return [self._with_start(result, kind)]
 
-    def _with_start(self, op: GenericOp, result: Value, kind: Combiner) -> Value:
+    def _with_start(self, result: Value, kind: Combiner) -> Value:
         """Combines a reduction's result with the initial value, if the value is not neutral."""
-        start = self.value(op.operands[-1])
+        start = self.translator.value(self.op.operands[-1])
         if isinstance(start, np.ndarray) and (start == kind.neutral(start.dtype)).all():
             return result
         return kind.combine(self.b, result, start)
 
-    def _evaluate(
-        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int], end: Operation
-    ) -> dict[SSAValue, Value]:
+    def _evaluate(self, end: Operation) -> dict[SSAValue, Value]:
         """Returns the values of a body before `end`, with a dimension for each loop."""
+        op, sizes, given_values = self.op, self.sizes, self.translator.values
         values: dict[SSAValue, Value] = {}
-        for argument, operand, access in zip(op.body.block.args, op.operands, maps, strict=True):
+        for argument, operand, access in zip(
+            op.body.block.args, op.operands, self.maps, strict=True
+        ):
             if any(use.operation is not end for use in argument.uses) or operand in op.inputs:
-                values[argument] = self._in_loops(self.value(operand), access, sizes)
+                values[argument] = self._in_loops(self.translator.value(operand), access)
         ones = [1] * max(len(sizes), 1)
         for inner in op.body.block.ops:
             if inner is end:
                 break
             if isinstance(inner, arith.ConstantOp):
-                values[inner.result] = self.b.reshape(self.constant(inner), ones)
+                values[inner.result] = self.b.reshape(self.translator.constant(inner), ones)
                 continue
             if isinstance(inner, IndexOp):
                 values[inner.result] = loop_numbers(sizes, inner.dim.value.data)
@@ -316,42 +331,41 @@ class _Translator:
             scalars = inner.operands[isinstance(inner, tensor.ExtractOp) :]
             for outside in scalars:
                 if outside not in values:
-                    values[outside] = self.b.reshape(self.values[outside], ones)
+                    values[outside] = self.b.reshape(given_values[outside], ones)
             given = [values[operand] for operand in scalars]
             if isinstance(inner, tensor.ExtractOp):
-                value = gather(self.b, self.value(inner.tensor), given, sizes)
+                value = gather(self.b, self.translator.value(inner.tensor), given, sizes)
             else:
                 value = emit_scalar(self.b, inner, given)
             values[inner.results[0]] = value
         return values
 
-    def _elementwise(
-        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int]
-    ) -> list[Value]:
+    def _elementwise(self) -> list[Value]:
+        op, sizes = self.op, self.sizes
         last, ones = op.body.block.last_op, [1] * max(len(sizes), 1)
         assert last is not None
-        values = self._evaluate(op, maps, sizes, last)
+        values = self._evaluate(last)
         results: list[Value] = []
-        outputs = maps[len(maps) - len(op.results) :]
+        outputs = self.maps[len(self.maps) - len(op.results) :]
         for yielded, access, result in zip(last.operands, outputs, op.results, strict=True):
             value = values.get(yielded)
             if value is None:
-                value = self.b.reshape(self.values[yielded], ones)
+                value = self.b.reshape(self.translator.values[yielded], ones)
             value = self.b.broadcast(value, sizes or [1])
             order = access.all_loops()
             if order is None or len(order) != len(sizes):
-                raise refusal(op, "the result's map is not a permutation")
+                raise self.refusal("the result's map is not a permutation")
             value = self.b.transpose(value, order or [0])
             results.append(self.b.reshape(value, _shape(result)))
         return results
 
-    def _in_loops(self, value: Value, access: Access, sizes: Sequence[int]) -> Value:
+    def _in_loops(self, value: Value, access: Access) -> Value:
         """Reshapes an operand to one dimension for each loop. Loops without an index get size 1."""
-        if not sizes:
+        if not self.sizes:
             return value
         loops = access.loops()
         if loops is None:
-            return gather(self.b, value, access.places(sizes), sizes)
+            return gather(self.b, value, access.places(self.sizes), self.sizes)
         kept = [k for k, loop in enumerate(loops) if loop is not None]
         shape = self.b.shape(value)
         extents = [shape[k] for k in kept]
@@ -362,54 +376,29 @@ class _Translator:
         value = self.b.reshape(value, extents or [1])
         order = sorted(range(len(kept)), key=lambda k: cast("int", loops[kept[k]]))
         value = self.b.transpose(value, order) if kept else value
-        whole = [1] * len(sizes)
+        whole = [1] * len(self.sizes)
         for k in kept:
             whole[cast("int", loops[k])] = shape[k]
         return self.b.reshape(value, whole)
 
-    def _reduce(
-        self,
-        op: GenericOp,
-        value: Value,
-        maps: Sequence[Access],
-        sizes: Sequence[int],
-        parallel: Sequence[int],
-        kind: Combiner,
-    ) -> Value:
-        value = self.b.broadcast(value, sizes)
+    def _reduce(self, value: Value, kind: Combiner) -> Value:
+        value = self.b.broadcast(value, self.sizes)
         shape = list(self.b.shape(value))
-        for axis in range(len(sizes)):
-            if axis not in parallel:
+        for axis in range(len(shape)):
+            if axis not in self.parallel:
                 shape[axis] = 1
                 value = self.b.emit(kind.reduce, [value], shape, axis=axis, **kind.parameters)
-        return self._to_result(op, value, maps[-1], sizes)
+        return self._from_loops(value, self.parallel)
 
-    def _to_result(
-        self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
-    ) -> Value:
-        """Transposes and reshapes the value of a reduction to the result type."""
-        kept = access.all_loops()
-        if kept is None:
-            raise refusal(op, "the map of a reduction's result is not a permutation")
-        value = self.b.reshape(value, [sizes[i] for i in sorted(kept)] or [1])
-        order = [sorted(kept).index(loop) for loop in kept]
-        return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
-
-    def _pool(
-        self,
-        op: GenericOp,
-        value: Value,
-        maps: Sequence[Access],
-        sizes: Sequence[int],
-        kind: Combiner,
-    ) -> Value:
+    def _pool(self, value: Value, kind: Combiner) -> Value:
         """Appends to the graph MaxPool2D, or AvgPool2D times the number of elements of a window."""
-        windows = maps[0].windows(op, sizes)
-        rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
+        op, read = self.op, self.maps[0]
+        windows = read.windows(op, self.sizes)
+        rest = [k for k in range(len(read.rows)) if k not in windows.dimensions]
         if kind.pool is None:
-            raise refusal(op, "a reduction over windows is neither a sum nor a maximum")
+            raise self.refusal("a reduction over windows is neither a sum nor a maximum")
         if any(d != 1 for d in windows.dilation):
-            raise refusal(op, "a reduction over windows with a dilation is not supported")
+            raise self.refusal("a reduction over windows with a dilation is not supported")
         shape = self.b.shape(value)
         order = [*rest, *windows.dimensions]
         flat = math.prod(shape[k] for k in rest)
@@ -434,48 +423,34 @@ class _Translator:
             )
             count = np.full([1] * 4, math.prod(windows.kernel), self.b.dtype(value))
             result = multiply(self.b, result, count)
-        loops = [maps[0].single(op, k) for k in rest] + windows.outer
-        return self._from_loops(op, result, loops, maps[-1], sizes)
+        return self._from_loops(result, [read.single(op, k) for k in rest] + windows.outer)
 
-    def _from_loops(
-        self,
-        op: GenericOp,
-        value: Value,
-        loops: Sequence[int],
-        access: Access,
-        sizes: Sequence[int],
-    ) -> Value:
+    def _from_loops(self, value: Value, loops: Sequence[int]) -> Value:
         """Transposes and reshapes a value, whose dimensions are `loops`, to the result type."""
-        wanted = access.all_loops()
+        wanted = self.maps[-1].all_loops()
         if wanted is None or sorted(wanted) != sorted(loops):
-            raise refusal(op, "the map of the result is not a permutation")
-        value = self.b.reshape(value, [sizes[loop] for loop in loops] or [1])
+            raise self.refusal("the map of the result is not a permutation")
+        value = self.b.reshape(value, [self.sizes[loop] for loop in loops] or [1])
         order = [list(loops).index(loop) for loop in wanted]
-        return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
+        shape = _shape(self.op.results[0])
+        return self.b.reshape(self.b.transpose(value, order or [0]), shape)
 
-    def _contract(
-        self,
-        op: GenericOp,
-        factors: Sequence[tuple[Value, Array]],
-        maps: Sequence[Access],
-        sizes: Sequence[int],
-        parallel: Sequence[int],
-    ) -> Value:
+    def _contract(self, factors: Sequence[tuple[Value, Array]]) -> Value:
         """Appends to the graph a sum of products of two factors minus their zero points."""
         (x, x_zero), (w, w_zero) = factors
-        x_access, w_access = maps[:2]
+        (x_access, w_access), sizes, parallel = self.maps[:2], self.sizes, self.parallel
         if x_access.loops() is None or w_access.loops() is None:
-            return self._convolve(op, factors, maps, sizes, parallel)
+            return self._convolve(factors)
         both = [i for i in range(len(sizes)) if i in x_access.used and i in w_access.used]
         batch = [i for i in both if i in parallel]
         inner = [i for i in both if i not in parallel]
         rows = [i for i in range(len(sizes)) if i in x_access.used and i not in both]
         columns = [i for i in range(len(sizes)) if i in w_access.used and i not in both]
         if any(i not in parallel for i in (*rows, *columns)):
-            raise refusal(op, "a contraction sums over a dimension that only one operand has")
+            raise self.refusal("a contraction sums over a dimension that only one operand has")
         count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
-        a = self._group_loops(op, x, x_access, sizes, [*batch, *rows, *inner])
-        c = self._group_loops(op, w, w_access, sizes, [*batch, *inner, *columns])
+        a = self._group_loops(x, x_access, [*batch, *rows, *inner])
+        c = self._group_loops(w, w_access, [*batch, *inner, *columns])
         operands = [
             self.b.reshape(a, count[:3]),
             self.b.reshape(c, [count[0], *count[2:]]),
@@ -484,48 +459,34 @@ class _Translator:
         ]
         shape = [count[0], count[1], count[3]]
         product = self.b.emit(tosa.TosaMatMulOp, operands, shape, self._sum_type(a))
-        return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
+        return self._from_loops(product, [*batch, *rows, *columns])
 
     def _sum_type(self, factor: Value) -> np.dtype[Any]:
         dtype = self.b.dtype(factor)
         return np.dtype(np.int32) if dtype == np.int8 else dtype
 
-    def _group_loops(
-        self,
-        op: Operation,
-        value: Value,
-        access: Access,
-        sizes: Sequence[int],
-        loops: Sequence[int],
-    ) -> Value:
+    def _group_loops(self, value: Value, access: Access, loops: Sequence[int]) -> Value:
         """Transposes an operand so that the dimensions of these loops come first."""
-        whole = self._in_loops(value, access, sizes)
-        others = [i for i in range(len(sizes)) if i not in loops]
-        return self.b.transpose(whole, [*loops, *others])
+        others = [i for i in range(len(self.sizes)) if i not in loops]
+        return self.b.transpose(self._in_loops(value, access), [*loops, *others])
 
-    def _convolve(
-        self,
-        op: GenericOp,
-        factors: Sequence[tuple[Value, Array]],
-        maps: Sequence[Access],
-        sizes: Sequence[int],
-        parallel: Sequence[int],
-    ) -> Value:
+    def _convolve(self, factors: Sequence[tuple[Value, Array]]) -> Value:
         """
         Appends Conv2D to the graph, or DepthwiseConv2D if both operands share a parallel loop.
         """
         (x, x_zero), (w, w_zero) = factors
+        op, maps, sizes, parallel = self.op, self.maps, self.sizes, self.parallel
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
         loops, w_loops = [maps[0].single(op, k) for k in rest], maps[1].all_loops()
         if w_loops is None:
-            raise refusal(op, f"the map {maps[1].map} of a convolution's weights is not supported")
+            raise self.refusal(f"the map {maps[1].map} of a convolution's weights is not supported")
         shared = [i for i in loops if i in w_loops and i in parallel]
         summed = [i for i in loops if i not in parallel]
         batch = [i for i in loops if i in parallel and i not in w_loops]
         out = [i for i in w_loops if i in parallel and i not in shared]
         if (shared and summed) or any(i not in w_loops for i in (*summed, *windows.inner)):
-            raise refusal(op, "a grouped convolution has several channels per group")
+            raise self.refusal("a grouped convolution has several channels per group")
         shape = self.b.shape(x)
         channel = shared or summed
         by_loop = dict(zip(loops, rest, strict=True))
@@ -562,9 +523,7 @@ class _Translator:
             acc_type=tosa.AccType.INT32 if sums.kind == "i" else tosa.AccType.FP32,
             local_bound=False,
         )
-        return self._from_loops(
-            op, result, [*batch, *windows.outer, *shared, *out], maps[-1], sizes
-        )
+        return self._from_loops(result, [*batch, *windows.outer, *shared, *out])
 
 
 def _yields(op: GenericOp, value: Operation) -> bool:

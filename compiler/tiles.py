@@ -13,7 +13,9 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes.kernel.lower_tiles import LowerTilesPass
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.raw import words
 from xdsl_spirv.serialization.raw.binary import RawModule, decode
+from xdsl_spirv.serialization.raw.operands import opcode_of
 from xdsl_spirv.upstream.passes_on_demand import run
 
 
@@ -70,7 +72,8 @@ def _with_names(
             case "OpName":
                 said = str(instruction.operands[1].value)
                 sizes = row[1] if said == block else sizes
-                row = _name(5, [row[1]], variables.get(said, said))
+                given = words.string_words(variables.get(said, said))
+                row = words.instruction(row[0] & 0xFFFF, [row[1], *given])
                 at = len(rows)
             case "OpTypePointer":
                 pointers[row[1]] = row[3]
@@ -81,11 +84,9 @@ def _with_names(
         rows.append(row)
     if members:
         struct = pointers[types[sizes]]
-        rows[at:at] = [_name(6, [struct, n], text) for n, text in enumerate(members)]
+        opcode = opcode_of("OpMemberName")
+        rows[at:at] = [
+            words.instruction(opcode, [struct, n, *words.string_words(text)])
+            for n, text in enumerate(members)
+        ]
     return RawModule.build(raw.header, rows)
-
-
-def _name(opcode: int, given: list[int], text: str) -> list[int]:
-    octets = text.encode() + bytes(4 - len(text.encode()) % 4)
-    words = [int.from_bytes(octets[n : n + 4], "little") for n in range(0, len(octets), 4)]
-    return [(1 + len(given) + len(words)) << 16 | opcode, *given, *words]

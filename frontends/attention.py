@@ -104,7 +104,7 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
     products = b.convert(products, scores.element)
     capped = _cap_scores(b, products, scores.softcap)
     masked = _mask_scores(b, capped, scores)
-    probabilities = b.convert(_softmax(b, masked, scores), q.element)
+    probabilities = b.convert(_softmax_scores(b, masked, scores), q.element)
     result = b.contract(
         probabilities,
         [*range(count), row, last],
@@ -159,20 +159,37 @@ def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
     return b.elementwise(lambda s, m, x: x + m.to(x.element), whole, x)
 
 
-def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    if scores.softmax is not None:
-        x = b.convert(x, scores.softmax)
-    axis = x.rank - 1
+def softmax(b: TensorBuilder, x: Tensor, axis: int) -> Tensor:
+    """Computes the softmax along an axis."""
+    powers, total, _ = powers_of(b, x, axis, None)
+    return b.elementwise(lambda s, t, x: x / t, total, powers)
+
+
+def powers_of(
+    b: TensorBuilder, x: Tensor, axis: int, sink: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """
+    Computes exponentials without overflow, relative to the maximum along an axis and the `sink`.
+
+    Returns the exponentials, their sum along the axis, and the maximum.
+    """
     largest = b.reduce(lambda s, x, m: s.maximum(m, x), x.element.least, x, [axis])
-    sink = None
-    if scores.sink is not None:
-        sink = b.reshape(b.convert(scores.sink, x.element), [*x.sizes[1:-2], 1, 1])
+    if sink is not None:
         largest = b.elementwise(lambda s, sink, m: s.maximum(m, sink), sink, largest)
     powers = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
     total = b.reduce(
         lambda s, x, total: total + x, 0, powers, [axis], element=sum_element(x.element)
     )
-    total = b.convert(total, x.element)
+    return powers, b.convert(total, x.element), largest
+
+
+def _softmax_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
+    if scores.softmax is not None:
+        x = b.convert(x, scores.softmax)
+    sink = None
+    if scores.sink is not None:
+        sink = b.reshape(b.convert(scores.sink, x.element), [*x.sizes[1:-2], 1, 1])
+    powers, total, largest = powers_of(b, x, x.rank - 1, sink)
     if sink is not None:
         total = b.elementwise(lambda s, k, m, t: t + s.exp(k - m), sink, largest, total)
     if not scores.guarded or not (scores.masks or scores.first is not None):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from xdsl_spirv.speech import spoken
 
 
@@ -33,6 +36,19 @@ class FrontendError(Exception):
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
         return spoken(f"{text}; {self.remedy}" if self.remedy else text)
+
+
+def needed(name: str, extra: str) -> Any:
+    """Imports a package. Raises `FrontendError` that names the extra which installs it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise FrontendError(
+            f"{name} cannot be imported: {error}",
+            "",
+            f"pip install 'xdsl-spirv[{extra}]'",
+            "missing",
+        ) from error
 
 
 UNFORESEEN = (

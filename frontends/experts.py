@@ -23,7 +23,7 @@ from xdsl_spirv.frontends.blocks import BlockFormat, dequantize
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.order import first_indices
-from xdsl_spirv.frontends.onnx.reading import Reader
+from xdsl_spirv.frontends.onnx.reading import Reader, gather_rows
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
@@ -55,7 +55,7 @@ class Matrices:
         `x` is blocks x rows x columns, or rows x columns for all blocks. The result is blocks x
         rows x matrix rows in f32. Factors have type `element`.
         """
-        planes = {name: _select_parts(b, plane, experts) for name, plane in self.planes.items()}
+        planes = {name: gather_rows(b, plane, experts) for name, plane in self.planes.items()}
         if self.format is None:
             weights = b.convert(planes[""], element)
         else:
@@ -250,16 +250,6 @@ class Blocks:
     experts: Tensor
     tokens: Tensor
     places: Tensor
-
-
-def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
-    """Gathers slices of a tensor along its first dimension by index."""
-    source = Reader(b, t)
-
-    def read(s: Scalars, number: Number) -> Number:
-        return source.read(s, [number, *(s.index(i) for i in range(1, t.rank))])
-
-    return b.mapped(read, [(numbers, [0])], [*numbers.sizes, *t.sizes[1:]], t.element)
 
 
 def _sum(

@@ -7,10 +7,9 @@ Arrays that a function closes over become weights, which share JAX's memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
-from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.errors import FrontendError, needed
 from xdsl_spirv.frontends.model import ImportedModel
 
 
@@ -27,12 +26,7 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     Layers are named by their lines of Python. Raises `FrontendError` for a function that JAX
     cannot trace, and for unsupported operations.
     """
-    try:
-        jax: Any = import_module("jax")
-    except ImportError as error:
-        raise FrontendError(
-            f"jax cannot be imported: {error}", "", "pip install 'xdsl-spirv[jax]'", "missing"
-        ) from error
+    jax: Any = needed("jax", "jax")
     try:
         traced = jax.make_jaxpr(function)(*examples)
         shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in traced.jaxpr.invars]

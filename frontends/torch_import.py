@@ -11,12 +11,11 @@ import re
 import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.errors import FrontendError, needed
 from xdsl_spirv.frontends.model import Array, ImportedModel
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.weights import EXTERNAL, LARGE
@@ -54,7 +53,7 @@ def from_torch(
     buffers or its inputs, and for unsupported operators.
     """
     if not is_exported(module):
-        torch = _package("torch")
+        torch = needed("torch", "torch")
         try:
             with _quiet(), torch.no_grad():
                 module = torch.export.export(module, tuple(examples), dynamic_shapes=dynamic_shapes)
@@ -78,9 +77,9 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
         )
     if not all(isinstance(name, str) for name in signature.user_outputs):
         raise FrontendError("a result is not a tensor", "torch.export", "return tensors")
-    _package("onnxscript")
+    needed("onnxscript", "torch")
     names = [f"result{number}" for number in range(len(signature.user_outputs))]
-    exporter = _package("torch.onnx")
+    exporter = needed("torch.onnx", "torch")
     try:
         with _quiet():
             program = exporter.export(exported, dynamo=True, verbose=False, output_names=names)
@@ -130,18 +129,9 @@ def _torch_error(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> 
     return FrontendError(f"{what}: {said}", place, "replace the operation")
 
 
-def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise FrontendError(
-            f"{name} cannot be imported: {error}", "", "pip install 'xdsl-spirv[torch]'", "missing"
-        ) from error
-
-
 def _proto_and_weights(model: Any) -> tuple[Any, dict[str, Array]]:
     """Returns the exporter's model as ONNX with nodes named by lines, and its large weights."""
-    ir = _package("onnx_ir")
+    ir = needed("onnx_ir", "torch")
     weights: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.attention import Scores, hidden_where
 from xdsl_spirv.frontends.gguf.graph import Step
+from xdsl_spirv.frontends.onnx.reading import gather_rows
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
@@ -45,7 +46,8 @@ class BatchStep(Step):
         return self.b.reshape(x, [texts, heads, 1, size])
 
     def at_positions(self, table: Tensor) -> Tensor:
-        return self.rows(table, self.positions)
+        assert self.positions is not None
+        return gather_rows(self.b, table, self.positions)
 
     def limit(self, scores: Scores, local: bool) -> None:
         if local not in self._masks:

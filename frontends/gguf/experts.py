@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.frontends.attention import softmax
 from xdsl_spirv.frontends.experts import Matrices, Mixture, choose_experts, normalize_weights
 from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
@@ -52,13 +53,13 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
         # Normalized scores equal a softmax over the chosen experts.
         kind = "chosen" if experts.used >= LEAST * experts.count else kind
     if kind == "softmax":
-        scores = step.softmax(logits)
+        scores = softmax(b, logits, 1)
     if kind == "sigmoid":
         scores = b.elementwise(lambda s, x: 1 / (s.exp(-x) + 1), logits)
     ranked = step.sum(step.vector(bias), scores) if bias in step.weights else scores
     chosen, weights = choose_experts(b, ranked, scores, experts.used)
     if kind == "chosen":
-        weights = step.softmax(weights)
+        weights = softmax(b, weights, 1)
     elif router.normalized:
         weights = normalize_weights(b, weights, LEAST)
     return chosen, step.scale(weights, experts.scale)

@@ -31,7 +31,7 @@ from xdsl_spirv.frontends.gguf.experts import mixture
 from xdsl_spirv.frontends.gguf.file import File, StoredTensor
 from xdsl_spirv.frontends.gguf.parameters import Parameters
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.reading import Reader
+from xdsl_spirv.frontends.onnx.reading import Reader, gather_rows
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
@@ -242,7 +242,7 @@ class Step:
     def embedded(self) -> Tensor:
         """Returns the rows of the embedding for the tokens."""
         name = "token_embd.weight"
-        rows = {plane: self.rows(table) for plane, table in self.planes(name).items()}
+        rows = {p: gather_rows(self.b, t, self.tokens) for p, t in self.planes(name).items()}
         return self.dequantized(rows, self.weights.format(name), F32)
 
     def dequantized(
@@ -252,17 +252,6 @@ class Step:
         if format is None:
             return self.b.convert(planes[""], element)
         return dequantize(self.b, format, planes, element)
-
-    def rows(self, table: Tensor, numbers: Tensor | None = None) -> Tensor:
-        """Gathers a row of a table for each token, by the token's id or by `numbers`."""
-        source = Reader(self.b, table)
-
-        def body(s: Scalars, token: Number) -> Number:
-            return source.read(s, [token, *(s.index(i) for i in range(1, table.rank))])
-
-        return self.b.mapped(
-            body, [(numbers or self.tokens, [0])], [self.length, *table.sizes[1:]], table.element
-        )
 
     def block(self, x: Tensor, number: int) -> Tensor:
         """Appends a transformer block (attention, feed-forward, residuals). Returns its result."""
@@ -299,14 +288,6 @@ class Step:
     def activate(self, up: Tensor, gate: Tensor) -> Tensor:
         activation = ACTIVATIONS[self.parameters.architecture.activation]
         return self.b.elementwise(activation, up, gate)
-
-    def softmax(self, x: Tensor) -> Tensor:
-        """Computes the softmax over the last dimension."""
-        axis = x.rank - 1
-        largest = self.b.reduce(lambda s, x, m: s.maximum(m, x), F32.least, x, [axis])
-        powers = self.b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
-        total = self.b.reduce(lambda s, x, total: total + x, 0, powers, [axis])
-        return self.b.elementwise(lambda s, t, x: x / t, total, powers)
 
     def sum(self, x: Tensor, y: Tensor) -> Tensor:
         return self.b.elementwise(lambda s, x, y: x + y, x, y)

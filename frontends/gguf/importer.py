@@ -21,18 +21,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    FunctionType,
-    IndexType,
-    ModuleOp,
-    StringAttr,
-    TensorType,
-)
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block
 
-from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.batch import BatchStep
@@ -40,9 +32,9 @@ from xdsl_spirv.frontends.gguf.caches import CACHES, CHUNK, Cache, Sliding, cach
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
-from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
+from xdsl_spirv.frontends.model import ImportedModel, Value
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.functions import erase_unused
+from xdsl_spirv.frontends.onnx.functions import value_of, write_function
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.progress import stage
@@ -250,25 +242,15 @@ def _write_function(
     sizes: Mapping[str, Sequence[str]],
 ) -> FuncOp:
     """Makes a function of arguments, states and weights, with their names."""
-    block = b.entry
-    arguments += [_value(name, t) for name, t in states.items()]
-    returned = [b.value(t) for t in results.values()]
-    block.add_op(ReturnOp(*returned))
-    erase_unused(block)
-    arguments += [_value(n, Tensor.of(array)) for n, array in b.weights.items()]
-    type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
-    function = FuncOp(name, type, Region(block))
-    annotate(function, arguments, [_value(n, t) for n, t in results.items()], sizes)
+    arguments += [_describe(name, t) for name, t in states.items()]
+    function = write_function(b, name, arguments, results, F32.name, sizes, _describe)
     tie_states(function, {name: name for name in states})
-    function.attributes[FLOATS] = StringAttr(F32.name)
     return function
 
 
-def _value(name: str, t: Tensor) -> Value:
+def _describe(name: str, t: Tensor) -> Value:
     """Describes an argument or result of a function; 8-bit floats are passed as bytes."""
-    element = I8 if t.element.narrow else t.element
-    sizes = (size if isinstance(size, int) else -1 for size in t.sizes)
-    return Value(name, element.name, tuple(sizes))
+    return value_of(name, Tensor(I8, t.sizes) if t.element.narrow else t)
 
 
 def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node, Value, annotate
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.nodes import MOST_ELEMENTS, Nodes, element_numbered, least_count
-from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
+from xdsl_spirv.frontends.onnx.values import Listed, Tensor
 from xdsl_spirv.frontends.onnx.weights import STRING, Weights, array_of
 
 
@@ -48,24 +49,40 @@ def function_of(
     nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
 ) -> FuncOp:
     """Makes a function of imported nodes; `inputs` are its first arguments."""
-    entry = nodes.entry
-    returned = [nodes.value(t) for t in results.values()]
-    entry.add_op(ReturnOp(*returned))
-    erase_unused(entry)
-    type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in returned])
-    function = FuncOp(name, type, Region(entry))
-    weights = [
-        Value(name, _element_name(array), array.shape) for name, array in nodes.weights.items()
-    ]
-    given = [value_of(name, t) for name, t in inputs.items()]
-    sizes = {v.name: onnx_file.names_of(v) for v in onnx_file.inputs_of(nodes.model)}
-    outputs = [value_of(name, t) for name, t in results.items()]
-    annotate(function, [*given, *weights], outputs, sizes)
     tensors = [t for t in nodes.values.values() if not isinstance(t, Listed)]
     floats = [t.element for t in tensors if t.element.is_float]
+    widest = max(floats, key=lambda element: element.bits).name if floats else ""
+    sizes = {v.name: onnx_file.names_of(v) for v in onnx_file.inputs_of(nodes.model)}
+    arguments = [value_of(name, t) for name, t in inputs.items()]
+    return write_function(nodes, name, arguments, results, widest, sizes)
+
+
+def write_function(
+    b: TensorBuilder,
+    name: str,
+    arguments: Sequence[Value],
+    results: Mapping[str, Tensor],
+    floats: str,
+    sizes: Mapping[str, Sequence[str]] | None = None,
+    describe: Callable[[str, Tensor], Value] | None = None,
+) -> FuncOp:
+    """
+    Makes a function of the operations that a builder has added.
+
+    `arguments` describes the arguments except the weights, which come last. `floats` names the
+    widest float type, and `sizes` the dynamic sizes of arguments. `describe` replaces `value_of`.
+    """
+    block = b.entry
+    returned = [b.value(t) for t in results.values()]
+    block.add_op(ReturnOp(*returned))
+    erase_unused(block)
+    type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
+    function = FuncOp(name, type, Region(block))
+    weights = [value_of(n, Tensor.of(array)) for n, array in b.weights.items()]
+    outputs = [(describe or value_of)(n, t) for n, t in results.items()]
+    annotate(function, [*arguments, *weights], outputs, sizes)
     if floats:
-        widest = max(floats, key=lambda element: element.bits)
-        function.attributes[FLOATS] = StringAttr(widest.name)
+        function.attributes[FLOATS] = StringAttr(floats)
     return function
 
 
@@ -146,10 +163,6 @@ def _number(nodes: Nodes, value: Any) -> Tensor:
     known[...] = symbol(Extent(argument, 0, value.name))
     element = element_numbered(value.type.tensor_type.elem_type)
     return Tensor(element, known.shape, known=known)
-
-
-def _element_name(array: Array) -> str:
-    return Tensor.of(array).element.name
 
 
 def value_of(name: str, t: Tensor) -> Value:

@@ -217,6 +217,12 @@ class Nodes(TensorBuilder):
             return _several(results)
         return with_progressions(node.op_type, inputs, attributes, _several(results))
 
+    def apply(self, name: str, *tensors: Tensor | None, opset: int = 0, **attributes: Any) -> Any:
+        """Imports a standard operator, by default of the model's opset. Returns its results."""
+        entry = lookup("", name, opset or self.versions.get("", 1))
+        assert entry is not None
+        return entry(self, *tensors, **attributes)
+
     def _arguments(
         self, entry: Operator, inputs: Sequence[Tensor | None], attributes: Mapping[str, Any]
     ) -> tuple[list[Tensor | None], dict[str, Any]]:

@@ -57,6 +57,29 @@ def of_axis(
     return result
 
 
+def choose(b: TensorBuilder, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Selects one of two tensors of equal type by a condition with one element."""
+    if new is old:
+        return new
+    if new.sizes != old.sizes or new.element != old.element:
+        b.refuse(
+            f"the branches give {new} and {old}",
+            "use branches of the same shape and type, or make the condition a constant: --constant",
+        )
+    scalar = b.reshape(condition, [])
+    return b.elementwise(lambda s, c, x, y: s.select(c, x, y), scalar, new, old)
+
+
+def gather_rows(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
+    """Gathers slices of a tensor along its first dimension, by a list of indices."""
+    source = Reader(b, t)
+
+    def read(s: Scalars, number: Number) -> Number:
+        return source.read(s, [number, *map(s.index, range(1, t.rank))])
+
+    return b.mapped(read, [(numbers, [0])], [*numbers.sizes, *t.sizes[1:]], t.element)
+
+
 def chosen_by_data(
     b: TensorBuilder,
     data: Tensor,

@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.frontends.onnx.dimensions import Map
+from xdsl_spirv.frontends.onnx.reading import choose
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
@@ -27,13 +28,6 @@ def call(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
 @operation("stablehlo.composite")
 def composite(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
     return b.call(op.attributes["decomposition"].value, arguments)
-
-
-def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Selects one of two tensors by a scalar condition."""
-    if new is old:
-        return new
-    return b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, new, old)
 
 
 @operation("stablehlo.case", "stablehlo.if")

@@ -13,15 +13,13 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
-from xdsl.dialects.builtin import FunctionType, ModuleOp, NameLoc, NoneAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
+from xdsl.ir import Block
 
-from xdsl_spirv.dialects.program import FLOATS
-from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
-from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError, needed
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.functions import erase_unused, value_of
+from xdsl_spirv.frontends.onnx.functions import value_of, write_function
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
 from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compare, convert_number
@@ -222,12 +220,8 @@ def wrap_integers(array: Any, element: Element) -> Any:
 
 def read_module(source: str | bytes) -> Any:
     """Parses a module from text or an artifact. Raises `FrontendError` if jaxlib rejects it."""
-    try:
-        context = import_module("jax.interpreters.mlir").make_ir_context()
-    except ImportError as error:
-        raise FrontendError(
-            f"jax cannot be imported: {error}", "", "pip install 'xdsl-spirv[jax]'", "missing"
-        ) from error
+    needed("jax", "jax")
+    context = import_module("jax.interpreters.mlir").make_ir_context()
     ir = import_module("jaxlib.mlir.ir")
     try:
         if isinstance(source, str):
@@ -276,17 +270,11 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
         cause = f"{len(weights)} weights were given for {count} arguments"
         raise FrontendError(cause, "@main", "give at most one weight per argument")
     arguments, inputs = _arguments(b, entry, weights, first)
-    results = b.run(entry, arguments)
+    results = {f"result{i}": t for i, t in enumerate(b.run(entry, arguments))}
     b.block = b.entry
-    returned = [b.value(t) for t in results]
-    b.entry.add_op(ReturnOp(*returned))
-    erase_unused(b.entry)
-    outputs = [value_of(f"result{i}", t) for i, t in enumerate(results)]
-    given = [value_of(name, Tensor.of(array)) for name, array in b.weights.items()]
-    type = FunctionType.from_lists([a.type for a in b.entry.args], [v.type for v in returned])
-    function = FuncOp(FUNCTION, type, Region(b.entry))
-    annotate(function, [*inputs, *given], outputs)
-    function.attributes[FLOATS] = StringAttr("f64" if "xf64>" in str(module) else "f32")
+    floats = "f64" if "xf64>" in str(module) else "f32"
+    function = write_function(b, FUNCTION, inputs, results, floats)
+    outputs = [value_of(name, t) for name, t in results.items()]
     return ImportedModel(ModuleOp([function]), b.weights, inputs, outputs)
 
 

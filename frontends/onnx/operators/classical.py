@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.products import multiply
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over, summed
 from xdsl_spirv.frontends.onnx.reading import Reader
-from xdsl_spirv.frontends.onnx.registry import lookup, operator
+from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Tensor
 
@@ -28,11 +28,7 @@ DEEPEST = 64
 
 def apply_standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
     """Applies a standard ONNX operator, given by name."""
-    entry = lookup("", name, 18)
-    assert entry is not None
-    result = entry(b, *inputs, **attributes)
-    assert isinstance(result, Tensor)
-    return result
+    return b.apply(name, *inputs, opset=18, **attributes)
 
 
 def floats(values: Sequence[float]) -> Tensor:

@@ -30,10 +30,15 @@ from xdsl_spirv.frontends.onnx.operators import (
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
 from xdsl_spirv.frontends.onnx.operators.contrib_norms import to_channels_first, to_channels_last
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu, rounded_once
-from xdsl_spirv.frontends.onnx.operators.recurrent import Recurrence, RecurrentAttributes, run_lstm
+from xdsl_spirv.frontends.onnx.operators.recurrent import (
+    Recurrence,
+    RecurrentAttributes,
+    Sequences,
+    run_lstm,
+)
 from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
 from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
-from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator
+from xdsl_spirv.frontends.onnx.registry import REFUSED, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
 
@@ -233,12 +238,7 @@ def _through_bytes(b: Nodes, x: Tensor) -> Tensor:
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(
     b: Nodes,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    bias: Tensor | None,
-    lengths: Tensor | None,
-    initial_h: Tensor | None,
+    sequences: Sequences,
     initial_c: Tensor | None,
     peepholes: Tensor | None,
     w_scale: Tensor,
@@ -263,11 +263,14 @@ def dynamic_quantize_lstm(
         def number(s: Scalars, zero: Number, scale: Number, x: Number) -> Number:
             return (x.to(I32) - zero.to(I32)).to(scale.element) * scale
 
-        return b.transpose(b.elementwise(number, zero, scale, t, element=x.element), [0, 2, 1])
+        element = sequences.x.element
+        return b.transpose(b.elementwise(number, zero, scale, t, element=element), [0, 2, 1])
 
-    w, r = weights(w, w_scale, w_zero_point), weights(r, r_scale, r_zero_point)
-    n = _Quantized(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
-    return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
+    sequences = sequences._replace(
+        w=weights(sequences.w, w_scale, w_zero_point), r=weights(sequences.r, r_scale, r_zero_point)
+    )
+    n = _Quantized(b, sequences, 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
+    return run_lstm(n, initial_c, peepholes, input_forget)
 
 
 # Element by element
@@ -386,9 +389,7 @@ def expand_dims(b: Nodes, x: Tensor, axis: Tensor, /) -> Tensor:
 def pad(
     b: Nodes, x: Tensor, pads: Tensor, value: Tensor | None = None, /, *, mode: str = "constant"
 ) -> Any:
-    entry = lookup("", "Pad", b.versions.get("", 1))
-    assert entry is not None
-    return entry(b, x, pads, value, mode=mode)
+    return b.apply("Pad", x, pads, value, mode=mode)
 
 
 @operator("Range", domain=MICROSOFT)
@@ -437,9 +438,7 @@ def distances(b: Nodes, x: Tensor, y: Tensor, /, *, metric: str = "sqeuclidean")
 
 @operator("GridSample", domain=MICROSOFT)
 def grid_sample(b: Nodes, x: Tensor, grid: Tensor, /, **given: Any) -> Any:
-    entry = lookup("", "GridSample", 16)
-    assert entry is not None
-    return entry(b, x, grid, **given)
+    return b.apply("GridSample", x, grid, opset=16, **given)
 
 
 # Transforms
@@ -492,9 +491,7 @@ def _signal(
 def _with_channels_last(name: str) -> None:
     @operator(name, domain=NHWC)
     def function(b: Nodes, x: Tensor, *others: Tensor | None, **attributes: Any) -> Any:
-        entry = lookup("", name, b.versions.get("", 1))
-        assert entry is not None
-        result = entry(b, to_channels_first(b, x), *others, **attributes)
+        result = b.apply(name, to_channels_first(b, x), *others, **attributes)
         results = [result] if isinstance(result, Tensor) else result
         return [None if t is None else to_channels_last(b, t) for t in results]
 

@@ -12,7 +12,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators import reductions, shapes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
 from xdsl_spirv.frontends.onnx.reading import Reader
-from xdsl_spirv.frontends.onnx.registry import lookup, operator
+from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I32, Tensor
 
@@ -103,14 +103,14 @@ def embed_layer_normalization(
     return [result, counts, total]
 
 
-def to_channels_first(b: Nodes, t: Tensor) -> Tensor:
-    """Transposes channels to the second dimension: batch x channels x pixels."""
-    return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)])
+def to_channels_first(b: Nodes, t: Tensor, last: int = 1) -> Tensor:
+    """Transposes channels from the last dimension, if `last`, to the second one."""
+    return b.transpose(t, [0, t.rank - 1, *range(1, t.rank - 1)]) if last else t
 
 
-def to_channels_last(b: Nodes, t: Tensor) -> Tensor:
-    """Transposes channels to the last dimension: batch x pixels x channels."""
-    return b.transpose(t, [0, *range(2, t.rank), 1])
+def to_channels_last(b: Nodes, t: Tensor, last: int = 1) -> Tensor:
+    """Transposes channels from the second dimension to the last one, if `last`."""
+    return b.transpose(t, [0, *range(2, t.rank), 1]) if last else t
 
 
 @operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT)
@@ -131,7 +131,7 @@ def group_norm(
     """Imports GroupNorm: normalizes groups of channels, then computes x sigmoid(x) if requested."""
     total = plus(b, x, None if skip is None else _over_pixels(b, skip, channels_last))
     total = plus(b, total, None if bias is None else _over_pixels(b, bias, channels_last))
-    image = to_channels_first(b, total) if channels_last else total
+    image = to_channels_first(b, total, channels_last)
     n, channels, *pixels = image.sizes
     depth = exact_quotient(channels, groups)
     if depth is None:
@@ -151,7 +151,7 @@ def group_norm(
     result = b.elementwise(
         body, scale, shift, b.reshape(normal, image.sizes), element=image.element
     )
-    return [to_channels_last(b, result) if channels_last else result, total]
+    return [to_channels_last(b, result, channels_last), total]
 
 
 def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
@@ -167,9 +167,7 @@ def bias_softmax(
     b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
 ) -> Any:
     """Adds a bias to x, and computes a softmax over all dimensions from `axis` on."""
-    entry = lookup("", "Softmax", 1)
-    assert entry is not None
-    return entry(b, plus(b, x, bias), axis=axis)
+    return b.apply("Softmax", plus(b, x, bias), opset=1, axis=axis)
 
 
 @operator("RelativePositionBias", domain=MICROSOFT)

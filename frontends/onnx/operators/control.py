@@ -18,7 +18,8 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.nodes import Nodes
-from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, reverse
+from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
+from xdsl_spirv.frontends.onnx.reading import choose
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.steps import Collected, repeat
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
@@ -61,26 +62,13 @@ def _weights_of(graph: Any) -> dict[str, Tensor]:
     return {weight.name: Tensor.of(array_of(weight), weight.name) for weight in graph.initializer}
 
 
-def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Selects one of two tensors of equal type by a condition with one element."""
-    if new is old:
-        return new
-    if new.sizes != old.sizes or new.element != old.element:
-        b.refuse(
-            f"the branches give {new} and {old}",
-            "use branches of the same shape and type, or make the condition a constant: --constant",
-        )
-    scalar = b.reshape(condition, [])
-    return b.elementwise(lambda s, c, x, y: s.select(c, x, y), scalar, new, old)
-
-
 @operator("If")
 def if_(b: Nodes, condition: Tensor, /, *, then_branch: Any, else_branch: Any) -> list[Tensor]:
     known = condition.numbers
     if known is not None:
         return run_graph(b, then_branch if bool(known.any()) else else_branch, ())
     first, second = run_graph(b, then_branch, ()), run_graph(b, else_branch, ())
-    return [chosen(b, condition, x, y) for x, y in zip(first, second, strict=True)]
+    return [choose(b, condition, x, y) for x, y in zip(first, second, strict=True)]
 
 
 @operator("Loop")
@@ -118,7 +106,7 @@ def loop(
         proceed, *results = _round(b, body, number, going, values)
         new = results[: len(values)]
         if going is not None:
-            new = [chosen(b, going, x, y) for x, y in zip(new, values, strict=True)]
+            new = [choose(b, going, x, y) for x, y in zip(new, values, strict=True)]
         values = new
         for parts, result in zip(scanned, results[len(values) :], strict=True):
             parts.append(result)
@@ -300,6 +288,3 @@ def scan_of_batch(
         for number in range(batch)
     ]
     return [b.stack(parts, 0) for parts in zip(*results, strict=True)]
-
-
-__all__ = ["chosen", "reverse", "run_graph"]

@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu_by_tanh
 from xdsl_spirv.frontends.onnx.operators.quantized_blocks import blocks_of, codes_of
-from xdsl_spirv.frontends.onnx.operators.quantized_contrib import Maybe, of_onnx
+from xdsl_spirv.frontends.onnx.operators.quantized_contrib import Maybe
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
@@ -223,7 +223,7 @@ def _apply_experts(
             f"k is {a.k}, but there are {count} experts", "use k from 1 to the number of experts"
         )
     logits = b.convert(router, F32)
-    scores = of_onnx(b, "Softmax", logits, opset=13, axis=1)
+    scores = b.apply("Softmax", logits, opset=13, axis=1)
     own = scores if router_weights is None else b.convert(router_weights, F32)
     chosen, weights = choose_experts(b, logits, own, a.k)
     if a.normalize_routing_weights:

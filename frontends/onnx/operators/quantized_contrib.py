@@ -14,6 +14,7 @@ import numpy as np
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.blocks import dequantize
 from xdsl_spirv.frontends.onnx.nodes import Nodes
+from xdsl_spirv.frontends.onnx.operators.contrib_norms import to_channels_first, to_channels_last
 from xdsl_spirv.frontends.onnx.operators.quantized import (
     MICROSOFT,
     Quantized,
@@ -33,30 +34,11 @@ from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
 )
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
 from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes
-from xdsl_spirv.frontends.onnx.registry import lookup, operator
+from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 
 Maybe: TypeAlias = Tensor | None
-
-
-def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: Any) -> Tensor:
-    """Applies the ONNX operator `name`, by default of the model's opset."""
-    entry = lookup("", name, opset or b.versions.get("", 1))
-    assert entry is not None
-    result = entry(b, *tensors, **attributes)
-    assert isinstance(result, Tensor)
-    return result
-
-
-def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """Transposes an image to channels first if `last` is set."""
-    return b.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)]) if last else x
-
-
-def with_channels_last(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """Transposes an image to channels last if `last` is set."""
-    return b.transpose(x, [0, *range(2, x.rank), 1]) if last else x
 
 
 # Operators that are computed on floats
@@ -66,7 +48,7 @@ for _name in ("Add", "Mul"):
     def _pointwise(name: str) -> None:
         @operator(f"QLinear{name}", domain=MICROSOFT)
         def pointwise(b: Nodes, x: Quantized, y: Quantized, z: Steps, /) -> Tensor:
-            return z.quantize(b, of_onnx(b, name, x.floats(b), y.floats(b)), x.tensor)
+            return z.quantize(b, b.apply(name, x.floats(b), y.floats(b)), x.tensor)
 
         del pointwise
 
@@ -75,7 +57,7 @@ for _name in ("Add", "Mul"):
 
 @operator("QLinearWhere", domain=MICROSOFT)
 def qlinear_where(b: Nodes, condition: Tensor, x: Quantized, y: Quantized, z: Steps, /) -> Tensor:
-    return z.quantize(b, of_onnx(b, "Where", condition, x.floats(b), y.floats(b)), x.tensor)
+    return z.quantize(b, b.apply("Where", condition, x.floats(b), y.floats(b)), x.tensor)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
@@ -83,7 +65,7 @@ def qlinear_concat(b: Nodes, y: Steps, /, *parts: Tensor, axis: int) -> Tensor:
     """Concatenates quantized tensors. `parts` holds tensor, scale and zero point of each."""
     assert y.zero is not None
     floats = [Quantized(*parts[i : i + 3]).floats(b) for i in range(0, len(parts), 3)]
-    return y.quantize(b, of_onnx(b, "Concat", *floats, axis=axis), y.zero)
+    return y.quantize(b, b.apply("Concat", *floats, axis=axis), y.zero)
 
 
 for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
@@ -94,9 +76,9 @@ for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
             b: Nodes, x: Quantized, y: Steps, /, *, channels_last: int = 0, **attributes: Any
         ) -> Tensor:
             """Dequantizes the image, applies the ONNX operator, and quantizes the result."""
-            floats = with_channels_first(b, x.floats(b), channels_last)
-            result = of_onnx(b, name, floats, **attributes)
-            return y.quantize(b, with_channels_last(b, result, channels_last), x.tensor)
+            floats = to_channels_first(b, x.floats(b), channels_last)
+            result = b.apply(name, floats, **attributes)
+            return y.quantize(b, to_channels_last(b, result, channels_last), x.tensor)
 
         del on_floats
 
@@ -105,7 +87,7 @@ for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
 def qlinear_softmax(b: Nodes, x: Quantized, y: Steps, /, *, opset: int, axis: int = -1) -> Tensor:
-    return y.quantize(b, of_onnx(b, "Softmax", x.floats(b), opset=opset, axis=axis), x.tensor)
+    return y.quantize(b, b.apply("Softmax", x.floats(b), opset=opset, axis=axis), x.tensor)
 
 
 @operator("QLinearReduceMean", domain=MICROSOFT)
@@ -120,7 +102,7 @@ def qlinear_reduce_mean(
 ) -> Tensor:
     which = list(range(x.tensor.rank)) if axes is None else list(axes)
     known = Tensor.of(np.array(which, np.int64))
-    mean = of_onnx(b, "ReduceMean", x.floats(b), known, keepdims=keepdims)
+    mean = b.apply("ReduceMean", x.floats(b), known, keepdims=keepdims)
     return y.quantize(b, mean, x.tensor)
 
 
@@ -140,10 +122,10 @@ def qlinear_conv_of_channels(
     channels_last: int = 0,
 ) -> Tensor:
     """Convolves quantized images. The weights always have channels first."""
-    x = x._replace(tensor=with_channels_first(b, x.tensor, channels_last))
+    x = x._replace(tensor=to_channels_first(b, x.tensor, channels_last))
     result = qlinear_conv(b, x, w, y, bias, attributes=attributes)
     assert isinstance(result, Tensor)
-    return with_channels_last(b, result, channels_last)
+    return to_channels_last(b, result, channels_last)
 
 
 def _product(
@@ -157,7 +139,7 @@ def _product(
         along(b, scales[1], total, total.rank - 1),
     ]
     result = scaled(b, total, places)
-    return result if bias is None else of_onnx(b, "Add", result, bias)
+    return result if bias is None else b.apply("Add", result, bias)
 
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
@@ -205,7 +187,7 @@ def qgemm(
     total = matmul_integer(b, a, c, x.zero, y.zero)
     assert isinstance(total, Tensor)
     if bias is not None:
-        total = of_onnx(b, "Add", bias, total)
+        total = b.apply("Add", bias, total)
     places = along(b, x.scale, total, 0), along(b, y.scale, total, 1)
     return scaled(b, total, places, z_scale, z_zero, alpha)
 
@@ -269,7 +251,7 @@ def matmul_n_bits(
         maps = [*range(rank - 1), rank], [rank - 1, rank]
         sizes = [*x.sizes[:-1], N]
         result = b.contract(x, maps[0], weights, maps[1], sizes, rank + 1, x.element)
-    return result if bias is None else of_onnx(b, "Add", result, bias)
+    return result if bias is None else b.apply("Add", result, bias)
 
 
 def _known_product(
@@ -293,7 +275,7 @@ def _known_product(
         if order is None:
             return None
         codes, places = codes[:, order], Tensor.of(order.astype(np.int64))
-        x = of_onnx(b, "Gather", x, places, axis=x.rank - 1)
+        x = b.apply("Gather", x, places, axis=x.rank - 1)
     zero = zeros if zeros is None or zeros.element.is_float else codes_of(zeros, bits)
     if zeros is not None and zero is None:
         return None
@@ -328,7 +310,7 @@ def _weights(
         sizes = [rows, blocks * size]
         codes = b.slice(b.reshape(codes, sizes), [0, 0], [rows, columns], [1, 1])
         places = b.slice(groups, [0], [columns], [1])
-        parameters = [of_onnx(b, "Gather", t, places, axis=1) if t.rank else t for t in parameters]
+        parameters = [b.apply("Gather", t, places, axis=1) if t.rank else t for t in parameters]
 
     def body(s: Scalars, code: Number, scale: Number, zero: Number) -> Number:
         return ((code.to(F32) - zero.to(F32)) * scale.to(F32)).to(element)
@@ -363,7 +345,7 @@ def gather_block_quantized(
         )
     packed = _known_table(x, scales, zeros, bits, block_size) if blocked == 1 else None
     if packed is not None:
-        gather = {n: of_onnx(b, "Gather", t, indices, axis=0) for n, t in packed.planes.items()}
+        gather = {n: b.apply("Gather", t, indices, axis=0) for n, t in packed.planes.items()}
         rows = dequantize(b, packed.format, gather, scales.element)
         return b.part(rows, rows.rank - 1, 0, packed.columns)
     if zeros is None and x.element == U8:
@@ -371,7 +353,7 @@ def gather_block_quantized(
     elif zeros is not None and zeros.element == U8 and bits < 8:
         zeros = b.part(unpacked(b, zeros, bits), zeros.rank - 1, 0, scales.sizes[-1])
     rows = [
-        of_onnx(b, "Gather", t, indices, axis=gathered) if t is not None and t.rank else t
+        b.apply("Gather", t, indices, axis=gathered) if t is not None and t.rank else t
         for t in (x, scales, zeros)
     ]
     codes, scale, zero = rows

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects import math
@@ -72,21 +73,29 @@ class RecurrentAttributes:
     layout: int = 0
 
 
+class Sequences(NamedTuple):
+    """Inputs of RNN, GRU and LSTM: sequences, weights, sequence lengths and initial outputs."""
+
+    x: Tensor
+    w: Tensor
+    r: Tensor
+    bias: Tensor | None = None
+    lengths: Tensor | None = None
+    initial_h: Tensor | None = None
+
+
 class Recurrence:
     """The common parts of RNN, GRU and LSTM: directions, gates, steps and sequence lengths."""
 
     def __init__(
         self,
         b: Nodes,
-        tensors: Sequence[Tensor | None],
+        sequences: Sequences,
         gates: int,
         defaults: Sequence[str],
         attributes: RecurrentAttributes,
     ):
-        x, w, r, bias, lengths = tensors
-        assert x is not None
-        assert w is not None
-        assert r is not None
+        x, w, r, bias, lengths, self.initial_h = sequences
         self.b, self.gates = b, gates
         self.clip, self.layout = attributes.clip, attributes.layout
         self.x = b.transpose(x, [1, 0, 2]) if self.layout else x
@@ -217,19 +226,8 @@ class Recurrence:
 
 
 @operator("RNN", since=7)
-def rnn(
-    b: Nodes,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    bias: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
-    /,
-    *,
-    attributes: RecurrentAttributes,
-) -> Sequence[Tensor]:
-    n = Recurrence(b, (x, w, r, bias, lengths), 1, ("Tanh",), attributes)
+def rnn(b: Nodes, sequences: Sequences, /, *, attributes: RecurrentAttributes) -> Sequence[Tensor]:
+    n = Recurrence(b, sequences, 1, ("Tanh",), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         (f,) = n.functions(direction)
@@ -241,25 +239,20 @@ def rnn(
 
         return [b.elementwise(body, *biases, product, given)]
 
-    return n.run(lambda d: [n.initial(initial_h, d)], step)
+    return n.run(lambda d: [n.initial(n.initial_h, d)], step)
 
 
 @operator("GRU", since=7)
 def gru(
     b: Nodes,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    bias: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
+    sequences: Sequences,
     /,
     *,
     attributes: RecurrentAttributes,
     linear_before_reset: int = 0,
 ) -> Sequence[Tensor]:
     """Imports GRU, with gates in the order z, r, h."""
-    n = Recurrence(b, (x, w, r, bias, lengths), 3, ("Sigmoid", "Tanh"), attributes)
+    n = Recurrence(b, sequences, 3, ("Sigmoid", "Tanh"), attributes)
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
@@ -289,18 +282,13 @@ def gru(
             new = gate(2, n.times_state(faded, n.rows(weights, 2, 1)), g)
         return [b.elementwise(lambda s, z, h, new: new * (1 - z) + h * z, update, state, new)]
 
-    return n.run(lambda d: [n.initial(initial_h, d)], step)
+    return n.run(lambda d: [n.initial(n.initial_h, d)], step)
 
 
 @operator("LSTM", since=7)
 def lstm(
     b: Nodes,
-    x: Tensor,
-    w: Tensor,
-    r: Tensor,
-    bias: Tensor | None = None,
-    lengths: Tensor | None = None,
-    initial_h: Tensor | None = None,
+    sequences: Sequences,
     initial_c: Tensor | None = None,
     peepholes: Tensor | None = None,
     /,
@@ -308,13 +296,12 @@ def lstm(
     attributes: RecurrentAttributes,
     input_forget: int = 0,
 ) -> Sequence[Tensor]:
-    n = Recurrence(b, (x, w, r, bias, lengths), 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
-    return run_lstm(n, initial_h, initial_c, peepholes, input_forget)
+    n = Recurrence(b, sequences, 4, ("Sigmoid", "Tanh", "Tanh"), attributes)
+    return run_lstm(n, initial_c, peepholes, input_forget)
 
 
 def run_lstm(
     n: Recurrence,
-    initial_h: Tensor | None,
     initial_c: Tensor | None,
     peepholes: Tensor | None,
     input_forget: int,
@@ -354,4 +341,4 @@ def run_lstm(
         output = b.elementwise(lambda s, o, c: o * h(s, c), leaves, cell)
         return [output, cell]
 
-    return n.run(lambda d: [n.initial(initial_h, d), n.initial(initial_c, d)], step)
+    return n.run(lambda d: [n.initial(n.initial_h, d), n.initial(initial_c, d)], step)

@@ -11,6 +11,7 @@ import numpy as np
 from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, exact_quotient, greater, lesser
+from xdsl_spirv.frontends.attention import softmax
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axes_of, axis_of, integers
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -180,13 +181,6 @@ def _flatten_from(b: Nodes, x: Tensor, axis: int) -> tuple[Tensor, int]:
     return b.reshape(x, [rows, columns]), 1
 
 
-def _softmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
-    largest = maximum_over(b, x, [axis], True)
-    exponentials = b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
-    total = b.convert(summed(b, exponentials, [axis]), x.element)
-    return b.elementwise(lambda s, t, x: x / t, total, exponentials)
-
-
 def _log_softmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
     largest = maximum_over(b, x, [axis], True)
     moved = b.elementwise(lambda s, m, x: x - m, largest, x)
@@ -205,7 +199,7 @@ def _hardmax(b: Nodes, x: Tensor, axis: int) -> Tensor:
 
 
 for _name, _compute in (
-    ("Softmax", _softmax),
+    ("Softmax", softmax),
     ("LogSoftmax", _log_softmax),
     ("Hardmax", _hardmax),
 ):
