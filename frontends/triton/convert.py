@@ -28,7 +28,7 @@ from xdsl_spirv.frontends.triton import loops, operations
 from xdsl_spirv.frontends.triton.converter import Converter
 from xdsl_spirv.frontends.triton.dialect import DescriptorType, FunctionOp, PointerType
 from xdsl_spirv.frontends.triton.elements import check_element
-from xdsl_spirv.frontends.triton.forms import Affine, Descriptor, Form, Pointer, literal
+from xdsl_spirv.frontends.triton.forms import Affine, Descriptor, Form, Pointer
 from xdsl_spirv.frontends.triton.reading import name_of
 from xdsl_spirv.frontends.triton.writing import INDEX, Writer
 
@@ -122,14 +122,12 @@ def convert(
         form: Form = given
         if isinstance(argument.type, PointerType):
             check_element(converter.writer, parameter.element)
-            form = Pointer(given.index, Affine.uniform(literal(0)))
+            form = Pointer(given.index, Affine.uniform(0))
         elif isinstance(argument.type, DescriptorType):
             form = Descriptor(given)
         elif given.type == INDEX:
             value = (constants or {}).get(parameter.name)
-            form = Affine.uniform(
-                converter.writer.number(given) if value is None else literal(value)
-            )
+            form = Affine.uniform(converter.writer.number(given) if value is None else value)
         converter.forms[argument] = form
     converter.blocks(source)
     program = tile.ProgramOp(properties={"sym_name": name}, regions=[Region(block)])

@@ -16,19 +16,11 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, is_dynamic
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.triton.dialect import PointerType, element_of
 from xdsl_spirv.frontends.triton.elements import compute
-from xdsl_spirv.frontends.triton.forms import (
-    ONE,
-    Affine,
-    Compare,
-    Form,
-    Mask,
-    Pointer,
-    Sum,
-    literal,
-)
+from xdsl_spirv.frontends.triton.forms import Affine, Compare, Form, Mask, Pointer, Sum
 from xdsl_spirv.frontends.triton.writing import Writer
 
 SUMS = (i32, i64)
@@ -204,8 +196,8 @@ class Converter:
                 return a.scale(b.start)
             case "muli", [a, b] if a.is_uniform:
                 return b.scale(a.start)
-            case "shli", [a, b] if b.is_uniform and 0 <= (b.start.constant or -1) < 31:
-                return a.scale(literal(1 << cast(int, b.start.constant)))
+            case "shli", [a, Affine(start=int(places)) as b] if b.is_uniform and 0 < places < 31:
+                return a.scale(1 << places)
             case (("extsi" | "trunci"), [a]) if op.results[0].type in SUMS or a.shape:
                 return a if element_of(op.results[0].type) in SUMS else None
             case "extui", [a] if a.is_uniform and w.is_not_negative(a.start):
@@ -225,16 +217,22 @@ class Converter:
 
         Kernels use this form to wrap rows around.
         """
-        w, around = self.writer, b.start.constant
-        found = [axis for axis, step in enumerate(a.steps) if step.terms]
-        if len(found) > 1 or a.steps[found[0]] != ONE or not b.is_uniform or not around:
+        w, around = self.writer, b.start
+        found = [axis for axis, step in enumerate(a.steps) if step != 0]
+        if len(found) > 1 or a.steps[found[0]] != 1 or not b.is_uniform:
             return None
         size = a.shape[found[0]]
-        start = a.start.divide(size)
-        if around < 0 or around % size or start is None or not w.is_not_negative(start):
+        start = exact_quotient(a.start, size)
+        if (
+            is_dynamic(around)
+            or around < 1
+            or around % size
+            or start is None
+            or not w.is_not_negative(start)
+        ):
             return None
         rest = w.add(arith.RemSIOp(w.index(start), w.constant(around // size)))
-        return replace(a, start=w.number(rest, not_negative=True) * literal(size))
+        return replace(a, start=w.number(rest, not_negative=True) * size)
 
     def _compare(self, op: Operation, a: Affine, b: Affine) -> Form | None:
         w = self.writer
@@ -252,7 +250,7 @@ class Converter:
 
     def _divide(self, op: Operation, a: Affine, b: Affine) -> Form | None:
         """Converts quotients, remainders, minima and maxima of sums; returns None if impossible."""
-        w, x, y = self.writer, a.start.constant, b.start.constant
+        w, x, y = self.writer, a.start, b.start
         both = w.is_not_negative(a.start) and w.is_not_negative(b.start)
         name = op.name.removeprefix("arith.")
         if name in ("divui", "remui") and both:
@@ -260,8 +258,8 @@ class Converter:
         if name not in FOLDED:
             return None
         kind, fold = FOLDED[name]
-        if x is not None and y is not None and (y or name in ("minsi", "maxsi")):
-            return Affine.uniform(literal(fold(x, y)), a.shape)
+        if isinstance(x, int) and isinstance(y, int) and (y or name in ("minsi", "maxsi")):
+            return Affine.uniform(fold(x, y), a.shape)
         sure = w.is_not_negative(a.start) if name == "remsi" else both
         made = w.add(kind(w.index(a.start), w.index(b.start)))  # pyright: ignore[reportCallIssue]
         return Affine.uniform(w.number(made, sure), a.shape)

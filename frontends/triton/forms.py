@@ -7,73 +7,28 @@ axis, a sum times the index along the axis (`Affine`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-Product: TypeAlias = tuple[int, ...]
-"""Sorted ids of the multiplied numbers; empty for the constant term."""
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Atom, Size, is_dynamic
+
+Sum: TypeAlias = Size
+"""A sum of products of numbers with integer factors. A number is the `Extent` of an index."""
 
 
-@dataclass(frozen=True)
-class Sum:
-    """A sum of products with integer factors. Numbers are identified by the order of creation."""
-
-    terms: tuple[tuple[Product, int], ...] = ()
-
-    @classmethod
-    def collect(cls, terms: Mapping[Product, int]) -> Sum:
-        """Makes a sum from products and factors, without factors of 0."""
-        return cls(tuple(sorted((p, factor) for p, factor in terms.items() if factor)))
-
-    @property
-    def constant(self) -> int | None:
-        """Returns the value of a constant sum, or None."""
-        if not self.terms:
-            return 0
-        (product, factor), *rest = self.terms
-        return factor if not rest and not product else None
-
-    @property
-    def numbers(self) -> set[int]:
-        """Returns the ids of the numbers in the sum."""
-        return {number for product, _ in self.terms for number in product}
-
-    def __add__(self, other: Sum) -> Sum:
-        terms = dict(self.terms)
-        for product, factor in other.terms:
-            terms[product] = terms.get(product, 0) + factor
-        return Sum.collect(terms)
-
-    def __neg__(self) -> Sum:
-        return Sum(tuple((product, -factor) for product, factor in self.terms))
-
-    def __sub__(self, other: Sum) -> Sum:
-        return self + -other
-
-    def __mul__(self, other: Sum) -> Sum:
-        terms: dict[Product, int] = {}
-        for a, f in self.terms:
-            for b, g in other.terms:
-                product = tuple(sorted(a + b))
-                terms[product] = terms.get(product, 0) + f * g
-        return Sum.collect(terms)
-
-    def divide(self, by: int) -> Sum | None:
-        """Returns the quotient if every factor is a multiple of `by`, else None."""
-        if any(factor % by for _, factor in self.terms):
-            return None
-        return Sum(tuple((product, factor // by) for product, factor in self.terms))
+def terms_of(total: Sum) -> Sequence[tuple[tuple[Atom, ...], int]]:
+    """Returns pairs of a product and its factor; the product of the constant term is empty."""
+    if is_dynamic(total):
+        return total.terms
+    return [((), total)] if total else []
 
 
-def literal(value: int) -> Sum:
-    """Makes a constant sum."""
-    return Sum.collect({(): value})
-
-
-ZERO, ONE = literal(0), literal(1)
+def numbers_of(total: Sum) -> set[SSAValue]:
+    """Returns the numbers in a sum."""
+    return {extent.value for extent in total.extents} if is_dynamic(total) else set()
 
 
 @dataclass(frozen=True)
@@ -87,12 +42,12 @@ class Affine:
     @classmethod
     def uniform(cls, start: Sum, shape: Sequence[int] = ()) -> Affine:
         """Makes a tensor of integers that are all `start`."""
-        return cls(tuple(shape), start, (ZERO,) * len(shape))
+        return cls(tuple(shape), start, (0,) * len(shape))
 
     @property
     def is_uniform(self) -> bool:
         """True if all elements are equal."""
-        return not any(step.terms for step in self.steps)
+        return all(step == 0 for step in self.steps)
 
     def __add__(self, other: Affine) -> Affine:
         steps = tuple(a + b for a, b in zip(self.steps, other.steps, strict=True))
@@ -107,9 +62,7 @@ class Affine:
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
         """Reshapes: a new axis takes the step of an old axis; a new axis for None has step 0."""
-        kept = [
-            ZERO if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes
-        ]
+        kept = [0 if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes]
         return Affine(tuple(shape), self.start, tuple(kept))
 
 
@@ -164,7 +117,7 @@ def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] 
 
     Returns None if the mask is not a box, for example if it compares indices of two axes.
     """
-    axes = [Bounds(ZERO, []) for _ in mask.shape]
+    axes = [Bounds(0, []) for _ in mask.shape]
     lowest: dict[int, Sum] = {}
     conditions: list[SSAValue] = []
     uniform: list[Compare] = []
@@ -175,17 +128,17 @@ def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] 
         less = _as_less(part)
         if less is None:
             return None
-        found = [axis for axis, step in enumerate(less.steps) if step.terms]
+        found = [axis for axis, step in enumerate(less.steps) if step != 0]
         if not found:
             uniform.append(part)
             continue
-        (axis, *others), step = found, less.steps[found[0]].constant
+        (axis, *others), step = found, less.steps[found[0]]
         if others or step not in (1, -1) or (step == -1 and axis in lowest):
             return None
         if step == 1:
             axes[axis].ends.append(-less.start)
         else:
-            lowest[axis] = less.start + ONE
+            lowest[axis] = less.start + 1
     for axis, first in lowest.items():
         axes[axis].first = first
     return axes, conditions, uniform
@@ -198,5 +151,5 @@ def _as_less(part: Compare) -> Affine | None:
         return None
     less = a + -b
     if part.predicate.endswith("e"):
-        less += Affine.uniform(literal(-1), less.shape)
+        less += Affine.uniform(-1, less.shape)
     return less

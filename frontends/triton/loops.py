@@ -18,8 +18,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, is_dynamic
 from xdsl_spirv.frontends.triton.converter import Converter, converts
-from xdsl_spirv.frontends.triton.forms import ZERO, Affine, Form, Pointer, Sum, literal
+from xdsl_spirv.frontends.triton.forms import Affine, Form, Pointer, Sum, numbers_of
 from xdsl_spirv.frontends.triton.memory import flat_numbers
 from xdsl_spirv.frontends.triton.writing import INDEX
 
@@ -64,7 +65,7 @@ class Loop:
     def __init__(self, c: Converter, op: scf.ForOp):
         self.c, self.op, self.w = c, op, c.writer
         self.lower, self.upper, self.step = (c.total(v) for v in (op.lb, op.ub, op.step))
-        self.counts = self.step.constant is None
+        self.counts = is_dynamic(self.step)
         """True if the new loop counts iterations from 0, because the step is not a constant."""
         firsts = [c.forms[value] for value in op.iter_args]
         self.carried = [Carried(first, _affine(first)) for first in firsts]
@@ -72,11 +73,9 @@ class Loop:
     def convert(self) -> None:
         """Converts the loop."""
         w = self.w
-        if not self.counts and cast(int, self.step.constant) < 1:
+        if isinstance(self.step, int) and self.step < 1:
             w.refuse("a loop that counts down is not supported", "count up, and subtract the index")
-        ends = (
-            (ZERO, self.trips(), literal(1)) if self.counts else (self.lower, self.upper, self.step)
-        )
+        ends = (0, self.trips(), 1) if self.counts else (self.lower, self.upper, self.step)
         lower, upper, step = map(w.index, ends)
         while True:
             block = self.body()
@@ -97,10 +96,10 @@ class Loop:
     def trips(self) -> Sum:
         """Returns the number of iterations."""
         w, span = self.w, self.upper - self.lower
-        if span.constant is not None and self.step.constant is not None:
-            return literal(max(0, -(-span.constant // self.step.constant)))
+        if isinstance(span, int) and isinstance(self.step, int):
+            return max(0, -(-span // self.step))
         zero = w.constant(0)
-        rounded = w.index(span + self.step - literal(1))
+        rounded = w.index(span + self.step - 1)
         most = w.add(arith.MaxSIOp(rounded, zero))
         return w.number(w.add(arith.DivSIOp(most, w.index(self.step))), True)
 
@@ -156,7 +155,7 @@ class Loop:
         if carried.form is not None:
             return _with(first, self.w.number(given))
         if isinstance(first, Pointer):
-            nowhere = Affine.uniform(ZERO, first.offset.shape)
+            nowhere = Affine.uniform(0, first.offset.shape)
             return Pointer(first.argument, nowhere, given)
         return given
 
@@ -164,7 +163,7 @@ class Loop:
         """Returns the total growth before the iteration with this loop index."""
         if self.counts:
             return growth * index
-        share = growth.divide(cast(int, self.step.constant))
+        share = exact_quotient(growth, self.step)
         assert share is not None
         return share * (index - self.lower)
 
@@ -185,9 +184,9 @@ class Loop:
                 carried.form, carried.growth, holds = None, None, False
             elif carried.growth is None:
                 growth = b.start - a.start
-                step = self.step.constant
-                fits = step is None or growth.divide(step) is not None
-                if fits and all(number < self.mark for number in growth.numbers):
+                fits = self.counts or exact_quotient(growth, self.step) is not None
+                known = (self.w.numbers[number] for number in numbers_of(growth))
+                if fits and all(number < self.mark for number in known):
                     carried.growth, holds = growth, False
         return holds
 
@@ -214,7 +213,7 @@ class Loop:
         for result, carried in zip(self.op.results, self.carried, strict=True):
             if carried.growth is not None:
                 assert carried.form is not None
-                if carried.growth.terms and result.first_use is not None:
+                if carried.growth != 0 and result.first_use is not None:
                     total = carried.growth * self.trips()
                     self.c.forms[result] = _with(carried.first, carried.form.start + total)
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from xdsl.dialects import arith
@@ -10,15 +11,15 @@ from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule.symbolic_sizes import symbol
 from xdsl_spirv.frontends.triton.forms import (
-    ZERO,
     Affine,
     Bounds,
     Mask,
     Pointer,
     Sum,
     bounds_of,
-    literal,
+    terms_of,
 )
 from xdsl_spirv.frontends.triton.writing import Writer
 
@@ -61,25 +62,25 @@ def find_box(
         sizes[0] = writer.add(choice)
     strides = [writer.index(step) for step in pointer.offset.steps]
     view = tile.ViewOp(views[pointer.argument], writer.index(offset), sizes, strides)
-    is_cut = bool(conditions) or any(b.ends or b.first.terms for b in axes)
+    is_cut = bool(conditions) or any(b.ends or b.first != 0 for b in axes)
     return Box(writer.add(view), [writer.index(first) for first in firsts], is_cut)
 
 
 def _lowest(writer: Writer, bounds: Bounds) -> Sum:
     """Returns the lowest allowed index of an axis. The view starts at this index."""
-    if bounds.first.terms or not bounds.ends:
+    if bounds.first != 0 or not bounds.ends:
         return bounds.first
-    taken = Sum(tuple(term for term in bounds.ends[0].terms if term[1] < 0))
-    return taken if writer.is_not_negative(-taken) else ZERO
+    taken: Sum = 0
+    for atoms, factor in terms_of(bounds.ends[0]):
+        taken += prod(map(symbol, atoms), start=factor) if factor < 0 else 0
+    return taken if writer.is_not_negative(-taken) else 0
 
 
 def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
     """Returns the size of an axis of the view."""
-    ends = bounds.ends or [literal(size)]
-    counts = [end - lowest for end in ends]
-    known = [count.constant for count in counts]
-    if len(counts) == 1 and known[0] is not None:
-        return writer.constant(max(0, known[0]))
+    counts = [end - lowest for end in bounds.ends or [size]]
+    if len(counts) == 1 and isinstance(counts[0], int):
+        return writer.constant(max(0, counts[0]))
     value = writer.index(counts[0])
     for count in counts[1:]:
         value = writer.add(arith.MinSIOp(value, writer.index(count)))
@@ -90,7 +91,7 @@ def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
 
 def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
     """Returns the indices of elements in the buffer, as a tile of i32."""
-    known = pointer.offset.start.terms or not pointer.offset.is_uniform
+    known = pointer.offset.start != 0 or not pointer.offset.is_uniform
     if pointer.rest is None:
         return writer.tile(pointer.offset, i32)
     rest, shape = pointer.rest, pointer.offset.shape

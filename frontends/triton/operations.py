@@ -25,15 +25,7 @@ from xdsl_spirv.dialects import tile
 from xdsl_spirv.frontends.triton.converter import SUMS, Converter, converts, shape_of
 from xdsl_spirv.frontends.triton.dialect import element_of
 from xdsl_spirv.frontends.triton.elements import check_element, compute
-from xdsl_spirv.frontends.triton.forms import (
-    ONE,
-    Affine,
-    Compare,
-    Descriptor,
-    Mask,
-    Pointer,
-    literal,
-)
+from xdsl_spirv.frontends.triton.forms import Affine, Compare, Descriptor, Mask, Pointer
 from xdsl_spirv.frontends.triton.memory import as_row, find_box, flat_numbers, load_box
 
 
@@ -49,7 +41,7 @@ def _constant(c: Converter, op: Operation) -> None:
         value = kind(values[0], cast(Any, element))
     if element in SUMS:
         assert isinstance(value, IntegerAttr)
-        c.forms[result] = Affine.uniform(literal(value.value.data), shape)
+        c.forms[result] = Affine.uniform(value.value.data, shape)
     elif element == i1 and cast(IntegerAttr, value).value.data:
         c.forms[result] = Mask(shape, ())
     else:
@@ -75,8 +67,7 @@ def _program_id(c: Converter, op: Operation) -> None:
 def _make_range(c: Converter, op: Operation) -> None:
     first = cast(IntegerAttr, op.attributes["start"]).value.data
     (size,) = shape_of(op.results[0])
-    step = ONE if size > 1 else literal(0)
-    c.forms[op.results[0]] = Affine((size,), literal(first), (step,))
+    c.forms[op.results[0]] = Affine((size,), first, (int(size > 1),))
 
 
 @converts("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.splat", "tt.trans")
@@ -306,7 +297,7 @@ def _join(c: Converter, op: Operation) -> None:
     """Joins two tiles along a new last axis."""
     w, shape = c.writer, shape_of(op.results[0])
     sides = [w.broadcast(w.reshape(c.tile(v), (*shape[:-1], 1)), shape) for v in op.operands]
-    index = w.tile(Affine(shape, literal(0), (*[literal(0)] * (len(shape) - 1), ONE)), i32)
+    index = w.tile(Affine(shape, 0, (*[0] * (len(shape) - 1), 1)), i32)
 
     def choose(values: list[SSAValue]) -> SSAValue:
         zero = w.add(arith.ConstantOp(IntegerAttr(0, i32)))
@@ -323,6 +314,6 @@ def _assume(c: Converter, op: Operation) -> None:
     form = c.forms[op.operands[0]]
     for part in form.parts if isinstance(form, Mask) else ():
         said = c.writer.compared.get(part) if isinstance(part, SSAValue) else None
-        least = said.b.start.constant if said else None
-        if said and least is not None and least >= 0 and said.predicate in ("sge", "sgt"):
+        least = said.b.start if said else None
+        if said and isinstance(least, int) and least >= 0 and said.predicate in ("sge", "sgt"):
             c.writer.assumed.add(said.a.start)

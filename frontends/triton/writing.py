@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from math import gcd, prod
 from pathlib import Path
 from typing import NoReturn
@@ -21,8 +22,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, exact_quotient, symbol
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.triton.forms import ONE, Affine, Compare, Product, Sum
+from xdsl_spirv.frontends.triton.forms import Affine, Compare, Sum, numbers_of, terms_of
 from xdsl_spirv.frontends.triton.reading import line_of, name_of
 
 INDEX = IndexType()
@@ -33,14 +35,14 @@ class Writer:
 
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
-        self.numbers: list[SSAValue] = []
-        """Values of type `index`; sums refer to them by their position in this list."""
-        self.not_negative: set[int] = set()
+        self.numbers: dict[SSAValue, int] = {}
+        """Values of type `index` in sums, with their positions in the order of creation."""
+        self.not_negative: set[SSAValue] = set()
         self.assumed: set[Sum | None] = set()
         """Sums that `tl.assume` declares not negative."""
         self.compared: dict[SSAValue, Compare] = {}
-        self._casts: dict[int, SSAValue] = {}
-        """Id of a number that was cast to an index -> the original integer."""
+        self._casts: dict[SSAValue, SSAValue] = {}
+        """A number that was cast to an index -> the original integer."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
         """Maps a uniform tile to its scalar."""
@@ -104,18 +106,18 @@ class Writer:
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))
-            self._casts[len(self.numbers)] = value
-        self.numbers.append(index)
+            self._casts[index] = value
+        self.numbers.setdefault(index, len(self.numbers))
         if not_negative:
-            self.not_negative.add(len(self.numbers) - 1)
-        return Sum.collect({(len(self.numbers) - 1,): 1})
+            self.not_negative.add(index)
+        return symbol(Extent(index, 0))
 
     def is_not_negative(self, total: Sum) -> bool:
         """True if a sum is known to be at least 0."""
-        share = gcd(*(factor for _, factor in total.terms)) or 1
-        if total.divide(share) in self.assumed:
+        factors = [factor for _, factor in terms_of(total)]
+        if exact_quotient(total, gcd(*factors) or 1) in self.assumed:
             return True
-        return all(factor > 0 for _, factor in total.terms) and total.numbers <= self.not_negative
+        return all(factor > 0 for factor in factors) and numbers_of(total) <= self.not_negative
 
     def constant(self, value: int) -> SSAValue:
         """Returns a constant index."""
@@ -127,8 +129,12 @@ class Writer:
         return self.once(total, lambda: self._sum(total))
 
     def _sum(self, total: Sum) -> SSAValue:
-        added = [(product, factor) for product, factor in total.terms if factor > 0]
-        taken = [(product, -factor) for product, factor in total.terms if factor < 0]
+        terms = [
+            (sorted((e.value for a in atoms for e in a.extents), key=self.numbers.__getitem__), n)
+            for atoms, n in terms_of(total)
+        ]
+        added = [(product, factor) for product, factor in terms if factor > 0]
+        taken = [(product, -factor) for product, factor in terms if factor < 0]
         sides = [self._positive(terms) for terms in (added, taken) if terms]
         if not sides:
             return self.constant(0)
@@ -136,15 +142,14 @@ class Writer:
             sides.insert(0, self.constant(0))
         return sides[0] if len(sides) == 1 else self.add(arith.SubiOp(sides[0], sides[1]))
 
-    def _positive(self, terms: Sequence[tuple[Product, int]]) -> SSAValue:
+    def _positive(self, terms: Sequence[tuple[list[SSAValue], int]]) -> SSAValue:
+        def order(term: tuple[list[SSAValue], int]) -> tuple[bool, list[int]]:
+            return not term[0], [self.numbers[number] for number in term[0]]
+
         value: SSAValue | None = None
-        for product, factor in sorted(terms, key=lambda term: (not term[0], term[0])):
-            parts = [self.numbers[number] for number in product]
-            if factor != 1 or not parts:
-                parts.append(self.constant(factor))
-            term = parts[0]
-            for part in parts[1:]:
-                term = self.add(arith.MuliOp(term, part))
+        for product, factor in sorted(terms, key=order):
+            parts = [*product, self.constant(factor)] if factor != 1 or not product else product
+            term = reduce(lambda x, y: self.add(arith.MuliOp(x, y)), parts)
             value = term if value is None else self.add(arith.AddiOp(value, term))
         assert value is not None
         return value
@@ -162,9 +167,9 @@ class Writer:
         """Returns the value of a `Sum` (a sum of integer products) as an integer of a type."""
         if type == INDEX:
             return self.index(total)
-        for number in total.numbers:
+        for number in numbers_of(total):
             cast = self._casts.get(number)
-            if total == Sum.collect({(number,): 1}) and cast is not None and cast.type == type:
+            if total == symbol(Extent(number, 0)) and cast is not None and cast.type == type:
                 return cast
         make = lambda: self.add(arith.IndexCastOp(self.index(total), type))  # noqa: E731
         return self.once((total, type), make)
@@ -182,15 +187,15 @@ class Writer:
         ranges: list[SSAValue] = []
         factors: list[Sum] = []
         for axis, step in enumerate(form.steps):
-            if step.terms:
+            if step != 0:
                 ranges.append(self._range(form.shape, axis))
                 factors.append(step)
         scalars = [self.scalar(s, i32) for s in (form.start, *factors)]
 
         def add(values: Sequence[SSAValue]) -> SSAValue:
-            total = scalars[0] if form.start.terms else None
+            total = scalars[0] if form.start != 0 else None
             for value, step, factor in zip(values, factors, scalars[1:], strict=True):
-                term = value if step == ONE else self.add(arith.MuliOp(value, factor))
+                term = value if step == 1 else self.add(arith.MuliOp(value, factor))
                 total = term if total is None else self.add(arith.AddiOp(total, term))
             assert total is not None
             return total if type == i32 else self.add(arith.ExtSIOp(total, IntegerType(64)))
