@@ -340,7 +340,7 @@ def _place(s: Any, at: Any, old: Any, count: Any, scale: Any, mode: str, length:
             return middle
 
 
-def _crop_place(s: Any, ends: tuple[Any, Any], at: Any, last: Any, steps: Any) -> Any:
+def _crop_place(s: Any, ends: Sequence[Any], at: Any, last: Any, steps: Any) -> Any:
     """
     Returns the coordinate in the old image for an element of the resized crop.
 
