@@ -38,7 +38,7 @@ class FrontendError(Exception):
         return spoken(f"{text}; {self.remedy}" if self.remedy else text)
 
 
-def needed(name: str, extra: str) -> Any:
+def import_needed(name: str, extra: str) -> Any:
     """Imports a package. Raises `FrontendError` that names the extra which installs it."""
     try:
         return import_module(name)

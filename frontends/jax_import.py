@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl_spirv.frontends.errors import FrontendError, needed
+from xdsl_spirv.frontends.errors import FrontendError, import_needed
 from xdsl_spirv.frontends.model import ImportedModel
 
 
@@ -26,7 +26,7 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     Layers are named by their lines of Python. Raises `FrontendError` for a function that JAX
     cannot trace, and for unsupported operations.
     """
-    jax: Any = needed("jax", "jax")
+    jax: Any = import_needed("jax", "jax")
     try:
         traced = jax.make_jaxpr(function)(*examples)
         shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in traced.jaxpr.invars]

@@ -15,7 +15,7 @@ from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
-from xdsl_spirv.frontends.errors import FrontendError, needed
+from xdsl_spirv.frontends.errors import FrontendError, import_needed
 from xdsl_spirv.frontends.model import Array, ImportedModel
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.weights import EXTERNAL, LARGE
@@ -53,7 +53,7 @@ def from_torch(
     buffers or its inputs, and for unsupported operators.
     """
     if not is_exported(module):
-        torch = needed("torch", "torch")
+        torch = import_needed("torch", "torch")
         try:
             with _quiet(), torch.no_grad():
                 module = torch.export.export(module, tuple(examples), dynamic_shapes=dynamic_shapes)
@@ -77,9 +77,9 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
         )
     if not all(isinstance(name, str) for name in signature.user_outputs):
         raise FrontendError("a result is not a tensor", "torch.export", "return tensors")
-    needed("onnxscript", "torch")
+    import_needed("onnxscript", "torch")
     names = [f"result{number}" for number in range(len(signature.user_outputs))]
-    exporter = needed("torch.onnx", "torch")
+    exporter = import_needed("torch.onnx", "torch")
     try:
         with _quiet():
             program = exporter.export(exported, dynamo=True, verbose=False, output_names=names)
@@ -131,7 +131,7 @@ def _torch_error(what: str, error: BaseException, nodes: Iterable[Any] = ()) -> 
 
 def _proto_and_weights(model: Any) -> tuple[Any, dict[str, Array]]:
     """Returns the exporter's model as ONNX with nodes named by lines, and its large weights."""
-    ir = needed("onnx_ir", "torch")
+    ir = import_needed("onnx_ir", "torch")
     weights: dict[str, Array] = {}
     for name, value in model.graph.initializers.items():
         tensor = value.const_value

@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Block
 
-from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError, needed
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError, import_needed
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.functions import value_of, write_function
@@ -220,7 +220,7 @@ def wrap_integers(array: Any, element: Element) -> Any:
 
 def read_module(source: str | bytes) -> Any:
     """Parses a module from text or an artifact. Raises `FrontendError` if jaxlib rejects it."""
-    needed("jax", "jax")
+    import_needed("jax", "jax")
     context = import_module("jax.interpreters.mlir").make_ir_context()
     ir = import_module("jaxlib.mlir.ir")
     try:

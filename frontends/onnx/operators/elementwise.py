@@ -160,6 +160,7 @@ for _name in (
 _declare(
     "Erf", lambda s, x: s.unary(math.ErfOp, x if x.element.is_float else x.to(F32)).to(x.element)
 )
+_declare("Relu", lambda s, x: s.maximum(x, 0))
 for _name, _compare, _fold in (
     ("Equal", lambda s, x, y: x.equals(y), _is_equal),
     ("Less", lambda s, x, y: x < y, _is_below),
