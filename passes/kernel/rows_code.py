@@ -99,7 +99,7 @@ class RowsKernel(RowsCode):
             return None
         rows, _ = self._points()
         units = [
-            ([shifted(self._places(unit), offset) for offset in self._offsets()], exists)
+            ([shifted(self.places_of(unit), offset) for offset in self._offsets()], exists)
             for unit, exists in self._own_units()
         ]
         return self.row_sums.parts_of_units(self.few, rows, units)
@@ -148,7 +148,7 @@ class RowsKernel(RowsCode):
 
     def _own_sources(self) -> list[tuple[SSAValue, Index]]:
         """Lists the invocation's loads for the current columns, without duplicates."""
-        places = [self._places(unit) for unit, _ in self._own_units()]
+        places = [self.places_of(unit) for unit, _ in self._own_units()]
         return list(dict.fromkeys(self._sources(places, self.points[1])))
 
     def _sources(
@@ -294,7 +294,7 @@ class RowsKernel(RowsCode):
         A unit that does not exist reads unit 0, and its products are discarded.
         """
         _, columns = points
-        places = [self._places(unit) for unit, _ in units]
+        places = [self.places_of(unit) for unit, _ in units]
         for memory, number in self._sources(places, columns):
             self.b.load_once(memory, (number,))
         results = list(totals)

@@ -85,7 +85,7 @@ class SharedUnitsKernel(RowsKernel):
         results, offsets = list(totals), self._offsets()
         for unit, _ in units:
             known = Known()
-            place = self._places(unit)
+            place = self.places_of(unit)
             elements = [self._elements(column, place, known) for column in columns]
             for i, row in enumerate(rows):
                 xs = [self._own(row | shifted(place, offset)) for offset in offsets]

@@ -29,8 +29,16 @@ from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add, run_body
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, moved_bits, multiply_matrices
-from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule, Spot, TileEmitter
-from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices, matrices
+from xdsl_spirv.passes.kernel.tile_code import (
+    PASS,
+    Home,
+    Layout,
+    Matrices,
+    Schedule,
+    Spot,
+    TileEmitter,
+    matrices,
+)
 from xdsl_spirv.passes.kernel.tile_values import (
     LAYOUTS,
     Box,

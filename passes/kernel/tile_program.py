@@ -15,8 +15,16 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import INDEX
 from xdsl_spirv.passes.kernel.elements import run_body
 from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zero_of
-from xdsl_spirv.passes.kernel.tile_code import Schedule, Shared, Spot, TileEmitter, is_index
-from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_code import (
+    Home,
+    Layout,
+    Matrices,
+    Schedule,
+    Shared,
+    Spot,
+    TileEmitter,
+    is_index,
+)
 from xdsl_spirv.passes.kernel.tile_products import (
     Homes,
     MoveOp,
@@ -79,7 +87,7 @@ class ProgramCode:
         for size in reversed(sizes[1:]):
             strides.insert(0, b.times(size, strides[0]))
         written = number in self.stored
-        return View(number, b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
+        return View(b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
 
     def _block(self, block: Block) -> Sequence[SSAValue]:
         for op in block.ops:
@@ -198,7 +206,6 @@ class ProgramCode:
         """Writes the code of a `tile.view_of`."""
         source = cast(View, self.values[op.source])
         self.values[op.result] = View(
-            source.argument,
             source.buffer,
             self.b.plus(source.offset, self.index(op.offset)),
             tuple(self.index(size) for size in op.sizes),

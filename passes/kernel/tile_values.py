@@ -27,8 +27,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     store_matrix,
     zero_of,
 )
-from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
-from xdsl_spirv.passes.kernel.tile_layout import Home, Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_code import Home, Layout, Matrices, Spot, TileEmitter
 
 LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
 """Memory layouts of cooperative loads: for a matrix, and for its transpose."""
@@ -38,7 +37,6 @@ LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
 class View:
     """A view of a kernel buffer; `buffer` is the 1-D view of all its elements."""
 
-    argument: int
     buffer: SSAValue
     offset: Index
     sizes: tuple[Index, ...]

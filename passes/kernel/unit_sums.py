@@ -49,7 +49,7 @@ class RowsCode:
     count: tuple[int, int]
     """Number of rows and columns of an invocation."""
 
-    def _places(self, unit: Index) -> Point:
+    def places_of(self, unit: Index) -> Point:
         """Returns the index of each loop of K at the start of a unit (one load)."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.operands.steps_along)
@@ -60,7 +60,7 @@ class RowsCode:
 
     @cached_property
     def shared_digits(self) -> SharedDigits:
-        return SharedDigits(self.b, self.plan, self.few, self._places)
+        return SharedDigits(self)
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
         """Returns a row's elements in one load as digits (see `RowDigits`); hoists their code."""
@@ -386,15 +386,9 @@ class SharedDigits:
         sums[row][quad of the unit][unit], scales[row][unit]
     """
 
-    def __init__(
-        self,
-        b: HoistingEmitter,
-        plan: RowsPlan,
-        operand: ComputedOperand,
-        places: Callable[[Index], Point],
-    ):
-        """`operand` reads four elements at a time; `places` maps a load's index to its position."""
-        self.b, self.plan, self.operand, self.places = b, plan, operand, places
+    def __init__(self, kernel: RowsCode):
+        self.kernel, self.b, self.plan = kernel, kernel.b, kernel.plan
+        b, plan = kernel.b, kernel.plan
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
         self.quads, self.stride = plan.digits.quads, plan.digits.stride
         count = rows * self.quads * self.stride
@@ -431,7 +425,7 @@ class SharedDigits:
         b, plan = self.b, self.plan
         counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
-        place = self.places(unit)
+        place = self.kernel.places_of(unit)
         for loop, index in zip(plan.operands.reduced, inside, strict=True):
             step = QUAD if loop == plan.operands.reduced[-1] else 1
             place[loop] = b.plus(place[loop][0], b.times(index, step)), 0
@@ -446,7 +440,7 @@ class SharedDigits:
         for (unit, quad, exists), (places, _) in zip(self._shares, self.own, strict=True):
             for number, row in enumerate(rows):
                 known = Known()
-                elements = [self.operand.element(row | place, known) for place in places]
+                elements = [self.kernel.few.element(row | place, known) for place in places]
                 quad_digits = RowDigits(
                     self.b, elements, self.plan.schedule.digits.data, self._greatest_of_unit
                 )

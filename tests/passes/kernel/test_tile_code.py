@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import f16
 
 from xdsl_spirv import targets
-from xdsl_spirv.passes.kernel.tile_layout import Layout, matrices, spread
+from xdsl_spirv.passes.kernel.tile_code import Layout, matrices, spread
 from xdsl_spirv.targets.linear import Place
 
 TARGET = targets.load("nvidia-h200")
