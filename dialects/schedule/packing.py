@@ -195,11 +195,6 @@ class PackedSizes:
         return batch, inner, outer, prod(self.packing.fragment_sizes)
 
 
-def types_of_result(out: SSAValue) -> list[Attribute]:
-    """Returns the result types of an operation that writes `out`: one type if it is a tensor."""
-    return [out.type] if isinstance(out.type, TensorType) else []
-
-
 def check_result(result: SSAValue | None, out: SSAValue) -> None:
     """Raises `VerifyException` if a tensor has no result, or a memref has a result."""
     if (result is not None) != isinstance(out.type, TensorType):
@@ -264,7 +259,7 @@ class PackOp(IRDLOperation):
         super().__init__(
             operands=[source, destination, list(numbers)],
             properties={"packing": packing},
-            result_types=[types_of_result(destination)],
+            result_types=[destination.type if isinstance(destination.type, TensorType) else None],
         )
 
     def verify_(self) -> None:

@@ -12,6 +12,7 @@ accesses form complete, aligned vectors. A vector has at most 4 components: 8 ha
 
 from __future__ import annotations
 
+from functools import reduce
 from math import gcd
 
 from xdsl.dialects import arith, memref
@@ -91,7 +92,7 @@ def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width
     for row in rows:
         # The first load dominates all users. At the last store, all values are defined.
         loads = isinstance(row[0], memref.LoadOp)
-        op = _in_order(row)[0 if loads else -1]
+        op = reduce(lambda a, b: a if a.is_before_in_block(b) == loads else b, row)
         b = KernelEmitter(InsertPoint.before(op))
         place = _vector_number(builder, b, op, width)
         if loads:
@@ -102,13 +103,6 @@ def _change(builder: HoistingEmitter, argument: SSAValue, rows: list[Row], width
             b.store(pack_elements(b, [op.operands[0] for op in row], element), view.result, [place])
         for op in row:
             Rewriter.erase_op(op)
-
-
-def _in_order(row: Row) -> Row:
-    block = row[0].parent_block()
-    assert block is not None
-    order = {op: position for position, op in enumerate(block.ops)}
-    return sorted(row, key=lambda op: order[op])
 
 
 def _vector_number(

@@ -43,12 +43,7 @@ class DotToShiftsPass(ModulePass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         for module in op.walk():
             if isinstance(module, spv.ModuleOp):
-                lower_dot_products(module)
-
-
-def lower_dot_products(module: spv.ModuleOp) -> None:
-    """Rewrites every integer dot product of a module."""
-    rewrite_once(module, DotToShifts(ModuleEmitter(module)))
+                rewrite_once(module, DotToShifts(ModuleEmitter(module)))
 
 
 @dataclass

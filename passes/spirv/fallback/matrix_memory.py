@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NoReturn
 
 from xdsl.dialects.builtin import IntegerType
@@ -198,30 +199,21 @@ class MatrixMemory:
             value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
             return code.same_bits(value, self.form.element)
         if self.shared_words:
-            bits = self._read(code, self.spot(code, line, self._number_of(code, within)))
-            shift = self._shift_of(code, within)
+            bits = self._read(code, self.spot(code, line, code.divided(within, self.per_number)))
+            shift = code.times(code.remainder(within, self.per_number), wide)
             if shift != 0:
                 bits = code.add(spv.ShiftRightLogicalOp(bits, code.index(shift)))
             return code.same_bits(code.resized(bits, wide, sign=False), self.form.element)
-        total: SSAValue | None = None
-        for part in range(wide // narrow):
-            number = self._part_of(code, within, part)
-            bits = code.resized(
-                self._read(code, self.spot(code, line, number)), wide, sign=False
-            )  # fmt: skip
-            if part:
-                bits = code.add(spv.ShiftLeftLogicalOp(bits, code.number(part * narrow)))
-            total = bits if total is None else code.add(spv.BitwiseOrOp(total, bits))
-        assert total is not None
+
+        def bits_of(part: int) -> SSAValue:
+            spot = self.spot(code, line, self._part_of(code, within, part))
+            bits = code.resized(self._read(code, spot), wide, sign=False)
+            shift = part * narrow
+            return code.add(spv.ShiftLeftLogicalOp(bits, code.number(shift))) if part else bits
+
+        parts = map(bits_of, range(wide // narrow))
+        total = reduce(lambda a, b: code.add(spv.BitwiseOrOp(a, b)), parts)
         return code.same_bits(total, self.form.element)
-
-    def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """Returns the index in a line (row or column) of the scalar with component `within`."""
-        return code.divided(within, self.per_number)
-
-    def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """Returns the lowest bit of component `within` in its scalar."""
-        return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
         """Returns the index in a line of the scalar with part `part` of component `within`."""

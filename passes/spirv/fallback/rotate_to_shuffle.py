@@ -36,12 +36,7 @@ class RotateToShufflePass(ModulePass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         for module in op.walk():
             if isinstance(module, spv.ModuleOp):
-                lower_rotations(module)
-
-
-def lower_rotations(module: spv.ModuleOp) -> None:
-    """Rewrites every rotation of a module."""
-    rewrite_once(module, RotationToShuffle(ModuleEmitter(module)))
+                rewrite_once(module, RotationToShuffle(ModuleEmitter(module)))
 
 
 @dataclass

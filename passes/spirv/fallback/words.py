@@ -265,7 +265,9 @@ class Division:
         block = function.body.blocks[0]
         end = spv.ReturnValueOp(block.args[0])
         block.add_op(end)
-        self.module.body.block.insert_op_before(function, _first_function(self.module))
+        functions = self.module.body.block
+        first = next(op for op in functions.ops if isinstance(op, spv.FuncOp))
+        functions.insert_op_before(function, first)
         code = FunctionEmitter(function, self.module)
         code.before(end)
         words = Words(code, self)
@@ -275,10 +277,6 @@ class Division:
         arms = (lambda: _short_division(words, a, b), lambda: _long_division(words, a, b))
         parts = code.choose(short, [i32] * 4, arms)
         end.operands[0] = code.add(spv.CompositeConstructOp(parts, QUOTIENT_REMAINDER))
-
-
-def _first_function(module: spv.ModuleOp) -> spv.FuncOp:
-    return next(op for op in module.body.block.ops if isinstance(op, spv.FuncOp))
 
 
 def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
