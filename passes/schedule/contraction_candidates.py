@@ -25,7 +25,6 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
-from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of, widest_vector
@@ -54,8 +53,12 @@ def by_dots(contraction: Contraction, target: Target) -> Groups:
     size = typical(contraction.k)
     k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
     depth = min(4 * target.scalar_depth, ceil_div(size, k) * k)
-    a, b, _ = contraction.layouts
-    ways = [(_dot_path(a, k), _dot_path(b, k), 1)]
+    # Vectors have at least 4 bytes, and are contiguous along K.
+    a, b = (
+        StagedAttr(STAGED_ROW_PADDING, max(4, widest_vector(1, k, layout.run(INNER))))
+        for layout in contraction.layouts[:2]
+    )
+    ways = [(a, b, 1)]
     yield _by_invocations(contraction, target, "dot", (k, depth), lambda _: ways)
 
 
@@ -290,12 +293,6 @@ def _by_invocations(
             instruction = InstructionAttr(kind, shape)
             schedule = ContractionAttr(tile, (rows, columns), instruction, path_a, path_b, stages)
             yield Plan(contraction, schedule, target)
-
-
-def _dot_path(layout: Layout, k: int) -> StagedAttr:
-    """Returns a path with the widest vectors that are contiguous along K, at least 4 bytes."""
-    vector = max(4, widest_vector(1, k, layout.run(INNER)))
-    return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)
 
 
 def paths(

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -45,6 +46,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
@@ -60,11 +62,12 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 )
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import is_size_op
+from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.values import erase_dead, erase_unused, erase_unused_ops, is_zero
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns, views_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
-from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of, root_of
+from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.targets import Target
 
 Generic = linalg.ops.GenericOp
@@ -104,9 +107,15 @@ class FoldPass(ModulePass, ABC):
     on_processors: ClassVar[bool] = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for dispatch, target in dispatches_beside_rows(op, self.name):
-            if (self.on_processors or not target.processor) and self.takes(dispatch, target):
-                self._fuse(dispatch, target)
+        if not any(kind_of(inner) == "rows" for inner in op.walk()):
+            return
+        target = target_of(op, self.name)
+        if target.processor and not self.on_processors:
+            return
+        for function in functions_of(op):
+            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
+                if self.takes(dispatch, target):
+                    self._fuse(dispatch, target)
 
     def _fuse(self, first: DispatchOp, target: Target) -> None:
         """
@@ -142,7 +151,7 @@ class FoldPass(ModulePass, ABC):
         if not self.joins(pair):
             return None
         folded = fuse(pair.first, pair.second, pair.read)
-        plan = rows_plan(folded, pair.target) if self.rewrite(folded, pair) else None
+        plan = _plan_of_rows(folded, pair.target) if self.rewrite(folded, pair) else None
         if plan is not None and self.fits(plan):
             return folded
         operands = list(folded.inputs)
@@ -193,6 +202,17 @@ def _can_move(first: DispatchOp, reader: DispatchOp) -> bool:
 def _is_by_rows(dispatch: DispatchOp) -> bool:
     root = root_of(dispatch)
     return root is not None and kind_of(root) == "rows"
+
+
+def _plan_of_rows(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
+    """Returns the plan of a dispatch's product with few rows, or None if no such plan fits."""
+    root = root_of(dispatch)
+    if root is not None and kind_of(root) == "rows":
+        with suppress(NotAContraction, NotLinear, ScheduleDoesNotFit):
+            plan = plan_of(root, target)
+            assert isinstance(plan, RowsPlan)
+            return plan
+    return None
 
 
 def _is_small(dispatch: DispatchOp, target: Target) -> bool:

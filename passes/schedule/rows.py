@@ -14,12 +14,11 @@ from functools import cached_property
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, ModuleOp, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, f32
 from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import DispatchOp, RowsAttr, bit_width
+from xdsl_spirv.dialects.schedule import RowsAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -28,19 +27,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
+from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.kinds import (
-    EXCHANGES,
-    FEATURES,
-    ContractionPlan,
-    ScheduleDoesNotFit,
-    kind_of,
-    plan_of,
-    root_of,
-)
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.kinds import EXCHANGES, FEATURES, ContractionPlan
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.analysis.column_readers import ColumnReaders
@@ -529,26 +518,3 @@ class RowsPlan(ContractionPlan[RowsAttr]):
             yield f"a schedule of rows needs {feature}, which {self.target.name} does not list"
         if types[2] == "bf16":
             yield "a schedule of rows cannot store bf16"
-
-
-def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
-    """Returns the plan of a dispatch's product with few rows, or None if no such plan fits."""
-    root = root_of(dispatch)
-    if root is None or kind_of(root) != "rows":
-        return None
-    try:
-        plan = plan_of(root, target)
-    except (NotAContraction, NotLinear, ScheduleDoesNotFit):
-        return None
-    assert isinstance(plan, RowsPlan)
-    return plan
-
-
-def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:
-    """Yields (dispatch, target) for each dispatch of a module that has a product with few rows."""
-    if not any(kind_of(op) == "rows" for op in module.walk()):
-        return
-    target = target_of(module, pass_name)
-    for function in functions_of(module):
-        for dispatch in [op for op in function.walk() if isinstance(op, DispatchOp)]:
-            yield dispatch, target
