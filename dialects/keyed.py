@@ -11,9 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr, i1
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
@@ -41,6 +41,57 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
             return cls.new(parameters).parameters
         except VerifyException as error:
             parser.raise_error(str(error), start, parser.pos)
+
+
+Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
+"""The parser and the printer of a value."""
+
+TYPE: Spelling = AttrParser.parse_type, Printer.print_attribute
+BOOLEAN: Spelling = (
+    lambda parser: IntegerAttr(int(parser.parse_boolean()), i1),
+    lambda printer, value: printer.print_string("true" if value.value.data else "false"),
+)
+
+
+def or_symbol(spelling: Spelling) -> Spelling:
+    """Extends a spelling by `@name`, the symbol of a constant."""
+    parse, print_value = spelling
+
+    def parse_either(parser: AttrParser) -> Attribute:
+        symbol = parser.parse_optional_symbol_name()
+        return parse(parser) if symbol is None else SymbolRefAttr(symbol)
+
+    def print_either(printer: Printer, value: Attribute) -> None:
+        is_symbol = isinstance(value, SymbolRefAttr)
+        (Printer.print_attribute if is_symbol else print_value)(printer, value)
+
+    return parse_either, print_either
+
+
+class SpelledAttribute(LocatedAttribute, ABC):
+    """A type or attribute whose text lists its parameters in order: `<16xf32, Subgroup>`."""
+
+    SPELLING: ClassVar[Sequence[tuple[str, Spelling] | None]]
+    """The name and spelling of each parameter in the order of the text. None is a comma."""
+
+    @classmethod
+    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
+        values: dict[str, Attribute] = {}
+        with parser.in_angle_brackets():
+            for part in cls.SPELLING:
+                if part is None:
+                    parser.parse_punctuation(",")
+                else:
+                    values[part[0]] = part[1][0](parser)
+        return [values[name] for name, _ in cls.get_irdl_definition().parameters]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            for part in self.SPELLING:
+                if part is None:
+                    printer.print_string(", ")
+                else:
+                    part[1][1](printer, getattr(self, part[0]))
 
 
 @dataclass(frozen=True)

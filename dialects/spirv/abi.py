@@ -8,8 +8,8 @@ parameters with default values are not printed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -27,7 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import KeyedAttr, integer, key, keyed_attr_definition
+from xdsl_spirv.dialects.keyed import TYPE, KeyedAttr, Spelling, integer, key, keyed_attr_definition
 from xdsl_spirv.dialects.spirv.attributes import (
     CapabilityAttr,
     EnumerationAttr,
@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
     StorageClassAttr,
     StoreCacheControlAttr,
+    name_of,
 )
 from xdsl_spirv.dialects.spirv.enums import Capability, Scope, StorageClass
 
@@ -155,7 +156,6 @@ class VerCapExtAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.version.text}, [{capabilities}], [{extensions}]>")
 
 
-TYPE = AttrParser.parse_type, Printer.print_attribute
 ATTRIBUTE = AttrParser.parse_attribute, Printer.print_attribute
 
 
@@ -165,10 +165,6 @@ def _parse_boolean(parser: AttrParser) -> IntegerAttr:
 
 def _parse_string(parser: AttrParser) -> StringAttr:
     return StringAttr(parser.parse_str_literal())
-
-
-Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
-"""The parser and the printer of a value."""
 
 
 def _enumerant(cls: type[EnumerationAttr[Any]]) -> Spelling:
@@ -208,20 +204,13 @@ class LinkageAttributesAttr(KeyedAttr):
     linkage_type: LinkageTypeAttr = key(*_enumerant(LinkageTypeAttr), converter=LinkageTypeAttr)
 
 
-def _name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
-    return (
-        lambda parser: cls(cls.parse_enumerant(parser)),
-        lambda printer, value: printer.print_string(cls.spell(value.data)),
-    )
-
-
 @keyed_attr_definition
 class CacheControlLoadAttr(KeyedAttr):
     """The decoration CacheControlLoadINTEL: `<cache_level = 0, load_cache_control = Cached>`."""
 
     name = "spirv.cache_control_load_intel"
     cache_level: IntAttr = integer(converter=IntAttr)
-    load_cache_control: LoadCacheControlAttr = key(*_name_of(LoadCacheControlAttr))
+    load_cache_control: LoadCacheControlAttr = key(*name_of(LoadCacheControlAttr))
 
 
 @keyed_attr_definition
@@ -230,7 +219,7 @@ class CacheControlStoreAttr(KeyedAttr):
 
     name = "spirv.cache_control_store_intel"
     cache_level: IntAttr = integer(converter=IntAttr)
-    store_cache_control: StoreCacheControlAttr = key(*_name_of(StoreCacheControlAttr))
+    store_cache_control: StoreCacheControlAttr = key(*name_of(StoreCacheControlAttr))
 
 
 @keyed_attr_definition

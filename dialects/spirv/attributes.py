@@ -34,6 +34,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import Spelling
 from xdsl_spirv.dialects.spirv import enums
 from xdsl_spirv.grammar import integer_words
 
@@ -156,6 +157,22 @@ def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
     """Returns MLIR's names of enumerants that Khronos has renamed, such as `MemoryALTERA`."""
     names = enum.__members__.items()
     return {int(value): name for name, value in names if name.endswith("INTEL")}
+
+
+def name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
+    """Returns the spelling of an enumerant by its name alone: `Subgroup`."""
+    return (
+        lambda parser: cls(cls.parse_enumerant(parser)),
+        lambda printer, value: printer.print_string(cls.spell(value.data)),
+    )
+
+
+def bracketed(cls: type[EnumerationAttr[Any]]) -> Spelling:
+    """Returns the spelling of an enumerant in angle brackets: `<Subgroup>`."""
+    return (
+        lambda parser: cls(cls.parse_parameter(parser)),
+        lambda printer, value: value.print_parameter(printer),
+    )
 
 
 def as_attribute(value: Any, *, text: bool = False) -> Attribute:

@@ -42,12 +42,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 
+from xdsl_spirv.dialects.keyed import or_symbol
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeMatrixLayoutAttr,
     CooperativeMatrixOperandsAttr,
     MemoryAccessAttr,
-    ScopeAttr,
+    bracketed,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import FactorsAndSum
@@ -57,11 +58,15 @@ from xdsl_spirv.dialects.spirv.enums import (
     MemoryAccess,
     Scope,
 )
-from xdsl_spirv.dialects.spirv.pointers import SCOPE, MemoryOperand, ReadsMemory
+from xdsl_spirv.dialects.spirv.pointers import SCOPE, SCOPE_SPELLING, MemoryOperand, ReadsMemory
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
 """A layout, or the symbol of a specialization constant with the layout."""
+
+
+LAYOUT = or_symbol(bracketed(CooperativeMatrixLayoutAttr))
+"""The spelling of a layout: `<RowMajor>` or `@layout`."""
 
 
 @irdl_custom_directive
@@ -79,11 +84,11 @@ class MatrixMemory(CustomDirective):
         self.stride.parse(parser, state)
         if state.operands[self.stride.index]:
             parser.parse_punctuation(",")
-        self.layout.set(state, _parse_enumeration_or_symbol(parser, CooperativeMatrixLayoutAttr))
+        self.layout.set(state, LAYOUT[0](parser))
         while parser.parse_optional_punctuation(","):
             if parser.parse_optional_keyword("scope"):
                 with parser.in_parens():
-                    self.scope.set(state, _parse_enumeration_or_symbol(parser, ScopeAttr))
+                    self.scope.set(state, SCOPE_SPELLING[0](parser))
             elif (alignment := parser.parse_optional_integer(allow_boolean=False)) is not None:
                 self.alignment.set(state, IntegerAttr(alignment, i32))
             else:
@@ -96,7 +101,7 @@ class MatrixMemory(CustomDirective):
             printer.print_string(", ")
             printer.print_operand(stride)
         printer.print_string(", ")
-        _print_enumeration_or_symbol(printer, properties[self.layout.name])
+        LAYOUT[1](printer, properties[self.layout.name])
         access = properties.get(self.access.name)
         if isinstance(access, MemoryAccessAttr):
             printer.print_string(", ")
@@ -107,7 +112,7 @@ class MatrixMemory(CustomDirective):
         scope = properties.get(self.scope.name)
         if scope is not None:
             printer.print_string(", scope(")
-            _print_enumeration_or_symbol(printer, scope)
+            SCOPE_SPELLING[1](printer, scope)
             printer.print_string(")")
 
 
@@ -138,24 +143,6 @@ class MatrixMemoryOperation(SPIRVOp, ABC):
         rules.cm_15_memory_operand(self.memory_operand, store=store)
         operand = MemoryOperand(self.memory_operand, self.alignment, self.memory_scope)
         operand.verify(MemoryAccess.None_, self.name)
-
-
-def _parse_enumeration_or_symbol(
-    parser: Parser, kind: type[CooperativeMatrixLayoutAttr | ScopeAttr]
-) -> Attribute:
-    symbol = parser.parse_optional_symbol_name()
-    if symbol is not None:
-        return SymbolRefAttr(symbol)
-    if kind is ScopeAttr:
-        return ScopeAttr(ScopeAttr.parse_parameter(parser))
-    return CooperativeMatrixLayoutAttr(CooperativeMatrixLayoutAttr.parse_parameter(parser))
-
-
-def _print_enumeration_or_symbol(printer: Printer, attribute: Attribute) -> None:
-    if isinstance(attribute, CooperativeMatrixLayoutAttr | ScopeAttr):
-        attribute.print_parameter(printer)
-    else:
-        printer.print_attribute(attribute)
 
 
 class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixLoad"):

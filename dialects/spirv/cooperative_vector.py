@@ -10,7 +10,7 @@ parentheses: `spirv.NV.CooperativeVectorMatrixMul %x, %w[%at] (input_interpretat
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -21,15 +21,16 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import BOOLEAN, Spelling
 from xdsl_spirv.dialects.spirv.attributes import (
     ComponentTypeAttr,
     CooperativeMatrixOperandsAttr,
     CooperativeVectorMatrixLayoutAttr,
-    as_attribute,
+    name_of,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeVectorMatrixLayout
+from xdsl_spirv.dialects.spirv.enums import CooperativeVectorMatrixLayout
 from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
     MAKE_VISIBLE,
@@ -39,9 +40,8 @@ from xdsl_spirv.dialects.spirv.pointers import (
     ReadsMemory,
 )
 from xdsl_spirv.dialects.spirv.settings import (
+    INTEGER,
     NUMBER,
-    Kind,
-    Setting,
     enumerant,
     parse_settings,
     print_settings,
@@ -81,7 +81,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
     """
 
     PLACES: ClassVar[int]
-    SETTINGS: ClassVar[Mapping[str, Kind]]
+    SETTINGS: ClassVar[Mapping[str, Spelling]]
     input_interpretation = prop_def(enumerant(ComponentTypeAttr))
     matrix_interpretation = prop_def(enumerant(ComponentTypeAttr))
     m = prop_def(NUMBER)
@@ -91,24 +91,6 @@ class VectorTimesMatrix(SPIRVOp, ABC):
     matrix_operands = opt_prop_def(CooperativeMatrixOperandsAttr)
     result = result_def(CooperativeVectorType)
     traits = traits_def(ReadsMemory())
-
-    @classmethod
-    def of(
-        cls,
-        operands: Sequence[Value],
-        settings: Mapping[str, Setting],
-        result_type: CooperativeVectorType,
-        matrix_operands: CooperativeMatrixOperands | None = None,
-    ) -> Self:
-        """Makes the operation from operands (the optional stride last) and settings by name."""
-        properties = {name: as_attribute(settings[name]) for name in cls.SETTINGS}
-        if matrix_operands is not None:
-            properties["matrix_operands"] = CooperativeMatrixOperandsAttr(matrix_operands)
-        return cls.create(
-            operands=[SSAValue.get(o) for o in operands],
-            properties=properties,
-            result_types=[result_type],
-        )
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -140,7 +122,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
         for place in range(self.PLACES):
             printer.print_string(", ")
             _print_place(printer, *self.operands[1 + 2 * place : 3 + 2 * place])
-        print_settings(printer, self.properties, *self.SETTINGS)
+        print_settings(printer, self.properties, self.SETTINGS)
         if len(self.operands) > 1 + 2 * self.PLACES:
             printer.print_string(" stride ")
             printer.print_operand(self.operands[-1])
@@ -179,13 +161,13 @@ class CooperativeVectorMatrixMulOp(VectorTimesMatrix, name="spirv.NV.Cooperative
     """OpCooperativeVectorMatrixMulNV: multiplies a matrix by a vector."""
 
     PLACES: ClassVar[int] = 1
-    SETTINGS: ClassVar[Mapping[str, Kind]] = {
-        "input_interpretation": ComponentTypeAttr,
-        "matrix_interpretation": ComponentTypeAttr,
-        "m": int,
-        "k": int,
-        "memory_layout": CooperativeVectorMatrixLayoutAttr,
-        "transpose": bool,
+    SETTINGS: ClassVar[Mapping[str, Spelling]] = {
+        "input_interpretation": name_of(ComponentTypeAttr),
+        "matrix_interpretation": name_of(ComponentTypeAttr),
+        "m": INTEGER,
+        "k": INTEGER,
+        "memory_layout": name_of(CooperativeVectorMatrixLayoutAttr),
+        "transpose": BOOLEAN,
     }
     input = operand_def()
     matrix = operand_def(POINTER)
@@ -199,14 +181,14 @@ class CooperativeVectorMatrixMulAddOp(
     """OpCooperativeVectorMatrixMulAddNV: matrix times vector plus a bias in memory."""
 
     PLACES: ClassVar[int] = 2
-    SETTINGS: ClassVar[Mapping[str, Kind]] = {
-        "input_interpretation": ComponentTypeAttr,
-        "matrix_interpretation": ComponentTypeAttr,
-        "bias_interpretation": ComponentTypeAttr,
-        "m": int,
-        "k": int,
-        "memory_layout": CooperativeVectorMatrixLayoutAttr,
-        "transpose": bool,
+    SETTINGS: ClassVar[Mapping[str, Spelling]] = {
+        "input_interpretation": name_of(ComponentTypeAttr),
+        "matrix_interpretation": name_of(ComponentTypeAttr),
+        "bias_interpretation": name_of(ComponentTypeAttr),
+        "m": INTEGER,
+        "k": INTEGER,
+        "memory_layout": name_of(CooperativeVectorMatrixLayoutAttr),
+        "transpose": BOOLEAN,
     }
     input = operand_def()
     matrix = operand_def(POINTER)
@@ -279,9 +261,9 @@ class CooperativeVectorOuterProductAccumulateOp(
     parentheses.
     """
 
-    SETTINGS: ClassVar[Mapping[str, Kind]] = {
-        "memory_layout": CooperativeVectorMatrixLayoutAttr,
-        "matrix_interpretation": ComponentTypeAttr,
+    SETTINGS: ClassVar[Mapping[str, Spelling]] = {
+        "memory_layout": name_of(CooperativeVectorMatrixLayoutAttr),
+        "matrix_interpretation": name_of(ComponentTypeAttr),
     }
     pointer = operand_def(POINTER)
     offset = operand_def()
@@ -313,7 +295,7 @@ class CooperativeVectorOuterProductAccumulateOp(
         for operand in (self.a, self.b):
             printer.print_string(", ")
             printer.print_operand(operand)
-        print_settings(printer, self.properties, *self.SETTINGS)
+        print_settings(printer, self.properties, self.SETTINGS)
         if self.matrix_stride is not None:
             printer.print_string(" stride ")
             printer.print_operand(self.matrix_stride)

@@ -31,10 +31,12 @@ from xdsl.printer import Printer
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, MemoryReadEffect
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects.keyed import or_symbol
 from xdsl_spirv.dialects.spirv.attributes import (
     MemoryAccessAttr,
     ScopeAttr,
     StorageClassAttr,
+    bracketed,
     parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
@@ -180,6 +182,9 @@ MAKE_VISIBLE = MemoryAccess.MakePointerVisible
 SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
 """Attribute constraint: a known scope, or the symbol of a specialization constant."""
 
+SCOPE_SPELLING = or_symbol(bracketed(ScopeAttr))
+"""The spelling of such a scope: `<Workgroup>` or `@scope`."""
+
 
 @dataclass(frozen=True)
 class MemoryOperand:
@@ -215,7 +220,7 @@ class MemoryOperand:
         while parser.parse_optional_punctuation(","):
             if parser.parse_optional_keyword("scope"):
                 with parser.in_parens():
-                    scope = _parse_scope(parser)
+                    scope = SCOPE_SPELLING[0](parser)
             else:
                 alignment = parse_integer(parser)
         parser.parse_punctuation("]")
@@ -230,10 +235,7 @@ class MemoryOperand:
             printer.print_string(f", {self.alignment.value.data}")
         if self.scope is not None:
             printer.print_string(", scope(")
-            if isinstance(self.scope, ScopeAttr):
-                self.scope.print_parameter(printer)
-            else:
-                printer.print_attribute(self.scope)
+            SCOPE_SPELLING[1](printer, self.scope)
             printer.print_string(")")
         printer.print_string("]")
 
@@ -284,12 +286,6 @@ def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
     if isinstance(scope, Scope):
         return ScopeAttr(scope)
     return None if scope is None else SymbolRefAttr(scope)
-
-
-def _parse_scope(parser: Parser) -> ScopeAttr | SymbolRefAttr:
-    if symbol := parser.parse_optional_symbol_name():
-        return SymbolRefAttr(symbol)
-    return ScopeAttr(ScopeAttr.parse_parameter(parser))
 
 
 class MemoryAccessing(SPIRVOp, ABC):

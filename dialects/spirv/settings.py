@@ -9,27 +9,16 @@ number that is not an i32 is followed by its type. A specialization constant is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-from xdsl.dialects.builtin import (
-    FlatSymbolRefAttrConstr,
-    IntegerAttr,
-    IntegerType,
-    SymbolRefAttr,
-    i1,
-    i32,
-)
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr
-from xdsl.parser import Parser
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 
+from xdsl_spirv.dialects.keyed import Spelling, or_symbol
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, as_attribute
-
-Setting: TypeAlias = "int | bool | str | EnumerationAttr[Any] | SymbolRefAttr"
-"""The value of a setting for a constructor. A string is the name of a specialization constant."""
-
-Kind: TypeAlias = "type[int | bool | EnumerationAttr[Any]]"
 
 NUMBER: AttrConstraint = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 
@@ -39,27 +28,7 @@ def enumerant(kind: type[EnumerationAttr[Any]]) -> AttrConstraint:
     return AnyOf((BaseAttr(kind), FlatSymbolRefAttrConstr))
 
 
-def parse_settings(parser: Parser, kinds: Mapping[str, Kind]) -> dict[str, Attribute]:
-    """Parses `(name = value, ...)`, with all of `kinds` in order."""
-    settings: dict[str, Attribute] = {}
-    with parser.in_parens():
-        for name, kind in kinds.items():
-            if settings:
-                parser.parse_punctuation(",")
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
-            settings[name] = _parse_setting(parser, kind)
-    return settings
-
-
-def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
-    symbol = parser.parse_optional_symbol_name()
-    if symbol is not None:
-        return SymbolRefAttr(symbol)
-    if kind is bool:
-        return as_attribute(parser.parse_boolean())
-    if issubclass(kind, EnumerationAttr):
-        return kind(kind.parse_enumerant(parser))
+def _parse_integer(parser: AttrParser) -> Attribute:
     number = parser.parse_integer(allow_boolean=False)
     if not parser.parse_optional_punctuation(":"):
         return as_attribute(number)
@@ -69,21 +38,36 @@ def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
     return IntegerAttr(number, type)
 
 
-def print_settings(printer: Printer, properties: Mapping[str, Attribute], *names: str) -> None:
+def _print_integer(printer: Printer, value: IntegerAttr) -> None:
+    printer.print_int(value.value.data)
+    if value.type != i32:
+        printer.print_string(" : ")
+        printer.print_attribute(value.type)
+
+
+INTEGER: Spelling = _parse_integer, _print_integer
+"""The spelling `16`, or `16 : i64` for another type than i32."""
+
+
+def parse_settings(parser: Parser, spellings: Mapping[str, Spelling]) -> dict[str, Attribute]:
+    """Parses `(name = value, ...)`, with all of `spellings` in order."""
+    settings: dict[str, Attribute] = {}
+    with parser.in_parens():
+        for name, spelling in spellings.items():
+            if settings:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            settings[name] = or_symbol(spelling)[0](parser)
+    return settings
+
+
+def print_settings(
+    printer: Printer, properties: Mapping[str, Attribute], spellings: Mapping[str, Spelling]
+) -> None:
     """Prints ` (name = value, ...)`."""
     printer.print_string(" (")
-    for index, name in enumerate(names):
+    for index, (name, spelling) in enumerate(spellings.items()):
         printer.print_string(f"{', ' if index else ''}{name} = ")
-        value = properties[name]
-        if isinstance(value, EnumerationAttr):
-            printer.print_string(value.spell(value.data))
-        elif isinstance(value, IntegerAttr) and value.type == i1:
-            printer.print_string("true" if value.value.data else "false")
-        elif isinstance(value, IntegerAttr):
-            printer.print_int(value.value.data)
-            if value.type != i32:
-                printer.print_string(" : ")
-                printer.print_attribute(value.type)
-        else:
-            printer.print_attribute(value)
+        or_symbol(spelling)[1](printer, properties[name])
     printer.print_string(")")

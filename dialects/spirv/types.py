@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, overload
+from typing import Any, ClassVar, TypeAlias, overload
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -28,13 +28,14 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import LocatedAttribute
+from xdsl_spirv.dialects.keyed import TYPE, LocatedAttribute, SpelledAttribute, Spelling, or_symbol
 from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeMatrixUseAttr,
     DecorationAttr,
     ScopeAttr,
     StorageClassAttr,
     as_attribute,
+    name_of,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.rules_types import cm_04_component_type, cm_05_constant
@@ -86,24 +87,32 @@ class Repeated(Sequence[Attribute]):
         return self.element
 
 
-def parse_dimension(parser: AttrParser) -> Size:
-    """Parses `16x` or `@rows x`, including the delimiter."""
-    symbol = parser.parse_optional_symbol_name()
-    dim: Size = (
-        IntAttr(parser.parse_shape_dimension(allow_dynamic=False))
-        if symbol is None
-        else SymbolRefAttr(symbol)
-    )
-    parser.parse_shape_delimiter()
-    return dim
+def _parse_number(parser: AttrParser) -> IntAttr:
+    return IntAttr(parser.parse_shape_dimension(allow_dynamic=False))
 
 
-def print_dimension(printer: Printer, dim: Size) -> None:
-    if isinstance(dim, IntAttr):
-        printer.print_string(f"{dim.data}x")
-    else:
-        printer.print_attribute(dim)
-        printer.print_string(" x ")
+def _before_x(spelling: Spelling, delimiter: str) -> Spelling:
+    """Returns a spelling followed by the delimiter of a shape, `x`."""
+    parse, print_value = spelling
+
+    def parse_before_x(parser: AttrParser) -> Attribute:
+        value = parse(parser)
+        parser.parse_shape_delimiter()
+        return value
+
+    def print_before_x(printer: Printer, value: Attribute) -> None:
+        print_value(printer, value)
+        printer.print_string(delimiter if isinstance(value, IntAttr) else " x ")
+
+    return parse_before_x, print_before_x
+
+
+_NUMBER: Spelling = _parse_number, lambda printer, value: printer.print_int(value.data)
+DIMENSION = _before_x(or_symbol(_NUMBER), "x")
+"""The spelling `16x` or `@rows x `."""
+LENGTH = _before_x(or_symbol(_NUMBER), " x ")
+"""The spelling `16 x ` or `@length x `."""
+SCOPE = or_symbol(name_of(ScopeAttr))
 
 
 def _parse_stride(parser: AttrParser) -> IntAttr:
@@ -119,8 +128,11 @@ def _print_stride(printer: Printer, stride: IntAttr) -> None:
         printer.print_string(f", stride={stride.data}")
 
 
+STRIDE: Spelling = _parse_stride, _print_stride
+
+
 @irdl_attr_definition
-class PointerType(LocatedAttribute, TypeAttribute):
+class PointerType(SpelledAttribute, TypeAttribute):
     """
     OpTypePointer: `!spirv.ptr<f32, StorageBuffer>`.
 
@@ -129,6 +141,12 @@ class PointerType(LocatedAttribute, TypeAttribute):
     """
 
     name = "spirv.ptr"
+    SPELLING: ClassVar[Any] = (
+        ("pointee", TYPE),
+        None,
+        ("storage_class", name_of(StorageClassAttr)),
+        ("stride", STRIDE),
+    )
     pointee: Attribute
     storage_class: StorageClassAttr
     stride: IntAttr
@@ -141,68 +159,33 @@ class PointerType(LocatedAttribute, TypeAttribute):
     ):
         super().__init__(pointee, as_attribute(storage_class), IntAttr(stride))
 
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            pointee = parser.parse_type()
-            parser.parse_punctuation(",")
-            storage_class = StorageClassAttr(StorageClassAttr.parse_enumerant(parser))
-            return pointee, storage_class, _parse_stride(parser)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.pointee)
-            printer.print_string(f", {self.storage_class.spell(self.storage_class.data)}")
-            _print_stride(printer, self.stride)
-
 
 @irdl_attr_definition
-class UntypedPointerType(LocatedAttribute, TypeAttribute):
+class UntypedPointerType(SpelledAttribute, TypeAttribute):
     """OpTypeUntypedPointerKHR: `!spirv.untyped_ptr<StorageBuffer>`."""
 
     name = "spirv.untyped_ptr"
+    SPELLING: ClassVar[Any] = (("storage_class", name_of(StorageClassAttr)),)
     storage_class: StorageClassAttr
 
     def __init__(self, storage_class: StorageClass | StorageClassAttr):
         super().__init__(as_attribute(storage_class))
 
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return [StorageClassAttr(StorageClassAttr.parse_enumerant(parser))]
-
-    def print_parameters(self, printer: Printer) -> None:
-        self.storage_class.print_parameter(printer)
-
 
 @irdl_attr_definition
-class ArrayType(LocatedAttribute, TypeAttribute):
+class ArrayType(SpelledAttribute, TypeAttribute):
     """
     OpTypeArray: `!spirv.array<4 x f32, stride=4>`. The stride in bytes is 0 without ArrayStride.
     """
 
     name = "spirv.array"
+    SPELLING: ClassVar[Any] = (("length", LENGTH), ("element_type", TYPE), ("stride", STRIDE))
     length: Size = param_def(SIZE)
     element_type: Attribute
     stride: IntAttr
 
     def __init__(self, length: int | str | Size, element_type: Attribute, stride: int = 0):
         super().__init__(size(length), element_type, IntAttr(stride))
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            length = parse_dimension(parser)
-            return length, parser.parse_type(), _parse_stride(parser)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            if isinstance(self.length, IntAttr):
-                printer.print_string(f"{self.length.data} x ")
-            else:
-                print_dimension(printer, self.length)
-            printer.print_attribute(self.element_type)
-            _print_stride(printer, self.stride)
 
     def verify(self) -> None:
         length = known_size(self.length)
@@ -211,49 +194,29 @@ class ArrayType(LocatedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class RuntimeArrayType(LocatedAttribute, TypeAttribute):
+class RuntimeArrayType(SpelledAttribute, TypeAttribute):
     """OpTypeRuntimeArray: `!spirv.rtarray<f32, stride=4>`."""
 
     name = "spirv.rtarray"
+    SPELLING: ClassVar[Any] = (("element_type", TYPE), ("stride", STRIDE))
     element_type: Attribute
     stride: IntAttr
 
     def __init__(self, element_type: Attribute, stride: int = 0):
         super().__init__(element_type, IntAttr(stride))
 
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return parser.parse_type(), _parse_stride(parser)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element_type)
-            _print_stride(printer, self.stride)
-
 
 @irdl_attr_definition
-class MatrixType(LocatedAttribute, TypeAttribute):
+class MatrixType(SpelledAttribute, TypeAttribute):
     """OpTypeMatrix: `!spirv.matrix<3 x vector<4xf32>>`, with 2 to 4 columns."""
 
     name = "spirv.matrix"
+    SPELLING: ClassVar[Any] = (("columns", _before_x(_NUMBER, " x ")), ("column_type", TYPE))
     columns: IntAttr
     column_type: VectorType
 
     def __init__(self, columns: int, column_type: VectorType):
         super().__init__(IntAttr(columns), column_type)
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            columns = parser.parse_shape_dimension(allow_dynamic=False)
-            parser.parse_shape_delimiter()
-            return IntAttr(columns), parser.parse_type()
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.columns.data} x ")
-            printer.print_attribute(self.column_type)
 
     def verify(self) -> None:
         if self.columns.data not in (2, 3, 4):
@@ -511,7 +474,7 @@ def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset
 
 
 @irdl_attr_definition
-class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
+class CooperativeMatrixType(SpelledAttribute, TypeAttribute):
     """
     OpTypeCooperativeMatrixKHR: `!spirv.coopmatrix<16x8xf16, Subgroup, MatrixA>`.
 
@@ -520,6 +483,15 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     """
 
     name = "spirv.coopmatrix"
+    SPELLING: ClassVar[Any] = (
+        ("rows", DIMENSION),
+        ("columns", DIMENSION),
+        ("element_type", TYPE),
+        None,
+        ("scope", SCOPE),
+        None,
+        ("use", name_of(CooperativeMatrixUseAttr)),
+    )
     rows: Size = param_def(SIZE)
     columns: Size = param_def(SIZE)
     element_type: Attribute
@@ -538,34 +510,6 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     ):
         sizes = size(rows), size(columns)
         super().__init__(*sizes, element_type, as_attribute(scope), as_attribute(use))
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            rows, columns = parse_dimension(parser), parse_dimension(parser)
-            element_type = parser.parse_type()
-            parser.parse_punctuation(",")
-            symbol = parser.parse_optional_symbol_name()
-            scope = (
-                ScopeAttr(ScopeAttr.parse_enumerant(parser))
-                if symbol is None
-                else SymbolRefAttr(symbol)
-            )
-            parser.parse_punctuation(",")
-            use = CooperativeMatrixUseAttr(CooperativeMatrixUseAttr.parse_enumerant(parser))
-            return rows, columns, element_type, scope, use
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            print_dimension(printer, self.rows)
-            print_dimension(printer, self.columns)
-            printer.print_attribute(self.element_type)
-            printer.print_string(", ")
-            if isinstance(self.scope, ScopeAttr):
-                printer.print_string(self.scope.spell(self.scope.data))
-            else:
-                printer.print_attribute(self.scope)
-            printer.print_string(f", {self.use.spell(self.use.data)}")
 
     def verify(self) -> None:
         cm_04_component_type(self.element_type)

@@ -30,7 +30,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import LocatedAttribute
+from xdsl_spirv.dialects.keyed import BOOLEAN, TYPE, LocatedAttribute, SpelledAttribute, or_symbol
 from xdsl_spirv.dialects.spirv.attributes import (
     DimAttr,
     EnumerationAttr,
@@ -42,17 +42,19 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
     TensorClampModeAttr,
     as_attribute,
+    name_of,
 )
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorClampMode
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
 from xdsl_spirv.dialects.spirv.types import (
+    DIMENSION,
+    LENGTH,
+    SCOPE,
     SIZE,
     WORD,
     FloatType,
     Size,
     known_size,
-    parse_dimension,
-    print_dimension,
     size,
 )
 
@@ -107,33 +109,29 @@ def _is_number(type_: Attribute) -> bool:
     return is_integer(type_) or isinstance(type_, FloatType)
 
 
-def _parse_scope(parser: AttrParser) -> ScopeAttr | SymbolRefAttr:
-    symbol = parser.parse_optional_symbol_name()
-    if symbol is not None:
-        return SymbolRefAttr(symbol)
-    return ScopeAttr(ScopeAttr.parse_enumerant(parser))
-
-
-def _parse_size(parser: AttrParser) -> Size:
-    symbol = parser.parse_optional_symbol_name()
-    if symbol is not None:
-        return SymbolRefAttr(symbol)
+def _parse_number(parser: AttrParser) -> Attribute:
     return IntAttr(parser.parse_integer(allow_boolean=False, allow_negative=False))
 
 
-def _print_operand(printer: Printer, operand: Attribute) -> None:
-    if isinstance(operand, IntAttr):
-        printer.print_int(operand.data)
-    elif isinstance(operand, ScopeAttr | TensorClampModeAttr):
-        printer.print_string(operand.spell(operand.data))
-    elif isinstance(operand, IntegerAttr):
-        printer.print_string("true" if operand.value.data else "false")
-    else:
-        printer.print_attribute(operand)
+NUMBER = or_symbol((_parse_number, lambda printer, value: printer.print_int(value.data)))
+"""The spelling `2` or `@rank`."""
+
+
+def _parse_further(parser: AttrParser) -> Attribute:
+    numbers: list[Attribute] = []
+    while parser.parse_optional_punctuation(","):
+        numbers.append(NUMBER[0](parser))
+    return ArrayAttr(numbers)
+
+
+def _print_further(printer: Printer, numbers: ArrayAttr[Attribute]) -> None:
+    for number in numbers:
+        printer.print_string(", ")
+        NUMBER[1](printer, number)
 
 
 @irdl_attr_definition
-class CooperativeVectorType(DeclaredType):
+class CooperativeVectorType(SpelledAttribute, DeclaredType):
     """
     OpTypeCooperativeVectorNV: `!spirv.coopvec<16 x f16>`, `!spirv.coopvec<@n x f16>`.
 
@@ -141,26 +139,13 @@ class CooperativeVectorType(DeclaredType):
     """
 
     name = "spirv.coopvec"
+    SPELLING: ClassVar[Any] = (("length", LENGTH), ("element_type", TYPE))
     INSTRUCTION: ClassVar[str] = "OpTypeCooperativeVectorNV"
     element_type: Attribute
     length: Size = param_def(SIZE)
 
     def __init__(self, length: int | str | Size, element_type: Attribute):
         super().__init__(element_type, size(length))
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            length = parse_dimension(parser)
-            return parser.parse_type(), length
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            if isinstance(self.length, IntAttr):
-                printer.print_string(f"{self.length.data} x ")
-            else:
-                print_dimension(printer, self.length)
-            printer.print_attribute(self.element_type)
 
     def verify(self) -> None:
         if not _is_number(self.element_type) and self.element_type != i1:
@@ -172,10 +157,17 @@ class CooperativeVectorType(DeclaredType):
 
 
 @irdl_attr_definition
-class CooperativeMatrixNVType(DeclaredType):
+class CooperativeMatrixNVType(SpelledAttribute, DeclaredType):
     """OpTypeCooperativeMatrixNV: `!spirv.NV.coopmatrix<16x16xf16, Subgroup>`."""
 
     name = "spirv.NV.coopmatrix"
+    SPELLING: ClassVar[Any] = (
+        ("rows", DIMENSION),
+        ("columns", DIMENSION),
+        ("element_type", TYPE),
+        None,
+        ("scope", SCOPE),
+    )
     INSTRUCTION: ClassVar[str] = "OpTypeCooperativeMatrixNV"
     element_type: Attribute
     scope: ScopeAttr | SymbolRefAttr = param_def(
@@ -193,22 +185,6 @@ class CooperativeMatrixNVType(DeclaredType):
     ):
         super().__init__(element_type, as_attribute(scope), size(rows), size(columns))
 
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            rows, columns = parse_dimension(parser), parse_dimension(parser)
-            element_type = parser.parse_type()
-            parser.parse_punctuation(",")
-            return element_type, _parse_scope(parser), rows, columns
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            print_dimension(printer, self.rows)
-            print_dimension(printer, self.columns)
-            printer.print_attribute(self.element_type)
-            printer.print_string(", ")
-            _print_operand(printer, self.scope)
-
     def verify(self) -> None:
         if not _is_number(self.element_type):
             raise VerifyException(
@@ -220,7 +196,7 @@ ClampMode: TypeAlias = TensorClampModeAttr | SymbolRefAttr
 
 
 @irdl_attr_definition
-class TensorLayoutType(DeclaredType):
+class TensorLayoutType(SpelledAttribute, DeclaredType):
     """
     OpTypeTensorLayoutNV: `!spirv.NV.tensor_layout<2, Undefined>`.
 
@@ -229,6 +205,11 @@ class TensorLayoutType(DeclaredType):
     """
 
     name = "spirv.NV.tensor_layout"
+    SPELLING: ClassVar[Any] = (
+        ("rank", NUMBER),
+        None,
+        ("clamp_mode", or_symbol(name_of(TensorClampModeAttr))),
+    )
     INSTRUCTION: ClassVar[str] = "OpTypeTensorLayoutNV"
     rank: Size = param_def(SIZE)
     clamp_mode: ClampMode = param_def(
@@ -241,20 +222,6 @@ class TensorLayoutType(DeclaredType):
         clamp_mode: TensorClampMode | ClampMode = TensorClampMode.Undefined,
     ):
         super().__init__(size(rank), as_attribute(clamp_mode))
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            rank = _parse_size(parser)
-            parser.parse_punctuation(",")
-            symbol = parser.parse_optional_symbol_name()
-            if symbol is not None:
-                return rank, SymbolRefAttr(symbol)
-            return rank, TensorClampModeAttr(TensorClampModeAttr.parse_enumerant(parser))
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_list(self.parameters, lambda p: _print_operand(printer, p))
 
     def verify(self) -> None:
         _check_rank(self.rank)
@@ -270,7 +237,7 @@ def _check_rank(rank: Size) -> None:
 
 
 @irdl_attr_definition
-class TensorViewType(DeclaredType):
+class TensorViewType(SpelledAttribute, DeclaredType):
     """
     OpTypeTensorViewNV: `!spirv.NV.tensor_view<2, false, 1, 0>`.
 
@@ -279,6 +246,12 @@ class TensorViewType(DeclaredType):
     """
 
     name = "spirv.NV.tensor_view"
+    SPELLING: ClassVar[Any] = (
+        ("rank", NUMBER),
+        None,
+        ("has_dimensions", or_symbol(BOOLEAN)),
+        ("permutation", (_parse_further, _print_further)),
+    )
     INSTRUCTION: ClassVar[str] = "OpTypeTensorViewNV"
     rank: Size = param_def(SIZE)
     has_dimensions: IntegerAttr | SymbolRefAttr = param_def(
@@ -304,26 +277,6 @@ class TensorViewType(DeclaredType):
         rank, has_dimensions, *order = declaration
         sizes = [_parameter(operand, {IntAttr}) for operand in (rank, *order)]
         return cls.new([sizes[0], has_dimensions, ArrayAttr(sizes[1:])])
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            rank = _parse_size(parser)
-            parser.parse_punctuation(",")
-            symbol = parser.parse_optional_symbol_name()
-            has: Attribute = (
-                IntegerAttr(int(parser.parse_boolean()), i1)
-                if symbol is None
-                else SymbolRefAttr(symbol)
-            )
-            order: list[Size] = []
-            while parser.parse_optional_punctuation(","):
-                order.append(_parse_size(parser))
-            return rank, has, ArrayAttr(order)
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_list(self.declaration, lambda p: _print_operand(printer, p))
 
     def verify(self) -> None:
         _check_rank(self.rank)
@@ -423,13 +376,28 @@ class TensorArmType(DeclaredType):
 
 
 @irdl_attr_definition
-class ImageType(DeclaredType):
+class ImageType(SpelledAttribute, DeclaredType):
     """
     OpTypeImage without an access qualifier, in MLIR's syntax: `!spirv.image<f32, Dim2D, NoDepth,
     NonArrayed, SingleSampled, NoSampler, Rgba32f>`.
     """
 
     name = "spirv.image"
+    SPELLING: ClassVar[Any] = (
+        ("element_type", TYPE),
+        None,
+        ("dim", name_of(DimAttr)),
+        None,
+        ("depth", name_of(ImageDepthAttr)),
+        None,
+        ("arrayed", name_of(ImageArrayedAttr)),
+        None,
+        ("sampling", name_of(ImageSamplingAttr)),
+        None,
+        ("sampler", name_of(ImageSamplerAttr)),
+        None,
+        ("format", name_of(ImageFormatAttr)),
+    )
     INSTRUCTION: ClassVar[str] = "OpTypeImage"
     element_type: Attribute
     dim: DimAttr
@@ -439,48 +407,15 @@ class ImageType(DeclaredType):
     sampler: ImageSamplerAttr
     format: ImageFormatAttr
 
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            parsed: list[Attribute] = [parser.parse_type()]
-            for enumeration in IMAGE_OPERANDS:
-                parser.parse_punctuation(",")
-                parsed.append(enumeration(enumeration.parse_enumerant(parser)))
-        return parsed
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element_type)
-            parts = self.dim, self.depth, self.arrayed, self.sampling, self.sampler, self.format
-            printer.print_string("".join(f", {part.spell(part.data)}" for part in parts))
-
-
-IMAGE_OPERANDS: tuple[type[EnumerationAttr[Any]], ...] = (
-    DimAttr,
-    ImageDepthAttr,
-    ImageArrayedAttr,
-    ImageSamplingAttr,
-    ImageSamplerAttr,
-    ImageFormatAttr,
-)
-
 
 @irdl_attr_definition
-class SampledImageType(DeclaredType):
+class SampledImageType(SpelledAttribute, DeclaredType):
     """OpTypeSampledImage: `!spirv.sampled_image<!spirv.image<...>>`."""
 
     name = "spirv.sampled_image"
+    SPELLING: ClassVar[Any] = (("image_type", TYPE),)
     INSTRUCTION: ClassVar[str] = "OpTypeSampledImage"
     image_type: Attribute
-
-    @classmethod
-    def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            return [parser.parse_type()]
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.image_type)
 
     def verify(self) -> None:
         # An image with an access qualifier is a `RawType`.
