@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeVectorMatrixLayoutAttr,
     name_of,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import CooperativeVectorMatrixLayout
 from xdsl_spirv.dialects.spirv.pointers import (
@@ -36,7 +36,6 @@ from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_VISIBLE,
     POINTER,
     MemoryAccessing,
-    MemoryOperand,
     ReadsMemory,
 )
 from xdsl_spirv.dialects.spirv.settings import (
@@ -212,16 +211,6 @@ class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorL
         "$memory_scope) attr-dict `:` type($pointer) `,` type($offset) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        pointer: Value,
-        offset: Value,
-        result_type: CooperativeVectorType,
-        memory: MemoryOperand | None = None,
-    ):
-        properties = (memory or MemoryOperand()).properties()
-        super().__init__(pointer, offset, result_type, **properties)
-
     def verify_(self) -> None:
         _check_offset(self, self.offset)
         self.memory.verify(MAKE_AVAILABLE, "a load")
@@ -239,11 +228,6 @@ class CooperativeVectorStoreOp(MemoryAccessing, name="spirv.NV.CooperativeVector
         "$pointer `[` $offset `]` `,` $object custom<MemoryOperands>($memory_access, $alignment, "
         "$memory_scope) attr-dict `:` type($pointer) `,` type($offset) `,` type($object)"
     )
-
-    def __init__(
-        self, pointer: Value, offset: Value, object: Value, memory: MemoryOperand | None = None
-    ):
-        super().__init__(pointer, offset, object, **(memory or MemoryOperand()).properties())
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)

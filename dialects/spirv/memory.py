@@ -59,8 +59,8 @@ from xdsl_spirv.dialects.spirv.pointers import (
     ReadsMemory,
     chain_type,
     is_plain,
-    memory_properties,
     parse_storage_class,
+    pointee_of,
     pointer_type,
     print_pointer,
     verify_chain,
@@ -160,24 +160,13 @@ class VariableOp(SPIRVOp):
             )
 
 
-class LoadOp(MemoryAccessing):
+class LoadOp(MemoryAccessing, result=pointee_of):
     """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
 
     BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     result = result_def()
     traits = traits_def(ReadsMemory())
-
-    def __init__(
-        self,
-        pointer: Value,
-        memory: MemoryOperand | None = None,
-        result_type: Attribute | None = None,
-    ):
-        """`result_type` is required if the pointer is untyped."""
-        pointer = SSAValue.get(pointer)
-        result_type = result_type or pointer_type(pointer).pointee
-        super().__init__(pointer, result_type, **(memory or MemoryOperand()).properties())
 
     @classmethod
     def parse(cls, parser: Parser) -> LoadOp:
@@ -193,7 +182,7 @@ class LoadOp(MemoryAccessing):
             type = parser.parse_type()
         else:
             pointer = parser.resolve_operand(operand, PointerType(type, storage_class))
-        op = cls(pointer, memory, type)
+        op = cls(pointer, memory=memory, result_type=type)
         op.attributes |= attributes
         return op
 
@@ -227,9 +216,6 @@ class StoreOp(MemoryAccessing):
     object = operand_def()
     traits = traits_def(MemoryWriteEffect())
 
-    def __init__(self, pointer: Value, object: Value, memory: MemoryOperand | None = None):
-        super().__init__(pointer, object, **(memory or MemoryOperand()).properties())
-
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
         storage_class = parse_storage_class(parser)
@@ -246,7 +232,9 @@ class StoreOp(MemoryAccessing):
             type = parser.parse_type()
         else:
             to = PointerType(type, storage_class)
-        op = cls(parser.resolve_operand(pointer, to), parser.resolve_operand(value, type), memory)
+        op = cls(
+            parser.resolve_operand(pointer, to), parser.resolve_operand(value, type), memory=memory
+        )
         op.attributes |= attributes
         return op
 
@@ -285,15 +273,6 @@ class CopyMemoryOp(MemoryCopying):
     source = operand_def(POINTER)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    def __init__(
-        self,
-        target: Value,
-        source: Value,
-        memory: MemoryOperand | None = None,
-        source_memory: MemoryOperand | None = None,
-    ):
-        super().__init__(target, source, **memory_properties(memory, source_memory))
-
     @classmethod
     def parse(cls, parser: Parser) -> CopyMemoryOp:
         to_storage = parse_storage_class(parser)
@@ -316,8 +295,8 @@ class CopyMemoryOp(MemoryCopying):
         op = cls(
             parser.resolve_operand(target, to),
             parser.resolve_operand(source, of),
-            memory,
-            source_memory,
+            memory=memory,
+            source_memory=source_memory,
         )
         op.attributes |= attributes
         return op

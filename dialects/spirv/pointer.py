@@ -18,7 +18,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import RawAccessChainOperandsAttr, StorageClassAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import (
@@ -33,8 +33,6 @@ from xdsl_spirv.dialects.spirv.pointers import (
     POINTER,
     VARYING,
     MemoryCopying,
-    MemoryOperand,
-    memory_properties,
 )
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 
@@ -140,17 +138,6 @@ class CopyMemorySizedOp(MemoryCopying):
         "(`,` custom<MemoryOperands>($source_memory_access, $source_alignment, "
         "$source_memory_scope)^)? attr-dict `:` type(operands)"
     )
-
-    def __init__(
-        self,
-        target: Value,
-        source: Value,
-        size: Value,
-        memory: MemoryOperand | None = None,
-        source_memory: MemoryOperand | None = None,
-    ):
-        """`size` is the number of bytes to copy."""
-        super().__init__(target, source, size, **memory_properties(memory, source_memory))
 
     def verify_(self) -> None:
         if not is_integer(self.size.type):

@@ -36,10 +36,11 @@ from xdsl_spirv.dialects.spirv.attributes import (
     MemoryAccessAttr,
     ScopeAttr,
     StorageClassAttr,
+    as_attribute,
     bracketed,
     parse_integer,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import Argument, SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import (
     Capability,
@@ -76,6 +77,13 @@ def pointer_type(value: SSAValue) -> PointerType:
     if not isinstance(value.type, PointerType):
         raise VerifyException(f"expected a !spirv.ptr, got {value.type}")
     return value.type
+
+
+def pointee_of(pointer: Attribute) -> Attribute:
+    """Returns the pointee of a typed pointer. Raises `VerifyException` for other types."""
+    if not isinstance(pointer, PointerType):
+        raise VerifyException(f"expected a !spirv.ptr, got {pointer}")
+    return pointer.pointee
 
 
 def is_plain(pointer: SSAValue) -> bool:
@@ -207,7 +215,7 @@ class MemoryOperand:
         return cls(
             None if access is None else MemoryAccessAttr(access),
             None if alignment is None else IntegerAttr(alignment, i32),
-            _scope(scope),
+            None if scope is None else as_attribute(scope),  # pyright: ignore[reportArgumentType]
         )
 
     @classmethod
@@ -274,26 +282,18 @@ class MemoryOperand:
         }
 
 
-def memory_properties(
-    target: MemoryOperand | None, source: MemoryOperand | None
-) -> dict[str, Attribute | None]:
-    """Returns the properties of a copy with these memory operands."""
-    of_source = (source or MemoryOperand()).properties("source_")
-    return (target or MemoryOperand()).properties() | of_source
-
-
-def _scope(scope: Scope | str | None) -> ScopeAttr | SymbolRefAttr | None:
-    if isinstance(scope, Scope):
-        return ScopeAttr(scope)
-    return None if scope is None else SymbolRefAttr(scope)
-
-
 class MemoryAccessing(SPIRVOp, ABC):
     """An operation with a memory operand."""
 
     memory_access = opt_prop_def(MemoryAccessAttr)
     alignment = opt_prop_def(IntegerAttr)
     memory_scope = opt_prop_def(SCOPE)
+
+    def __init__(
+        self, *arguments: Argument, memory: MemoryOperand | None = None, **named: Argument
+    ):
+        """Takes the memory operand as one argument, by name."""
+        super().__init__(*arguments, **(memory or MemoryOperand()).properties(), **named)
 
     @property
     def memory(self) -> MemoryOperand:
@@ -308,6 +308,16 @@ class MemoryCopying(MemoryAccessing, ABC):
     source_memory_access = opt_prop_def(MemoryAccessAttr)
     source_alignment = opt_prop_def(IntegerAttr)
     source_memory_scope = opt_prop_def(SCOPE)
+
+    def __init__(
+        self,
+        *arguments: Argument,
+        memory: MemoryOperand | None = None,
+        source_memory: MemoryOperand | None = None,
+    ):
+        """Takes both memory operands by name."""
+        of_source = (source_memory or MemoryOperand()).properties("source_")
+        super().__init__(*arguments, memory=memory, **of_source)
 
     @property
     def source_memory(self) -> MemoryOperand:

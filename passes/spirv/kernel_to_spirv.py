@@ -229,7 +229,7 @@ def element_ptr(code: KernelCode, op: ElementPtrOp) -> SSAValue:
 def load(code: KernelCode, op: memref.LoadOp) -> SSAValue:
     """Loads an element. A Boolean is a byte in memory."""
     pointer = element_pointer(code, op.memref, op.indices).result
-    value = code.add(spv.LoadOp(pointer, _memory_operand(pointer)))
+    value = code.add(spv.LoadOp(pointer, memory=_memory_operand(pointer)))
     if element_of(op.results[0].type) == i1:
         v = Values(code, value.type)
         value = v.test(spv.INotEqualOp, value, v.number(0))
@@ -243,7 +243,7 @@ def store(code: KernelCode, op: memref.StoreOp) -> None:
     if element_of(type) == i1:
         v = Values(code, stored_type(type))
         value = v.select(value, v.number(1), v.number(0))
-    code.insert(spv.StoreOp(pointer, value, _memory_operand(pointer)))
+    code.insert(spv.StoreOp(pointer, value, memory=_memory_operand(pointer)))
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:

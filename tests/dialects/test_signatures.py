@@ -84,7 +84,7 @@ def test_a_signature_that_passed_says_nothing_of_another():
 
 def test_a_property_that_changes_is_checked_again():
     pointer = value(PointerType(i32, StorageClass.StorageBuffer))
-    op = LoadOp(pointer, MemoryOperand.of(MemoryAccess.Aligned, 4))
+    op = LoadOp(pointer, memory=MemoryOperand.of(MemoryAccess.Aligned, 4))
     op.verify()
     op.properties["alignment"] = IntegerAttr(3, i32)
     with pytest.raises(VerifyException, match="power of two"):

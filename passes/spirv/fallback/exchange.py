@@ -188,10 +188,12 @@ class Exchange:
         )
 
     def write(self, code: SpirvEmitter, index: Index, value: SSAValue) -> None:
-        code.insert(spv.StoreOp(self._element(code, value.type, index), value, self._memory()))
+        code.insert(
+            spv.StoreOp(self._element(code, value.type, index), value, memory=self._memory())
+        )
 
     def read(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
-        return code.add(spv.LoadOp(self._element(code, type_, index), self._memory()))
+        return code.add(spv.LoadOp(self._element(code, type_, index), memory=self._memory()))
 
     def barrier(self, code: SpirvEmitter, group: Group) -> None:
         """Writes a barrier that makes the group's earlier writes visible to the group."""

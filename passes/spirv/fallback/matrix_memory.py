@@ -182,13 +182,13 @@ class MatrixMemory:
         return spv.MemoryOperand(operand.access, operand.alignment, self.op.memory_scope)
 
     def _read(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
-        value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
+        value = code.add(spv.LoadOp(self._pointer(code, spot), memory=self._memory()))
         return code.same_bits(value, IntegerType(self.number_width))
 
     def write(self, code: SpirvEmitter, spot: Spot, value: SSAValue) -> None:
         """Stores a scalar. The value may have any type of the scalar's width."""
         pointer = self._pointer(code, spot)
-        code.insert(spv.StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
+        code.insert(spv.StoreOp(pointer, code.same_bits(value, self.number), memory=self._memory()))
 
     def load(self, code: SpirvEmitter, place: Place) -> SSAValue:
         """Loads one component."""
@@ -196,7 +196,7 @@ class MatrixMemory:
         wide, narrow = self.component_width, self.number_width
         if wide == narrow:
             spot = self.spot(code, line, within)
-            value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
+            value = code.add(spv.LoadOp(self._pointer(code, spot), memory=self._memory()))
             return code.same_bits(value, self.form.element)
         if self.shared_words:
             bits = self._read(code, self.spot(code, line, code.divided(within, self.per_number)))

@@ -313,7 +313,7 @@ class _Lowering:
         """
         code, pointer = self.code, self.word(place)
         if whole:
-            code.insert(spv.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
+            code.insert(spv.StoreOp(pointer, bits, memory=_kept_operand(op.memory, KEPT_ACCESS)))
             return
         mask, shift = (
             code.number((1 << spv.width_of(place.type)) - 1),
@@ -384,7 +384,7 @@ class _Reader:
             return self.code.add(
                 spv.AtomicLoadOp(pointer, self.lowering.scope, spv.MemorySemantics.None_)
             )
-        return self.code.add(spv.LoadOp(pointer, _kept_operand(self.said, KEPT_ACCESS)))
+        return self.code.add(spv.LoadOp(pointer, memory=_kept_operand(self.said, KEPT_ACCESS)))
 
 
 def _load_and_store(op: spv.CopyMemoryOp) -> None:
@@ -393,8 +393,8 @@ def _load_and_store(op: spv.CopyMemoryOp) -> None:
     if not isinstance(source, spv.PointerType) or not any(small_widths(source.pointee)):
         return
     said = op.memory if op.source_memory.access is None else op.source_memory
-    load = spv.LoadOp(op.source, _kept_operand(said, ~spv.MAKE_AVAILABLE))
-    store = spv.StoreOp(op.target, load.result, _kept_operand(op.memory, ~spv.MAKE_VISIBLE))
+    load = spv.LoadOp(op.source, memory=_kept_operand(said, ~spv.MAKE_AVAILABLE))
+    store = spv.StoreOp(op.target, load.result, memory=_kept_operand(op.memory, ~spv.MAKE_VISIBLE))
     Rewriter.replace_op(op, [load, store], [])
 
 
