@@ -93,10 +93,12 @@ class Decorator:
     """Registers the decorated function for operations, as in `@value(IAddOp, ISubOp)`."""
 
     kind: Kind
+    of_operands: bool = False
+    """True if properties do not matter: the decorated function is the operation's own function."""
 
     def __call__(self, *ops: Key) -> Callable[[StageT], StageT]:
         def decorate(stage: StageT) -> StageT:
-            _register(self.kind, ops, stage)
+            _register(self.kind, ops, _regardless(stage) if self.of_operands else stage)
             return stage
 
         return decorate
@@ -105,6 +107,8 @@ class Decorator:
 value = Decorator("value")
 constant = Decorator("constant")
 action = Decorator("action")
+value_of = Decorator("value", of_operands=True)
+action_of = Decorator("action", of_operands=True)
 control = Decorator("control")
 terminator = Decorator("terminator")
 

@@ -12,7 +12,7 @@ from xdsl_spirv.dialects.spirv import bit as ops
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.numbers import Array, unsigned
-from xdsl_spirv.interpreter.semantics import Function, value, value_table
+from xdsl_spirv.interpreter.semantics import Function, value, value_of, value_table
 
 value_table(
     {
@@ -47,38 +47,26 @@ def _low_bits(count: Array, dtype: np.dtype) -> Array:
     return ew.shift_right_logical(np.broadcast_to(full, amount.shape), amount)
 
 
-@value(ops.BitFieldInsertOp)
-def insert_field(op: ops.BitFieldInsertOp, context: Context) -> Function:
+@value_of(ops.BitFieldInsertOp)
+def insert_field(base: Array, insert: Array, offset: Array, count: Array) -> Array:
     """Replaces `count` bits of Base from bit `offset` on by the low bits of `insert`."""
-
-    def call(base: Array, insert: Array, offset: Array, count: Array) -> Array:
-        offset, count = _for_components(offset, base), _for_components(count, base)
-        field = ew.shift_left(_low_bits(count, base.dtype), offset)
-        return (base & ~field) | (ew.shift_left(insert, offset) & field)
-
-    return call
+    offset, count = _for_components(offset, base), _for_components(count, base)
+    field = ew.shift_left(_low_bits(count, base.dtype), offset)
+    return (base & ~field) | (ew.shift_left(insert, offset) & field)
 
 
-@value(ops.BitFieldUExtractOp)
-def extract_field_unsigned(op: ops.BitFieldUExtractOp, context: Context) -> Function:
+@value_of(ops.BitFieldUExtractOp)
+def extract_field_unsigned(base: Array, offset: Array, count: Array) -> Array:
     """Extracts `count` bits from bit `offset` on, zero-extended."""
-
-    def call(base: Array, offset: Array, count: Array) -> Array:
-        offset, count = _for_components(offset, base), _for_components(count, base)
-        return ew.shift_right_logical(base, offset) & _low_bits(count, base.dtype)
-
-    return call
+    offset, count = _for_components(offset, base), _for_components(count, base)
+    return ew.shift_right_logical(base, offset) & _low_bits(count, base.dtype)
 
 
-@value(ops.BitFieldSExtractOp)
-def extract_field_signed(op: ops.BitFieldSExtractOp, context: Context) -> Function:
+@value_of(ops.BitFieldSExtractOp)
+def extract_field_signed(base: Array, offset: Array, count: Array) -> Array:
     """Extracts `count` bits from bit `offset` on, sign-extended. Gives 0 if `count` is 0."""
-
-    def call(base: Array, offset: Array, count: Array) -> Array:
-        offset, count = _for_components(offset, base), _for_components(count, base)
-        width = base.dtype.itemsize * 8
-        high = ew.shift_left(base, width - offset - count)
-        field = ew.shift_right_arithmetic(high, width - count)
-        return np.where(count == 0, base.dtype.type(0), field)
-
-    return call
+    offset, count = _for_components(offset, base), _for_components(count, base)
+    width = base.dtype.itemsize * 8
+    high = ew.shift_left(base, width - offset - count)
+    field = ew.shift_right_arithmetic(high, width - count)
+    return np.where(count == 0, base.dtype.type(0), field)

@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.kernel.math import FUNCTIONS, of_the_same_name
 from xdsl_spirv.interpreter.layout import Layout, storer
 from xdsl_spirv.interpreter.numbers import F16, F32, F64, I32, Array
 from xdsl_spirv.interpreter.pointers import has_bytes, pointer_type
-from xdsl_spirv.interpreter.semantics import Function, action, value, value_table
+from xdsl_spirv.interpreter.semantics import Function, action, value, value_of, value_table
 from xdsl_spirv.interpreter.spirv.memory import placed, store_variable
 
 
@@ -109,15 +109,13 @@ value_table(
         ops.GLFaceForwardOp: ew.wide_math(_face_forward),
         spv.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
         spv.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
+        # The first component is in the lower half.
+        spv.GLPackHalf2x16Op: lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0],
         spv.GLUnpackHalf2x16Op: lambda a: np.ascontiguousarray(a)[..., None].view(F16).astype(F32),
+        spv.GLDeterminantOp: determinants.determinant,
+        spv.GLMatrixInverseOp: determinants.inverse,
     }
 )
-
-
-@value(spv.GLPackHalf2x16Op)
-def pack_half(op: spv.GLPackHalf2x16Op, context: Context) -> Function:
-    """Packs two binary16 into 32 bits, the first component in the lower half."""
-    return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
 
 
 @value(ops.GLNormalizeOp)
@@ -158,15 +156,11 @@ def refract(op: spv.GLRefractOp, context: Context) -> Function:
     return ew.wide_math(call)
 
 
-@value(spv.GLLdexpOp)
-def ldexp(op: spv.GLLdexpOp, context: Context) -> Function:
+@value_of(spv.GLLdexpOp)
+def ldexp(x: Array, exponent: Array) -> Array:
     """Returns x * 2^exp."""
-
-    def call(x: Array, exponent: Array) -> Array:
-        scaled = np.ldexp(x.astype(F64), np.clip(exponent, -(1 << 14), 1 << 14).astype(I32))
-        return scaled.astype(x.dtype)
-
-    return call
+    scaled = np.ldexp(x.astype(F64), np.clip(exponent, -(1 << 14), 1 << 14).astype(I32))
+    return scaled.astype(x.dtype)
 
 
 def _frexp(a: Array) -> tuple[Array, Array]:
@@ -205,18 +199,6 @@ def parts_by_pointer(op: spv.GLPointerForm, context: Context) -> Function:
         return first
 
     return call
-
-
-@value(spv.GLDeterminantOp)
-def determinant(op: spv.GLDeterminantOp, context: Context) -> Function:
-    """Computes the determinant of a square matrix."""
-    return determinants.determinant
-
-
-@value(spv.GLMatrixInverseOp)
-def matrix_inverse(op: spv.GLMatrixInverseOp, context: Context) -> Function:
-    """Computes the inverse of a matrix, NaN for a singular matrix."""
-    return determinants.inverse
 
 
 _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {

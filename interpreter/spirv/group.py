@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.groups import Group, group_of, take_members
 from xdsl_spirv.interpreter.memory import first_active
 from xdsl_spirv.interpreter.numbers import I32, Array, DType, raw_dtype
-from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.semantics import Function, action, action_of
 
 
 def group_for(op: Any) -> Group:
@@ -102,32 +102,20 @@ def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
     return lambda batch, predicate: words(group.row(predicate, batch) & group.active(batch))
 
 
-@action(spv.GroupNonUniformInverseBallotOp)
-def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> Function:
-    """Returns the ballot's bit for the invocation that executes the instruction."""
-
-    def call(batch: Batch, ballot: Array) -> Array:
-        bits = _bits(ballot)
-        lane = batch.lane_ids().astype(np.int64)[..., None]
-        lead = np.broadcast_shapes(bits.shape[:3], lane.shape[:3])
-        index = np.broadcast_to(lane, (*lead, 1))
-        return np.take_along_axis(np.broadcast_to(bits, (*lead, 128)), index, axis=3)[..., 0]
-
-    return call
-
-
-@action(spv.GroupNonUniformBallotBitExtractOp)
-def ballot_bit(op: spv.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
+@action_of(spv.GroupNonUniformBallotBitExtractOp)
+def ballot_bit(batch: Batch, ballot: Array, index: Array) -> Array:
     """Returns the ballot's bit at an invocation index."""
+    word = np.clip(index.astype(np.int64), 0, 127)[..., None]
+    bits = _bits(ballot)
+    lead = np.broadcast_shapes(bits.shape[:3], word.shape[:3])
+    bits, word = np.broadcast_to(bits, (*lead, 128)), np.broadcast_to(word, (*lead, 1))
+    return np.take_along_axis(bits, word, axis=3)[..., 0]
 
-    def call(batch: Batch, ballot: Array, index: Array) -> Array:
-        word = np.clip(index.astype(np.int64), 0, 127)[..., None]
-        bits = _bits(ballot)
-        lead = np.broadcast_shapes(bits.shape[:3], word.shape[:3])
-        bits, word = np.broadcast_to(bits, (*lead, 128)), np.broadcast_to(word, (*lead, 1))
-        return np.take_along_axis(bits, word, axis=3)[..., 0]
 
-    return call
+@action_of(spv.GroupNonUniformInverseBallotOp)
+def inverse_ballot(batch: Batch, ballot: Array) -> Array:
+    """Returns the ballot's bit for the invocation that executes the instruction."""
+    return ballot_bit(batch, ballot, batch.lane_ids())
 
 
 @action(spv.GroupNonUniformBallotBitCountOp)

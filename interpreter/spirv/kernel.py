@@ -23,7 +23,14 @@ from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memories import nothing
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases, leaders, start_of
 from xdsl_spirv.interpreter.numbers import F32, Array, integer_to_integer, signed, unsigned
-from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, value, value_table
+from xdsl_spirv.interpreter.semantics import (
+    Function,
+    action,
+    action_of,
+    nothing_happens,
+    value,
+    value_table,
+)
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 _CLASSES = {
@@ -61,20 +68,16 @@ def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Funct
     return call
 
 
-@action(ops.GenericPtrMemSemanticsOp)
-def memory_semantics(op: ops.GenericPtrMemSemanticsOp, context: Context) -> Function:
+@action_of(ops.GenericPtrMemSemanticsOp)
+def memory_semantics(batch: Batch, pointer: Any) -> Array:
     """Returns the memory-semantics bit of the storage class that the pointer refers to."""
-
-    def call(batch: Batch, pointer: Any) -> Array:
-        if isinstance(pointer, VariablePointer):
-            return np.zeros((1, 1, 1), np.int32)
-        return by_case(
-            pointer,
-            batch.active(),
-            lambda one, lanes: np.full((1, 1, 1), _SEMANTICS[storage_of(one)], np.int32),
-        )
-
-    return call
+    if isinstance(pointer, VariablePointer):
+        return np.zeros((1, 1, 1), np.int32)
+    return by_case(
+        pointer,
+        batch.active(),
+        lambda one, lanes: np.full((1, 1, 1), _SEMANTICS[storage_of(one)], np.int32),
+    )
 
 
 @value(ops.SatConvertSToUOp)

@@ -11,7 +11,7 @@ from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.groups import group_of, take_members
 from xdsl_spirv.interpreter.numbers import Array
-from xdsl_spirv.interpreter.semantics import Function, action
+from xdsl_spirv.interpreter.semantics import Function, action, action_of
 from xdsl_spirv.interpreter.spirv.group import words
 
 QUAD = 4
@@ -33,21 +33,15 @@ def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
     return call
 
 
-@action(ops.GroupNonUniformPartitionOp)
-def partition(op: ops.GroupNonUniformPartitionOp, context: Context) -> Function:
+@action_of(ops.GroupNonUniformPartitionOp)
+def partition(batch: Batch, value: Array) -> Array:
     """Returns the ballot of the active invocations that have this invocation's value."""
-
-    def call(batch: Batch, value: Array) -> Array:
-        row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
-        same = row[:, :, :, None] == row[:, :, None, :]
-        same = same.reshape(*same.shape[:4], -1).all(axis=4)
-        same = (
-            same & np.broadcast_to(batch.active(), (*batch.shape[:2], batch.lanes))[:, :, None, :]
-        )
-        flat = same.reshape(-1, 1, same.shape[3])
-        return words(flat).reshape(*same.shape[:3], -1)
-
-    return call
+    row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
+    same = row[:, :, :, None] == row[:, :, None, :]
+    same = same.reshape(*same.shape[:4], -1).all(axis=4)
+    same = same & np.broadcast_to(batch.active(), (*batch.shape[:2], batch.lanes))[:, :, None, :]
+    flat = same.reshape(-1, 1, same.shape[3])
+    return words(flat).reshape(*same.shape[:3], -1)
 
 
 @action(ops.GroupBroadcastOp)

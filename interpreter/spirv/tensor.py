@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.layout import Layout, PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memory import Pointer, first_active, leaders
 from xdsl_spirv.interpreter.numbers import I64, Array, raw_dtype
 from xdsl_spirv.interpreter.pointers import pointer_type
-from xdsl_spirv.interpreter.semantics import Function, action, value
+from xdsl_spirv.interpreter.semantics import Function, action, value, value_of, value_table
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_batch, scope_axes
@@ -82,6 +82,27 @@ def _unsigned_numbers(values: Sequence[Array]) -> Numbers:
     return tuple(value.astype(I64) & UNSIGNED for value in values)
 
 
+# A block size makes strides count blocks. The clamp value has the bits of elements outside of the
+# tensor. Components outside of the clip's rows and columns are neither loaded nor stored.
+value_table(
+    {
+        spv.TensorLayoutSetBlockSizeOp: lambda layout, *sizes: replace(
+            layout, block=_unsigned_numbers(sizes)
+        ),
+        spv.TensorLayoutSetStrideOp: lambda layout, *strides: replace(
+            layout, stride=_unsigned_numbers(strides)
+        ),
+        spv.TensorLayoutSetClampValueOp: lambda layout, number: replace(
+            layout, clamp=_unsigned_numbers((number,))
+        ),
+        spv.TensorViewSetStrideOp: lambda view, *strides: replace(
+            view, stride=_unsigned_numbers(strides)
+        ),
+        spv.TensorViewSetClipOp: lambda view, *clip: replace(view, clip=_unsigned_numbers(clip)),
+    }
+)
+
+
 @value(spv.CreateTensorLayoutOp)
 def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
     """Creates a layout with blocks of one element, and 0 in all other fields."""
@@ -95,49 +116,23 @@ def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
     return lambda: layout
 
 
-@value(spv.TensorLayoutSetBlockSizeOp)
-def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
-    """Sets the block size. Strides then count blocks."""
-    return lambda layout, *sizes: replace(layout, block=_unsigned_numbers(sizes))
-
-
-@value(spv.TensorLayoutSetDimensionOp)
-def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
+@value_of(spv.TensorLayoutSetDimensionOp)
+def set_dimension(layout: TensorLayout, *sizes: Array) -> TensorLayout:
     """Sets the sizes, computes contiguous strides, and resets the slice to the whole tensor."""
-
-    def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
-        extents = _unsigned_numbers(sizes)
-        stride = [*_known_numbers(1)]
-        for extent, block in zip(extents[:0:-1], layout.block[:0:-1], strict=True):
-            stride.insert(0, stride[0] * -(-extent // np.maximum(block, 1)))
-        zeros = _known_numbers(*[0] * len(extents))
-        return replace(layout, dimension=extents, span=extents, offset=zeros, stride=tuple(stride))
-
-    return call
+    extents = _unsigned_numbers(sizes)
+    stride = [*_known_numbers(1)]
+    for extent, block in zip(extents[:0:-1], layout.block[:0:-1], strict=True):
+        stride.insert(0, stride[0] * -(-extent // np.maximum(block, 1)))
+    zeros = _known_numbers(*[0] * len(extents))
+    return replace(layout, dimension=extents, span=extents, offset=zeros, stride=tuple(stride))
 
 
-@value(spv.TensorLayoutSetStrideOp)
-def set_stride(op: spv.TensorLayoutSetStrideOp, context: Context) -> Function:
-    """Sets the strides of a layout."""
-    return lambda layout, *strides: replace(layout, stride=_unsigned_numbers(strides))
-
-
-@value(spv.TensorLayoutSliceOp)
-def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
+@value_of(spv.TensorLayoutSliceOp)
+def set_slice(layout: TensorLayout, *numbers: Array) -> TensorLayout:
     """Changes the slice: adds to its offsets and sets its spans."""
-
-    def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
-        steps = [number.astype(I64) for number in numbers[0::2]]
-        offset = tuple(old + step for old, step in zip(layout.offset, steps, strict=True))
-        return replace(layout, offset=offset, span=_unsigned_numbers(numbers[1::2]))
-
-    return call
-
-
-@value(spv.TensorLayoutSetClampValueOp)
-def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """Sets the value, as bits, that elements outside the tensor have."""
-    return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
+    steps = [number.astype(I64) for number in numbers[0::2]]
+    offset = tuple(old + step for old, step in zip(layout.offset, steps, strict=True))
+    return replace(layout, offset=offset, span=_unsigned_numbers(numbers[1::2]))
 
 
 @value(spv.CreateTensorViewOp)
@@ -150,30 +145,14 @@ def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
     return lambda: view
 
 
-@value(spv.TensorViewSetDimensionOp)
-def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Function:
+@value_of(spv.TensorViewSetDimensionOp)
+def set_view_dimension(view: TensorView, *sizes: Array) -> TensorView:
     """Sets the sizes of a packed view."""
-
-    def call(view: TensorView, *sizes: Array) -> TensorView:
-        extents = _unsigned_numbers(sizes)
-        stride = [*_known_numbers(1)]
-        for extent in extents[:0:-1]:
-            stride.insert(0, stride[0] * extent)
-        return replace(view, dimension=extents, stride=tuple(stride))
-
-    return call
-
-
-@value(spv.TensorViewSetStrideOp)
-def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function:
-    """Sets the strides of a view."""
-    return lambda view, *strides: replace(view, stride=_unsigned_numbers(strides))
-
-
-@value(spv.TensorViewSetClipOp)
-def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """Sets the rows and columns that loads and stores access. Other components are clipped."""
-    return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
+    extents = _unsigned_numbers(sizes)
+    stride = [*_known_numbers(1)]
+    for extent in extents[:0:-1]:
+        stride.insert(0, stride[0] * extent)
+    return replace(view, dimension=extents, stride=tuple(stride))
 
 
 @dataclass(frozen=True)
