@@ -167,7 +167,7 @@ def name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
     )
 
 
-def bracketed(cls: type[EnumerationAttr[Any]]) -> Spelling:
+def in_brackets(cls: type[EnumerationAttr[Any]]) -> Spelling:
     """Returns the spelling of an enumerant in angle brackets: `<Subgroup>`."""
     return (
         lambda parser: cls(cls.parse_parameter(parser)),

@@ -48,7 +48,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     CooperativeMatrixLayoutAttr,
     CooperativeMatrixOperandsAttr,
     MemoryAccessAttr,
-    bracketed,
+    in_brackets,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import FactorsAndSum
@@ -65,7 +65,7 @@ Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | Symb
 """A layout, or the symbol of a specialization constant with the layout."""
 
 
-LAYOUT = or_symbol(bracketed(CooperativeMatrixLayoutAttr))
+LAYOUT = or_symbol(in_brackets(CooperativeMatrixLayoutAttr))
 """The spelling of a layout: `<RowMajor>` or `@layout`."""
 
 

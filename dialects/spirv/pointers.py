@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ScopeAttr,
     StorageClassAttr,
     as_attribute,
-    bracketed,
+    in_brackets,
     parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import Argument, SPIRVOp
@@ -190,7 +190,7 @@ MAKE_VISIBLE = MemoryAccess.MakePointerVisible
 SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
 """Attribute constraint: a known scope, or the symbol of a specialization constant."""
 
-SCOPE_SPELLING = or_symbol(bracketed(ScopeAttr))
+SCOPE_SPELLING = or_symbol(in_brackets(ScopeAttr))
 """The spelling of such a scope: `<Workgroup>` or `@scope`."""
 
 
