@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
@@ -215,7 +215,7 @@ class MemoryOperand:
         return cls(
             None if access is None else MemoryAccessAttr(access),
             None if alignment is None else IntegerAttr(alignment, i32),
-            None if scope is None else as_attribute(scope),  # pyright: ignore[reportArgumentType]
+            None if scope is None else cast(Any, as_attribute(scope)),
         )
 
     @classmethod
@@ -224,7 +224,8 @@ class MemoryOperand:
         if not parser.parse_optional_punctuation("["):
             return cls()
         access = MemoryAccessAttr.parse_quoted(parser)
-        alignment = scope = None
+        alignment: IntegerAttr | None = None
+        scope: Any = None
         while parser.parse_optional_punctuation(","):
             if parser.parse_optional_keyword("scope"):
                 with parser.in_parens():
