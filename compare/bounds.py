@@ -11,6 +11,7 @@ subnormal numbers. Integers are exact. The factors of consecutive contractions a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,8 @@ class Comparison:
     """Number of elements whose finite bound is at least `largest`, so that they can hardly fail."""
     largest: float = 0.0
     """The largest absolute value of the finite expected results."""
+    place: tuple[int, ...] = ()
+    """Index of the element with the largest share."""
 
     @property
     def passed(self) -> bool:
@@ -164,6 +167,12 @@ def sum_bounds(bounds: list[Bound]) -> Bound:
     )
 
 
+def bound_of(contractions: Sequence[Contraction], depths: Sequence[int]) -> Bound:
+    """Returns the bound of consecutive contractions over `depths` products."""
+    types = [contraction.types[2] for contraction in contractions]
+    return sum_bounds(list(map(contraction_bound, depths, types)))
+
+
 def compare(
     name: str, result: Array, expected: Array, magnitude: Array, bound: Bound
 ) -> Comparison:
@@ -183,10 +192,7 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
         truth = np.asarray(np.abs(wide[1]), np.float64)
     else:
         computed, truth = result.astype(np.float64), expected.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(computed - truth)
-        same = (computed == truth) | (np.isnan(computed) & np.isnan(truth))
-        error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+        error = absolute_errors(computed, truth)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, np.where(np.isinf(allowed), 0.0, error / allowed))
         relative = np.where(error == 0, 0.0, error / np.abs(truth))
@@ -205,4 +211,13 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
         int(unbounded.sum()),
         int((~unbounded & (allowed >= largest)).sum()) if largest else 0,
         largest,
+        tuple(int(index) for index in np.unravel_index(worst, result.shape)),
     )
+
+
+def absolute_errors(computed: Array, truth: Array) -> Array:
+    """Returns the errors: 0 for equal infinities and for two NaN, infinite for one NaN."""
+    same = (computed == truth) | (np.isnan(computed) & np.isnan(truth))
+    with np.errstate(invalid="ignore"):
+        error = np.abs(computed - truth)
+    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))

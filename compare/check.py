@@ -14,14 +14,7 @@ import numpy as np
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.compare.bounds import (
-    Comparison,
-    compare,
-    compare_result,
-    contraction_bound,
-    contractions,
-    sum_bounds,
-)
+from xdsl_spirv.compare.bounds import Comparison, bound_of, compare, compare_result, contractions
 from xdsl_spirv.compare.intervals import tolerances
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.dialects.program import states_of
@@ -95,8 +88,7 @@ def check_module(
         ]
     magnitudes = reference(module, [np.abs(a) for a in arguments], function)
     magnitudes = [magnitudes[number] for number in outputs]
-    types = [contraction.types[2] for contraction in multiplied]
-    bound = sum_bounds(list(map(contraction_bound, depths, types)))
+    bound = bound_of(multiplied, depths)
     return [
         compare(name, results[name], reference_result, magnitude, bound)
         for name, reference_result, magnitude in zip(names, expected, magnitudes, strict=True)

@@ -241,21 +241,26 @@ def _compare_tensor(
             largest = float(np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0))
             wide, how = np.full(theirs.shape, COARSE * largest), "coarse limit"
         allowed = np.maximum(allowed, 2 * wide + rough.allowed)
-    comparison = compare_result(name, truth, theirs, allowed)
-    place = _worst(truth, theirs, allowed)
-    values = (truth[place], theirs[place]) if truth.size else (None, None)
+    return _compare(number, layer, name, truth, theirs, allowed, how, tensor)
+
+
+def _compare(
+    number: int,
+    layer: Layer,
+    name: str,
+    computed: Array,
+    truth: Array,
+    allowed: Array,
+    how: str,
+    tensor: str | None = None,
+) -> LayerComparison:
+    found = compare_result(name, computed, truth, allowed)
+    values = (computed[found.place], truth[found.place]) if truth.size else (None, None)
+    not_finite = found.not_finite if tensor is None else 0
     return LayerComparison(
-        number, layer, name, comparison.max_abs, comparison.share, how, place, *values, tensor
+        *(number, layer, name, found.max_abs, found.share, how, found.place),
+        *(*values, tensor, not_finite),
     )
-
-
-def _worst(computed: Array, truth: Array, allowed: Array) -> tuple[int, ...]:
-    if not truth.size:
-        return ()
-    with np.errstate(all="ignore"):
-        error = np.abs(computed.astype(np.float64) - truth.astype(np.float64))
-        weighed = np.where(error == 0, 0.0, error / allowed)
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(weighed)), truth.shape))
 
 
 @dataclass(frozen=True)
@@ -314,20 +319,7 @@ def _compare_layer(
         how = "estimate"
         rough = difference(name, computed, truth, tolerance_of(op))
         allowed = np.full(truth.shape, rough.allowed)
-    comparison = compare_result(name, computed, truth, allowed)
-    place = _worst(computed, truth, allowed)
-    return LayerComparison(
-        number,
-        layer,
-        name,
-        comparison.max_abs,
-        comparison.share,
-        how,
-        place,
-        computed[place] if truth.size else None,
-        truth[place] if truth.size else None,
-        not_finite=comparison.not_finite,
-    )
+    return _compare(number, layer, name, computed, truth, allowed, how)
 
 
 def _allowed_error(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:

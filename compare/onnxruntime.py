@@ -30,7 +30,7 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation
 
-from xdsl_spirv.compare.bounds import ACCUMULATOR, unit_roundoff, warning
+from xdsl_spirv.compare.bounds import ACCUMULATOR, absolute_errors, unit_roundoff, warning
 from xdsl_spirv.compare.steps import result_steps
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
@@ -149,10 +149,7 @@ def difference(
     if computed.size == 0:
         return Difference(name, 0.0, 0.0, 1.0)
     a, b = computed.astype(np.float64).ravel(), truth.astype(np.float64).ravel()
-    with np.errstate(invalid="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        error = np.where(same, 0.0, np.abs(a - b))
-    error = np.where(np.isnan(error), np.inf, error)
+    error = absolute_errors(a, b)
     finite = b[np.isfinite(b)]
     largest = float(np.abs(finite).max(initial=0.0))
     is_integer = truth.dtype.kind in "biu"

@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
-from xdsl_spirv.compare.bounds import EXACT, Bound, contraction_bound, contractions, sum_bounds
+from xdsl_spirv.compare.bounds import ACCUMULATOR, absolute_errors, bound_of, contractions
 from xdsl_spirv.compare.intervals import Intervals, in_any_order, tolerance
 from xdsl_spirv.compare.translation.report import Wrong
 from xdsl_spirv.compare.translation.subjects import HostSubject, Subject
@@ -29,8 +29,6 @@ from xdsl_spirv.interpreter.numbers import F64, is_float
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-
-ACCUMULATORS = {"bf16": "f32"}
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,10 @@ def _shares(result: Array, centre: Array, allowed: Array) -> Array:
     if not is_float(centre.dtype) and not allowed.any():
         return np.where(result == centre, 0.0, np.inf)
     computed, truth = result.astype(F64), centre.astype(F64)
-    same = (computed == truth) | (np.isnan(computed) & np.isnan(truth)) | np.isposinf(allowed)
+    error = absolute_errors(computed, truth)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shares = np.abs(computed - truth) / allowed
-    return np.where(same, 0.0, np.where(np.isnan(shares), np.inf, shares))
+        shares = np.where((error == 0) | np.isposinf(allowed), 0.0, error / allowed)
+    return np.where(np.isnan(shares), np.inf, shares)
 
 
 class Judge:
@@ -110,7 +108,7 @@ class Judge:
         return Legal(centre, allowed)
 
     def _allowed(self, centre: Array, magnitude: Array, whole: bool) -> Array:
-        bound = _error_bound(self.contractions)
+        bound = bound_of(self.contractions, static(c.k for c in self.contractions))
         wide, size = centre.astype(F64), magnitude.astype(F64)
         allowed = bound.evaluate(wide, size)
         # A NaN input, or infinity times zero, gives NaN in every order.
@@ -119,14 +117,6 @@ class Judge:
             exact = 2.0 ** _digits(self.contractions[0].types[2], centre)
             allowed = np.where(size <= exact, 0.0, allowed)
         return allowed
-
-
-def _error_bound(contractions: Sequence[Contraction]) -> Bound:
-    if not contractions:
-        return EXACT
-    depths = static(contraction.k for contraction in contractions)
-    types = [contraction.types[2] for contraction in contractions]
-    return sum_bounds(list(map(contraction_bound, depths, types)))
 
 
 def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
@@ -152,7 +142,7 @@ def _is_contraction(op: LinalgStructuredOperation) -> bool:
 def _digits(type: str, centre: Array) -> int:
     """Returns n such that integers up to 2^n are exact in the accumulators and the result."""
     kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
-    accumulator = ml_dtypes.finfo(kinds[ACCUMULATORS.get(type, type)])
+    accumulator = ml_dtypes.finfo(kinds[ACCUMULATOR.get(type, type)])
     return min(int(accumulator.nmant), int(ml_dtypes.finfo(centre.dtype).nmant)) + 1
 
 

@@ -150,7 +150,7 @@ class KernelSubject:
     @classmethod
     def of(cls, module: Operation, options: Options, grid: Grid, length: int) -> KernelSubject:
         buffers: dict[tuple[int, int], Input] = {}
-        for kernel in _kernels(module):
+        for kernel in kernels_of(module):
             for op in kernel.body.block.ops:
                 if isinstance(op, GlobalVariableOp) and op.type.storage_class.data in (
                     StorageClass.StorageBuffer,
@@ -159,7 +159,7 @@ class KernelSubject:
                     place, buffer = _buffer(op, length)
                     if place not in buffers or buffers[place].shape < buffer.shape:
                         buffers[place] = buffer
-        if not any(_entries(kernel) for kernel in _kernels(module)):
+        if not any(_entries(kernel) for kernel in kernels_of(module)):
             raise ProgramError(
                 "the module has no host function, tile.program or spirv.module with an entry point",
                 "",
@@ -170,13 +170,14 @@ class KernelSubject:
     def run(self, module: Operation, values: Sequence[Array]) -> dict[str, Array]:
         copies = [value.copy() for value in values]
         buffers = dict(zip(self.places, copies, strict=True))
-        for kernel in _kernels(module):
+        for kernel in kernels_of(module):
             for entry in _entries(kernel):
                 dispatch(kernel, entry, self.grid, buffers, options=self.options)
         return {buffer.name: copy for buffer, copy in zip(self.inputs, copies, strict=True)}
 
 
-def _kernels(module: Operation) -> list[SPIRVModuleOp]:
+def kernels_of(module: Operation) -> list[SPIRVModuleOp]:
+    """Returns the `spirv.module`s."""
     return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
 
 

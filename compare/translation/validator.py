@@ -22,10 +22,15 @@ from xdsl_spirv.compare.translation.inputs import draw
 from xdsl_spirv.compare.translation.legal import Judge, Legal
 from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
 from xdsl_spirv.compare.translation.shrink import Shrinker
-from xdsl_spirv.compare.translation.subjects import Grid, HostSubject, Subject, subject_of
+from xdsl_spirv.compare.translation.subjects import (
+    Grid,
+    HostSubject,
+    Subject,
+    kernels_of,
+    subject_of,
+)
 from xdsl_spirv.compiler.compiler import subgroup_size_for, target_for
 from xdsl_spirv.compiler.pipeline import expand_pipelines
-from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.sources import sources_of
@@ -139,7 +144,7 @@ def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
         after.verify()
     except VerifyException as error:
         return Finding("", None, f"the module no longer verifies: {error}", (), (), 0)
-    for op in _kernels(after):
+    for op in kernels_of(after):
         try:
             for instruction in decode(encoder.encode(op)):
                 _ = instruction.operands
@@ -152,12 +157,8 @@ def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
     return None
 
 
-def _kernels(module: ModuleOp) -> list[SPIRVModuleOp]:
-    return [op for op in module.walk() if isinstance(op, SPIRVModuleOp)]
-
-
 def _can_write(module: ModuleOp) -> bool:
-    kernels = _kernels(module)
+    kernels = kernels_of(module)
     try:
         for op in kernels:
             encoder.encode(op)
