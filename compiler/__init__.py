@@ -9,10 +9,11 @@ imported on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # Patches xDSL before its dialects are imported.
 import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from xdsl_spirv.compiler.api import compile
@@ -20,12 +21,4 @@ if TYPE_CHECKING:
 
 __all__ = ["compile", "compile_module"]
 
-_HOMES = {"compile": "api", "compile_module": "compiler"}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.compiler.{_HOMES[name]}"), name)
+__getattr__ = import_on_use(__name__)

@@ -10,7 +10,9 @@ and onnx for PyTorch, onnx for ONNX, jax for JAX and StableHLO.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.errors import FrontendError
@@ -33,23 +35,7 @@ __all__ = [
     "is_stablehlo",
 ]
 
-_HOMES = {
-    "FrontendError": "errors",
-    "ImportedModel": "model",
-    "from_torch": "torch_import",
-    "import_onnx": "onnx.importer",
-    "from_jax": "jax_import",
-    "import_stablehlo": "jax_import",
-    "import_torch": "torch_import",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.frontends.{_HOMES[name]}"), name)
+__getattr__ = import_on_use(__name__)
 
 
 def is_onnx(path: str | os.PathLike[str]) -> bool:

@@ -21,7 +21,9 @@ the interpreter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from xdsl_spirv.images import Image, Sampler
@@ -40,17 +42,4 @@ __all__ = [
     "reference",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("dispatch", "interpret", "reference"), "interpreter.api"),
-    **dict.fromkeys(("MemoryBudget", "Options"), "interpreter.options"),
-    **dict.fromkeys(("Image", "Sampler"), "images"),
-    "InterpreterError": "interpreter.errors",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.{_HOMES[name]}"), name)
+__getattr__ = import_on_use(__name__)

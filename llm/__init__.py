@@ -13,7 +13,9 @@ Names are imported on first use, which keeps `xdsl-spirv --help` fast.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from xdsl_spirv.llm.model import LanguageModel
@@ -22,12 +24,4 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageModel", "Sampling", "Tokenizer"]
 
-_HOMES = {"LanguageModel": "model", "Sampling": "sampling", "Tokenizer": "tokenizer"}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.llm.{_HOMES[name]}"), name)
+__getattr__ = import_on_use(__name__)

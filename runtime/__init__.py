@@ -10,7 +10,9 @@ interpreter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.errors import ProgramError
@@ -19,16 +21,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "ProgramError", "run"]
 
-_HOMES = {
-    "Program": "program",
-    "ProgramError": "errors",
-    "run": "execution",
-}
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.runtime.{_HOMES[name]}"), name)
+__getattr__ = import_on_use(__name__)

@@ -13,7 +13,9 @@ use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdsl_spirv import import_on_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,16 +49,6 @@ __all__ = [
     "open_isolated",
 ]
 
-_HOMES = {
-    "IsolatedDevice": "worker",
-    "open_isolated": "worker",
-    "VulkanDevice": "device",
-    "open_device": "device",
-    "Step": "work",
-    "Work": "work",
-    "WorkBuffer": "work",
-}
-
 
 def execute(
     program: Program,
@@ -76,9 +68,4 @@ def execute(
         return opened.execute(program, inputs)
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+__getattr__ = import_on_use(__name__)

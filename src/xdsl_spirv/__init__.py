@@ -19,6 +19,10 @@ Kernels: `kernels` (written in Python), `from_triton`, `from_ttir`, `launch`, `c
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,33 +53,6 @@ try:
 except ImportError:
     __version__ = "0.1.0.dev0"
 
-_HOMES = {
-    "LanguageModel": "llm",
-    "Program": "runtime.program",
-    "check": "kernels",
-    "compile": "compiler.api",
-    "from_jax": "frontends.jax_import",
-    "from_torch": "frontends.torch_import",
-    "from_triton": "kernels.triton",
-    "from_ttir": "kernels.triton",
-    "launch": "kernels",
-    **dict.fromkeys(
-        (
-            "assemble",
-            "decode",
-            "devices",
-            "disassemble",
-            "encode",
-            "explain",
-            "interpret",
-            "parse",
-            "target_names",
-            "validate",
-        ),
-        "surface",
-    ),
-}
-
 __all__ = [
     "LanguageModel",
     "Program",
@@ -100,14 +77,34 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+def import_on_use(package: str) -> Callable[[str], Any]:
+    """
+    Returns a package's `__getattr__`, which imports the names in the package's `__all__` when they
+    are used. The imports under `if TYPE_CHECKING` give their modules.
+    """
 
-    if name == "kernels":
-        return import_module("xdsl_spirv.kernels")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.{_HOMES[name]}"), name)
+    @cache
+    def find_homes() -> dict[str, str]:
+        import ast
+        from pkgutil import get_data
+
+        tree = ast.parse(get_data(package, "__init__.py") or b"")
+        blocks = [node for node in tree.body if isinstance(node, ast.If)]
+        imports = [node for b in blocks for node in b.body if isinstance(node, ast.ImportFrom)]
+        return {name.name: node.module or "" for node in imports for name in node.names}
+
+    def find(name: str) -> Any:
+        if name not in sys.modules[package].__all__:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = find_homes()[name]
+        if home == package:
+            return import_module(f"{package}.{name}")
+        return getattr(import_module(home), name)
+
+    return find
+
+
+__getattr__ = import_on_use(__name__)
 
 
 def __dir__() -> list[str]:
