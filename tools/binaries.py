@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
@@ -49,3 +50,14 @@ def mlir_text(module: ModuleOp, *, lines: bool = False) -> str:
     printer = Printer(output, print_debuginfo=lines)
     printer.print_op(module)
     return output.getvalue() + "\n"
+
+
+def read_input(path: str) -> bytes:
+    """Reads a file, or standard input for "-". Raises `ProgramError` if it cannot be read."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        cause = f"cannot read the input: {error.strerror}"
+        raise ProgramError(cause, path, "correct the file name") from error

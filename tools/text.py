@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble as assemble_text
 from xdsl_spirv.serialization.text.disassembler import disassemble as disassemble_module
-from xdsl_spirv.tools.output import STANDARD, check_place, write
+from xdsl_spirv.tools.binaries import read_input
+from xdsl_spirv.tools.output import check_place, write
 
 
 def disassemble(arguments: argparse.Namespace) -> int:
@@ -20,7 +19,7 @@ def disassemble(arguments: argparse.Namespace) -> int:
     check_place(arguments.output)
     try:
         text = disassemble_module(
-            decode(_read(arguments.input)),
+            decode(read_input(arguments.input)),
             raw_ids=arguments.raw_id,
             header=not arguments.no_header,
             indent=not arguments.no_indent,
@@ -37,7 +36,7 @@ def disassemble(arguments: argparse.Namespace) -> int:
 def assemble(arguments: argparse.Namespace) -> int:
     """Runs `xdsl-spirv assemble`."""
     check_place(arguments.output)
-    text = _read(arguments.input).decode("utf-8", "surrogateescape")
+    text = read_input(arguments.input).decode("utf-8", "surrogateescape")
     version = _version(arguments.version_of_spirv)
     try:
         module = assemble_text(text, version=version, preserve_numeric_ids=not arguments.renumber)
@@ -55,13 +54,3 @@ def _version(text: str | None) -> tuple[int, int] | None:
     if match is None:
         raise ProgramError(f"{text!r} is not a SPIR-V version", "", "write it like 1.6")
     return int(match[1]), int(match[2])
-
-
-def _read(path: str) -> bytes:
-    if path == STANDARD:
-        return sys.stdin.buffer.read()
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        cause = f"cannot read the input: {error.strerror}"
-        raise ProgramError(cause, path, "correct the file name") from error

@@ -7,8 +7,6 @@ A file name that ends in `.mlir` is read as MLIR, any other file as a binary.
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.raw.binary import decode
@@ -19,6 +17,7 @@ from xdsl_spirv.serialization.validation.differences import known_difference
 from xdsl_spirv.serialization.validation.validator import environment_of
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools import khronos
+from xdsl_spirv.tools.binaries import read_input
 from xdsl_spirv.tools.report import note
 
 MEMORY_OF_ALL = "VUL-10"
@@ -37,7 +36,7 @@ def validate(arguments: argparse.Namespace) -> int:
     if arguments.input.endswith(".mlir"):
         findings, binary = _mlir(arguments.input, arguments.module, environment)
     else:
-        binary = _read(arguments.input)
+        binary = read_input(arguments.input)
         findings = _binary(arguments.input, binary, environment)
     if arguments.target and binary is not None:
         # The target's limit replaces the limit that applies to all devices.
@@ -54,16 +53,6 @@ def validate(arguments: argparse.Namespace) -> int:
         for line in oracle["differences"]:
             print(f"{arguments.input}: difference: {line}")
     return int(any(f.severity is Severity.ERROR for f in findings))
-
-
-def _read(path: str) -> bytes:
-    if path == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        cause = f"cannot read the input: {error.strerror}"
-        raise ProgramError(cause, path, "correct the file name") from error
 
 
 def _binary(path: str, binary: bytes, environment: str | None) -> list[Finding]:
@@ -94,7 +83,7 @@ def _mlir(
     from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.serialization.validation.of_dialect import parse_finding, validate_operation
 
-    text = _read(path).decode("utf-8", "replace")
+    text = read_input(path).decode("utf-8", "replace")
     parser = Parser(context(), text, path)
     try:
         program = parser.parse_module()

@@ -40,7 +40,6 @@ class Breach(NamedTuple):
     rule: str
     cause: str
     remedy: str
-    at: Instruction | None = None
 
 
 class Launch(NamedTuple):
@@ -117,7 +116,6 @@ def _shared_memory_breach(size: int, limit: str, interface: Interface) -> Breach
         f"a workgroup shares {size} bytes of memory, but {limit}; the largest variable: "
         f"{interface.module.spell(largest)}",
         "make it smaller",
-        interface.module.definitions.get(largest),
     )
 
 
@@ -156,13 +154,12 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
             f"supports {target.spirv_version}",
             "compile for an earlier target environment",
         )
-    for name, at in m.declared.items():
+    for name in m.declared:
         if has_capability(target, name) is False:
             yield Breach(
                 "LIMIT-07",
                 f"the module declares {name}, which {target.name} does not have",
                 "do without it",
-                at,
             )
 
 
@@ -210,7 +207,6 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
             "LIMIT-08",
             f"{target.name} does not multiply {product}{saturating}, {product.scope} scope",
             listed,
-            at,
         )
     for at in interface.module.by_op.get("TypeCooperativeMatrixKHR", ()):
         matrix = _matrix(interface, interface.module.types[at.result])
@@ -220,7 +216,6 @@ def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
                 "LIMIT-08",
                 f"{target.name} has no {rows}x{columns} {kind} matrix as {use}, {scope} scope",
                 listed,
-                at,
             )
 
 
