@@ -255,11 +255,12 @@ def _compare(
     tensor: str | None = None,
 ) -> LayerComparison:
     found = compare_result(name, computed, truth, allowed)
-    values = (computed[found.place], truth[found.place]) if truth.size else (None, None)
-    not_finite = found.not_finite if tensor is None else 0
+    place = found.place
+    actual, wanted = (computed[place], truth[place]) if truth.size else (None, None)
     return LayerComparison(
-        *(number, layer, name, found.max_abs, found.share, how, found.place),
-        *(*values, tensor, not_finite),
+        *(number, layer, name, found.max_abs, found.share, how, place, actual, wanted),
+        tensor=tensor,
+        not_finite=found.not_finite if tensor is None else 0,
     )
 
 
