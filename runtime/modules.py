@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -25,6 +26,33 @@ from xdsl_spirv.upstream.order import verify_order
 
 MAX_TEXT_BYTES = 1 << 30
 """Size limit for an MLIR file. Weights belong in other files."""
+
+
+ALIAS = re.compile(r"^[#!][\w.$-]+(?=[ \t]*=)", re.MULTILINE)
+"""The name in a definition of an alias, at the start of a line."""
+
+
+class ModuleParser(Parser):
+    """
+    A parser that also reads aliases which are defined behind their first use.
+
+    `mlir-opt --mlir-print-debuginfo` defines the aliases of locations behind the module.
+    """
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """Parses the definitions of all aliases, then the module."""
+        places = [match.start() for match in ALIAS.finditer(self.lexer.input.content)]
+        for start in places:
+            self._resume_from(start)
+            super()._parse_alias_def()
+        if places:
+            self._resume_from(0)
+        return super().parse_module(allow_implicit_module)
+
+    def _parse_alias_def(self) -> None:
+        # The definition was already read.
+        self.attribute_aliases.pop(self._current_token.text, None)
+        super()._parse_alias_def()
 
 
 class Dialects(dict[str, Callable[[], Dialect]]):
@@ -58,7 +86,7 @@ def context() -> Context:
 
 
 def parse(
-    source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = Parser
+    source: str | os.PathLike[str], ctx: Context | None = None, parser: type[Parser] = ModuleParser
 ) -> ModuleOp:
     """
     Parses and verifies the MLIR file `source`.
@@ -88,7 +116,7 @@ def parse_text(
     text: str,
     name: str = "<text>",
     ctx: Context | None = None,
-    parser: type[Parser] = Parser,
+    parser: type[Parser] = ModuleParser,
 ) -> ModuleOp:
     """Parses and verifies MLIR text. `name` is used in errors."""
     chosen = parser(ctx or context(), text, name)

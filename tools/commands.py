@@ -8,14 +8,13 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends import is_model
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.manifest import INDEX, Buffer
-from xdsl_spirv.runtime.modules import context, parse, verify
+from xdsl_spirv.runtime.modules import ModuleParser, context, parse, verify
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.binaries import is_binary, mlir_text, read_binary
@@ -105,7 +104,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     )
 
     check_place(arguments.output)
-    parser = LocatingParser if wants_lines(arguments) else Parser
+    parser = LocatingParser if wants_lines(arguments) else ModuleParser
     module = _lower_file(arguments.input, arguments.passes, context(), parser)
     if any(op.name == "spirv.ARM.Graph" for op in module.walk()):
         from xdsl_spirv.tools.graphs import interpret as interpret_graph
@@ -141,7 +140,9 @@ def interpret(arguments: argparse.Namespace) -> int:
     return report(arguments, module, options)
 
 
-def _lower_file(path: str, pipeline: str, ctx: Context, parser: type[Parser] = Parser) -> ModuleOp:
+def _lower_file(
+    path: str, pipeline: str, ctx: Context, parser: type[ModuleParser] = ModuleParser
+) -> ModuleOp:
     """Reads an MLIR file or a binary, and runs a pass pipeline on the module."""
     module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.parser import Parser
 
 from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
@@ -23,13 +22,14 @@ from xdsl_spirv.passes.analysis.target import TARGET
 from xdsl_spirv.passes.spirv.specialize import parse_values
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import ModuleParser
 from xdsl_spirv.targets import Target, load
 from xdsl_spirv.tools.output import write
 from xdsl_spirv.tools.report import is_wanted, note, note_row
 from xdsl_spirv.tools.settings import describe_settings, settings, size_origin
 
 
-class LocatingParser(Parser):
+class LocatingParser(ModuleParser):
     """A parser that records the source line of each operation."""
 
     def __init__(self, *arguments: Any, **keywords: Any):

@@ -8,7 +8,6 @@ import sys
 from typing import IO
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.xdsl_opt_main import xDSLOptMain
@@ -17,7 +16,7 @@ from xdsl_spirv.compiler.compiler import said_of_passes
 from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.progress import Stage, stage
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.modules import reading, verify, verifying
+from xdsl_spirv.runtime.modules import ModuleParser, reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.target import SPIRVBinary
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
@@ -155,7 +154,7 @@ class SPIRVOpt(xDSLOptMain):
             text = source.read().decode()
         except UnicodeDecodeError as error:
             raise ProgramError("the input is not text", self._name(), "give MLIR") from error
-        parser = Parser(self.ctx, text, self.get_input_name())
+        parser = ModuleParser(self.ctx, text, self.get_input_name())
         with reading(parser):
             module = parser.parse_module(not self.args.no_implicit_module)
         if not self.args.disable_verify:

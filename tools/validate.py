@@ -76,15 +76,14 @@ def _mlir(
     path: str, name: str | None, environment: str | None
 ) -> tuple[list[Finding], bytes | None]:
     """Returns the findings of an MLIR file's module, and its binary if it can be encoded."""
-    from xdsl.parser import Parser
     from xdsl.utils.exceptions import VerifyException
 
-    from xdsl_spirv.runtime.modules import context
+    from xdsl_spirv.runtime.modules import ModuleParser, context
     from xdsl_spirv.serialization.encode.target import find_module
     from xdsl_spirv.serialization.validation.of_dialect import parse_finding, validate_operation
 
     text = read_input(path).decode("utf-8", "replace")
-    parser = Parser(context(), text, path)
+    parser = ModuleParser(context(), text, path)
     try:
         program = parser.parse_module()
     except VerifyException as error:

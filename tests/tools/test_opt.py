@@ -74,3 +74,34 @@ def test_stock_xdsl_opt_cannot_be_given_front_ends():
     stock = xDSLOptMain(args=[])
     assert set(stock.available_frontends) == {"mlir"}
     assert {"spirv-assembly", "spirv-binary"} <= set(stock.available_targets)
+
+
+LOCATED = """#loc2 = loc("x.mlir":1:14)
+!i = i32
+module {
+  func.func @f(%a: !i loc("x.mlir":1:14)) -> !i {
+    %b = arith.addi %a, %a : i32 loc(#loc3)
+    return %b : i32 loc(#loc2)
+  } loc(#loc)
+}
+#loc = loc("x.mlir":1:1)
+#loc3 = loc("x.mlir":2:7)
+"""
+
+
+def test_aliases_may_be_defined_behind_the_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "located.mlir"
+    path.write_text(LOCATED)
+    assert main(["opt", "--print-debuginfo", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert '%0 = arith.addi %a, %a : i32 loc("x.mlir":2:7)' in printed
+    assert '} loc("x.mlir":1:1)' in printed
+
+
+def test_an_alias_has_one_definition(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "twice.mlir"
+    path.write_text(LOCATED + '#loc = loc("x.mlir":3:1)\n')
+    assert main(["opt", str(path)]) != 0
+    assert "re-declaration of alias '#loc'" in capsys.readouterr().err
