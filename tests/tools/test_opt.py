@@ -96,7 +96,7 @@ def test_aliases_may_be_defined_behind_the_module(
     path.write_text(LOCATED)
     assert main(["opt", "--print-debuginfo", str(path)]) == 0
     printed = capsys.readouterr().out
-    assert '%0 = arith.addi %a, %a : i32 loc("x.mlir":2:7)' in printed
+    assert '%b = arith.addi %a, %a : i32 loc("x.mlir":2:7)' in printed
     assert '} loc("x.mlir":1:1)' in printed
 
 
