@@ -23,6 +23,7 @@ from xdsl_spirv.dialects.spirv.tosa import (
     TosaRescaleOp,
 )
 from xdsl_spirv.interpreter.graphs import run_graph
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.validation import validate
@@ -52,7 +53,7 @@ def make_model(folder: Path, nodes: list[Node], weights: dict[str, Any], shape: 
     return path
 
 
-def random(*shape: int) -> np.ndarray[Any, Any]:
+def random(*shape: int) -> Array:
     return np.random.default_rng(len(shape)).normal(0, 0.5, shape).astype(np.float32)
 
 

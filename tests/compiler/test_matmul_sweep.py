@@ -11,13 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.compare.bounds import compare, contraction_bound
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
@@ -26,7 +27,6 @@ from xdsl_spirv.testing.dispatches import Dispatch
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries, DispatchOf, RunOnLavapipe
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 TARGETS = ("lavapipe", "nvidia-h200")
 RANDOM_CASES = 200

@@ -15,13 +15,13 @@ from xdsl_spirv.images import ADDRESS_MODES, FORMATS, Image, Sampler
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.texels import decode_texels
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.testing.dispatches import Dispatch
 
 if TYPE_CHECKING:
     from tests.conftest import RunOnLavapipe
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SIZES = {
     "1D": (13,),
     "2D": (7, 5),

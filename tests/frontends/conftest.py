@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from xdsl_spirv.runtime.elements import Array
 
 
 @pytest.fixture(scope="session")

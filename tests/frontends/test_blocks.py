@@ -17,8 +17,8 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F32, Tensor
 from xdsl_spirv.interpreter import reference
+from xdsl_spirv.runtime.elements import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 ROWS, BLOCKS = 6, 5
 SPECIAL = np.array([1, 0x8001, 0x03FF, 0x8400, 0, 0x8000, 0x7BFF], "<u2").view("<f2")
 """Scales: denormal, least normal, zero, greatest."""

@@ -20,10 +20,9 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.interpreter import Options, reference
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.decoder_models import Decoder
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 import xdsl_spirv
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
+from xdsl_spirv.runtime.elements import Array
 
 NEEDED = {"torch": ("onnxscript",), "transformers": ()}
 

@@ -21,8 +21,7 @@ from xdsl.universe import Universe
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
-
-Array = np.ndarray[Any, Any]
+from xdsl_spirv.runtime.elements import Array
 
 SMALL = 1 << 13
 """Maximum number of elements for which a kernel also runs with checks."""

@@ -14,6 +14,7 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.interpreter.component_maps import applies, count, fragment, positions
 from xdsl_spirv.interpreter.forms import CooperativeMatrix
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.targets import Fragment, load
 from xdsl_spirv.testing.differential.machine import machine
 
@@ -67,7 +68,7 @@ DOCUMENTED = [(name, each) for name in targets.names() for each in load(name).co
 WIDTHS = {8: np.int8, 16: np.float16, 32: np.float32}
 
 
-def held(mapping: Any, each: Fragment, bits: int) -> np.ndarray[Any, Any]:
+def held(mapping: Any, each: Fragment, bits: int) -> Array:
     """Returns row and column of each component: (lanes, components, 2)."""
     form = CooperativeMatrix(
         np.dtype(WIDTHS[bits]), each.rows, each.columns, Scope.Subgroup, USES[each.use]
@@ -97,7 +98,7 @@ def test_documented_maps_hold_every_component_equally_often(name: str, each: Fra
             assert (again == again[0]).all()
 
 
-def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> np.ndarray[Any, Any]:
+def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> Array:
     """Returns the only map of a use in a data file."""
     (each,) = [
         each

@@ -29,6 +29,7 @@ from xdsl_spirv.passes.spirv.fallback.int64_to_words import Int64ToWordsPass
 from xdsl_spirv.passes.spirv.fallback.small_integers_to_32_bits import SmallIntegersTo32BitsPass
 from xdsl_spirv.passes.spirv.fallback.small_storage_to_words import SmallStorageToWordsPass
 from xdsl_spirv.passes.spirv.update_vce import update
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
@@ -44,8 +45,6 @@ SETTINGS = (("vulkan1.1", False), ("vulkan1.3", True))
 LANES = 8
 WORDS = 1 << 14
 EDGES = (0, 1, 2, 0xFFFFFFFF, 1 << 31, 0x7FFFFFFF, 31, 32, 0xFFFFFFFE, 7, 255, 256, 0xFFFF, 1 << 16)
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass

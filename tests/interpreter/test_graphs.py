@@ -14,8 +14,8 @@ from xdsl_spirv.dialects.spirv.graph_arm import GraphOp, GraphOutputsOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.graphs import OPERATORS, run_graph
+from xdsl_spirv.runtime.elements import Array
 
-Array = np.ndarray[Any, Any]
 ELEMENTS: dict[str, Attribute] = {"float32": f32, "int8": i8, "int32": i32}
 
 

@@ -13,6 +13,7 @@ from xdsl.parser import Parser
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context
 
 BLOCK = """!spirv.struct<PC, (i32 [0], vector<2xf32> [8],
@@ -68,7 +69,7 @@ PUSHED = _kernel(
 )
 
 
-def _run(module: Any, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
+def _run(module: Any, *arguments: Any, **options: Any) -> Array:
     out = np.zeros(64, np.int32)
     dispatch(module, "main", (1, 1, 1), {(0, 0): out}, *arguments, **options)
     return out

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
@@ -41,7 +42,6 @@ from xdsl_spirv.upstream.equality import is_same
 if TYPE_CHECKING:
     from tests.conftest import DispatchOf, RunOnLavapipe
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MLIR_TYPES = {"s8": "i8", "u8": "i8", "s32": "i32", "u32": "i32"}
 NUMPY_TYPES: dict[str, Any] = {

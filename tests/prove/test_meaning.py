@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +17,12 @@ from xdsl_spirv.prove import floats
 from xdsl_spirv.prove.equivalence import Launch
 from xdsl_spirv.prove.meaning import COMPUTE, SPECIAL, same_number
 from xdsl_spirv.prove.values import Scalar, Terms, Value, constant_term, known_number, width, z3
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential import Kernel, generate, interpret
 from xdsl_spirv.testing.differential.families.operations import apply
 from xdsl_spirv.testing.differential.float_rules import RULES
 from xdsl_spirv.testing.differential.rules import Rule
 from xdsl_spirv.testing.differential.running import buffers_of, module_of
-
-Array = np.ndarray[Any, Any]
 
 INEXACT = {
     *("FRem", "FMod", "GL.Round", "GL.Fract", "GL.FSign", "GL.Step"),

@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 
 from xdsl_spirv import kernels as k
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.vulkan.errors import MisfitError
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 
-Array = np.ndarray[Any, np.dtype[Any]]
 RNG = np.random.default_rng(7)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels.py"
 

@@ -17,8 +17,7 @@ import pytest
 
 from xdsl_spirv import kernels as k
 from xdsl_spirv.kernels import tiles as t
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from xdsl_spirv.runtime.elements import Array
 
 
 @t.kernel

@@ -20,12 +20,11 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.kernels.tile_launch import lower_program
 from xdsl_spirv.kernels.tiles import Unwritten
 from xdsl_spirv.kernels.triton import TritonKernel, from_triton, from_ttir
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.page_blocks import blocks_of
 
 HERE = Path(__file__).parent
 RANDOM = np.random.default_rng(3)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def numbers(*shape: int, dtype: Any = np.float16) -> Array:

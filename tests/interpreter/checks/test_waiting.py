@@ -23,12 +23,12 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.permute import Permuted
 from xdsl_spirv.interpreter.options import Schedule
 from xdsl_spirv.interpreter.spirv.module import Launch, run_workgroups
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools.kernel_test.compilers import compile_source, find_glslang
 from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 
 HERE = Path(__file__).resolve().parent / "waiting"
-Array = np.ndarray[Any, np.dtype[Any]]
 GROUPS = 8
 OTHERS = "rules,undefined,bounds,alignment,overlap,barriers"
 """All checks that examine one invocation or one instruction."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
 
-Run = tuple[np.ndarray[Any, Any], dict[int, int]]
+Run = tuple[Array, dict[int, int]]
 """Tokens of a run, and a map from each slot that the run uses to its number of past tokens."""
 
 

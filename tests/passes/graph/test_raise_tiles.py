@@ -22,8 +22,8 @@ from xdsl_spirv.kernels import tiles as t
 from xdsl_spirv.kernels.tile_launch import RaisedProgram, lower_program
 from xdsl_spirv.passes.graph.raise_tiles import raise_program
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
+from xdsl_spirv.runtime.elements import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
 G = np.random.default_rng(5)
 
 

@@ -6,8 +6,6 @@ Covers: graph/selected_parts, graph/unpacked_operands.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
@@ -31,10 +29,9 @@ from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContraction
 from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import Program, run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.testing.packed_planes import numbers, planes_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FEW = {"2 bits": of_bits(2, 64, F32), "8 bits": of_bits(8, 16, F32, U8)}
 CASES = [

@@ -33,6 +33,7 @@ from xdsl_spirv.passes.loops.to_invocations import LoopsToInvocationsPass
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
 from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.dispatches import Dispatch
@@ -41,7 +42,6 @@ from xdsl_spirv.tools import khronos
 if TYPE_CHECKING:
     from tests.conftest import RunOnLavapipe
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 NAMES = {"float32": "f32", "int32": "i32", "bool": "i1"}
 

@@ -6,8 +6,6 @@ Covers: analysis/componentwise, kernel/matrices.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
@@ -24,9 +22,8 @@ from xdsl_spirv.frontends.onnx.values import F16, F32, Tensor
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.packed_planes import numbers, planes_of
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def gated(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,12 +24,12 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text
 
 if TYPE_CHECKING:
     from tests.conftest import DispatchOf, RunOnLavapipe
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 COUNT = 256
 

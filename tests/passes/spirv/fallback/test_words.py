@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
@@ -44,7 +45,6 @@ from xdsl_spirv.tools import khronos
 if TYPE_CHECKING:
     from tests.conftest import RunOnLavapipe
 
-Array = np.ndarray[Any, Any]
 
 PASS = "spirv-int64-to-words"
 SMALL = "spirv-small-storage-to-words,spirv-small-integers-to-32-bits"
