@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -47,27 +48,27 @@ BAD = {
 
 
 @pytest.fixture
-def english(monkeypatch: pytest.MonkeyPatch) -> Any:
+def english(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     yield import_module("check_english")
     sys.modules.pop("check_english")
 
 
 @pytest.mark.parametrize("sentence", GOOD)
-def test_a_plain_sentence_passes(english: Any, sentence: str):
+def test_a_plain_sentence_passes(english: ModuleType, sentence: str):
     assert not [*english.problems(sentence)]
 
 
 @pytest.mark.parametrize("sentence", BAD)
-def test_a_riddle_is_found(english: Any, sentence: str):
+def test_a_riddle_is_found(english: ModuleType, sentence: str):
     assert [pattern.name for _, pattern, _ in english.problems(sentence)] == [BAD[sentence]]
 
 
-def test_every_pattern_has_a_bad_sentence(english: Any):
+def test_every_pattern_has_a_bad_sentence(english: ModuleType):
     assert {pattern.name for pattern in english.PATTERNS} == {*BAD.values()}
 
 
-def test_docstrings_comments_errors_and_names_are_searched(english: Any):
+def test_docstrings_comments_errors_and_names_are_searched(english: ModuleType):
     code = '''"""A module.
 
 What it holds.
@@ -96,7 +97,7 @@ class A:
     ]
 
 
-def test_pages_are_searched_outside_of_code(english: Any):
+def test_pages_are_searched_outside_of_code(english: ModuleType):
     page = "# How it works\n\n```sh\nWhat is that.\n```\n\n| a | Of a loop |\n\n- What is read.\n"
     found = english.riddles(Path("a.md"), page)
     assert [(riddle.line, riddle.pattern) for riddle in found] == [
@@ -105,7 +106,7 @@ def test_pages_are_searched_outside_of_code(english: Any):
     ]
 
 
-def test_a_new_riddle_fails_and_the_baseline_only_shrinks(english: Any):
+def test_a_new_riddle_fails_and_the_baseline_only_shrinks(english: ModuleType):
     def find(count: int) -> list[Any]:
         return [*english.riddles(Path("a.py"), "# What is read.\n\n" * count)]
 

@@ -236,7 +236,7 @@ def the_interpreter(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def an_onnx_model(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    onnx: Any = pytest.importorskip("onnx")
+    onnx: ModuleType = pytest.importorskip("onnx")
     make = onnx.helper.make_tensor_value_info
     values = [make(name, onnx.TensorProto.FLOAT, ["batch", 4]) for name in ("x", "y")]
     node = onnx.helper.make_node("Relu", ["x"], ["y"])

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -83,8 +84,8 @@ def typed(command: str) -> tuple[int, str]:
 
 def small_model(path: Path) -> None:
     """Writes a user's model: a product, a bias and an activation, with a dynamic batch."""
-    onnx: Any = pytest.importorskip("onnx")
-    np: Any = pytest.importorskip("numpy")
+    onnx: ModuleType = pytest.importorskip("onnx")
+    np: ModuleType = pytest.importorskip("numpy")
     pytest.importorskip("onnxruntime")
     make, float32 = onnx.helper, onnx.TensorProto.FLOAT
     weights = np.random.default_rng(0).uniform(-1, 1, (16, 8)).astype(np.float32)

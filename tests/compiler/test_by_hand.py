@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,12 +25,12 @@ pB+=1048576ul;}
 
 
 @pytest.fixture
-def by_hand(monkeypatch: pytest.MonkeyPatch) -> Any:
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("by_hand")
 
 
-def test_versions_of_a_kernel_differ_in_one_thing(by_hand: Any):
+def test_versions_of_a_kernel_differ_in_one_thing(by_hand: ModuleType):
     versions = by_hand.versions(TEXT)
     assert versions[""] == TEXT
     assert versions["-unrolled"] == TEXT.replace("[[dont_unroll]]", "")
@@ -40,11 +41,11 @@ def test_versions_of_a_kernel_differ_in_one_thing(by_hand: Any):
     assert lines[4] == "iB+=65536u;}"
 
 
-def test_a_kernel_without_a_place_for_a_descriptor_has_no_such_version(by_hand: Any):
+def test_a_kernel_without_a_place_for_a_descriptor_has_no_such_version(by_hand: ModuleType):
     assert list(by_hand.versions(TEXT.replace("binding=0", "binding=7"))) == ["", "-unrolled"]
 
 
-def test_a_kernel_by_hand_takes_the_place_of_the_multiplication_only(by_hand: Any):
+def test_a_kernel_by_hand_takes_the_place_of_the_multiplication_only(by_hand: ModuleType):
     hand = next(h for h in by_hand.hands() if h.file == "skinny_16x4096x4096")
     pack = Step("pack", "pack_b", (4, 1, 1), ((0, 0, "B"), (0, 1, "packed")))
     multiply = Step("own", "matmul", (8, 1, 1), ((0, 0, "A"), (0, 1, "packed"), (0, 2, "result")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from xdsl_spirv.tools.kernel_test.description import Compile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-run_modules: Any = import_module("run_modules")
+run_modules: ModuleType = import_module("run_modules")
 
 HEAD = """#version 450
 layout(local_size_x = 8) in;

@@ -24,7 +24,7 @@ def ocr() -> ModuleType:
     return module
 
 
-def test_boxes_are_what_hangs_together(ocr: Any):
+def test_boxes_are_what_hangs_together(ocr: ModuleType):
     found = np.zeros((64, 96), np.float32)
     found[8:16, 10:60] = 0.9
     found[16:18, 40:50] = 0.9
@@ -37,7 +37,7 @@ def test_boxes_are_what_hangs_together(ocr: Any):
     assert second[0] < 40 < 50 < second[1]
 
 
-def test_a_page_is_read_with_onnxruntime(ocr: Any, onnx: ModuleType):
+def test_a_page_is_read_with_onnxruntime(ocr: ModuleType, onnx: ModuleType):
     if needed := ocr.missing():
         pytest.skip(f"pip install --no-deps {needed}")
     lines = ocr.read_page(ocr.page(), ocr.with_onnxruntime)
@@ -47,7 +47,7 @@ def test_a_page_is_read_with_onnxruntime(ocr: Any, onnx: ModuleType):
 
 
 @pytest.mark.long
-def test_a_page_is_read_by_our_kernels(ocr: Any, onnx: ModuleType):
+def test_a_page_is_read_by_our_kernels(ocr: ModuleType, onnx: ModuleType):
     if needed := ocr.missing():
         pytest.skip(f"pip install --no-deps {needed}")
     figures = ocr.measure(ocr.page(), "interpreter", "lavapipe")

@@ -6,10 +6,10 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,10 +20,13 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.main import main
 
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
 SECONDS = 1.0
 """Limit of processor time for a refusal, after all imports."""
 
-Make = Callable[[Any, Path], Any]
+Make = Callable[[ModuleType, Path], "ModelProto | bytes"]
 HOSTILE: dict[str, tuple[str, Make]] = {}
 """Expected message, and the function that returns the model or writes it into a folder."""
 
@@ -36,19 +39,21 @@ def hostile(said: str) -> Callable[[Make], Make]:
     return register
 
 
-def value(onnx: ModuleType, name: str, shape: Any = (3,), kind: int = 1) -> Any:
+def value(
+    onnx: ModuleType, name: str, shape: Sequence[int] | None = (3,), kind: int = 1
+) -> ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, kind, shape)
 
 
 def model(
     onnx: ModuleType,
-    nodes: list[Any],
-    inputs: Any = ("x",),
-    outputs: Any = ("y",),
-    initializers: Any = (),
-    functions: Any = (),
+    nodes: list[NodeProto],
+    inputs: Sequence[str | ValueInfoProto] = ("x",),
+    outputs: Sequence[str | ValueInfoProto] = ("y",),
+    initializers: Sequence[TensorProto] = (),
+    functions: Sequence[FunctionProto] = (),
     domains: tuple[str, ...] = (),
-) -> Any:
+) -> ModelProto:
     values = [
         [value(onnx, v) if isinstance(v, str) else v for v in some] for some in (inputs, outputs)
     ]
@@ -60,19 +65,21 @@ def model(
     )
 
 
-def node(onnx: ModuleType, kind: str, inputs: list[str], *outputs: str, **given: Any) -> Any:
+def node(onnx: ModuleType, kind: str, inputs: list[str], *outputs: str, **given: Any) -> NodeProto:
     return onnx.helper.make_node(kind, inputs, list(outputs or ("y",)), **given)
 
 
-def relu(onnx: ModuleType) -> Any:
+def relu(onnx: ModuleType) -> NodeProto:
     return node(onnx, "Relu", ["x"], name="the/relu")
 
 
-def tensor(onnx: ModuleType, name: str, dims: Any = (3,), raw: bytes = bytes(12)) -> Any:
+def tensor(
+    onnx: ModuleType, name: str, dims: Sequence[int] = (3,), raw: bytes = bytes(12)
+) -> TensorProto:
     return onnx.TensorProto(name=name, dims=dims, data_type=1, raw_data=raw)
 
 
-def external(onnx: ModuleType, location: str, **entries: int | str) -> Any:
+def external(onnx: ModuleType, location: str, **entries: int | str) -> ModelProto:
     """Returns a weight `w` of three floats stored in another file."""
     weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
     for key, text in {"location": location, **entries}.items():
@@ -84,68 +91,68 @@ def external(onnx: ModuleType, location: str, **entries: int | str) -> Any:
 
 
 @hostile("not an ONNX model")
-def truncated(onnx: ModuleType, folder: Path) -> Any:
+def truncated(onnx: ModuleType, folder: Path) -> bytes:
     data = model(onnx, [relu(onnx)]).SerializeToString()
     return data[: len(data) * 2 // 3]
 
 
 @hostile("nowhere.bin, which is not a file")
-def external_data_that_is_absent(onnx: ModuleType, folder: Path) -> Any:
+def external_data_that_is_absent(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "nowhere.bin")
 
 
 @hostile("the data of 'w' needs 12 bytes at offset 0")
-def external_data_that_is_too_short(onnx: ModuleType, folder: Path) -> Any:
+def external_data_that_is_too_short(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "short.bin").write_bytes(bytes(5))
     return external(onnx, "short.bin")
 
 
 @hostile("the data of 'w' needs 12 bytes")
-def external_data_from_beyond_the_end(onnx: ModuleType, folder: Path) -> Any:
+def external_data_from_beyond_the_end(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "short.bin").write_bytes(bytes(12))
     return external(onnx, "short.bin", offset=1 << 50, length=12)
 
 
 @hostile("the data of 'w' is in 'w\\x00', which is not a file name")
-def external_data_whose_name_holds_a_nul(onnx: ModuleType, folder: Path) -> Any:
+def external_data_whose_name_holds_a_nul(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "w\0")
 
 
 @hostile("which is not a file")
-def external_data_whose_name_is_too_long(onnx: ModuleType, folder: Path) -> Any:
+def external_data_whose_name_is_too_long(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "w" * 5000)
 
 
 @hostile("the data of 'w' begins at 'junk', which is not an offset")
-def external_data_from_a_word(onnx: ModuleType, folder: Path) -> Any:
+def external_data_from_a_word(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "w.bin").write_bytes(bytes(12))
     return external(onnx, "w.bin", offset="junk")
 
 
 @hostile("the input 'x' is a tensor without a rank")
-def an_input_without_a_rank(onnx: ModuleType, folder: Path) -> Any:
+def an_input_without_a_rank(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], inputs=(value(onnx, "x", None),))
 
 
 @hostile("the data of 'w' is in a file outside")
-def external_data_outside_of_the_folder(onnx: ModuleType, folder: Path) -> Any:
+def external_data_outside_of_the_folder(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder.parent, "outside.bin").write_bytes(bytes(12))
     return external(onnx, "../outside.bin")
 
 
 @hostile("/etc/passwd")
-def external_data_anywhere(onnx: ModuleType, folder: Path) -> Any:
+def external_data_anywhere(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "/etc/passwd", length=12)
 
 
 @hostile("linked.bin")
-def external_data_behind_a_link(onnx: ModuleType, folder: Path) -> Any:
+def external_data_behind_a_link(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "linked.bin").symlink_to("/etc/passwd")
     return external(onnx, "linked.bin", length=12)
 
 
 @hostile("the data of 'inner' is in a file outside")
-def external_data_of_a_node(onnx: ModuleType, folder: Path) -> Any:
+def external_data_of_a_node(onnx: ModuleType, folder: Path) -> ModelProto:
     constant = onnx.TensorProto(name="inner", dims=[3], data_type=1, data_location=1)
     constant.external_data.add(key="location", value="/etc/passwd")
     nodes = [node(onnx, "Constant", [], "c", value=constant), node(onnx, "Add", ["x", "c"])]
@@ -156,57 +163,57 @@ def external_data_of_a_node(onnx: ModuleType, folder: Path) -> Any:
 
 
 @hostile("tensor name: w")
-def too_little_data(onnx: ModuleType, folder: Path) -> Any:
+def too_little_data(onnx: ModuleType, folder: Path) -> ModelProto:
     weight = tensor(onnx, "w", raw=bytes(7))
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
 @hostile("the data of 'w' is text")
-def a_weight_of_text(onnx: ModuleType, folder: Path) -> Any:
+def a_weight_of_text(onnx: ModuleType, folder: Path) -> ModelProto:
     weight = onnx.helper.make_tensor("w", 8, [3], [b"a", b"b", b"c"])
     return model(onnx, [relu(onnx)], initializers=[weight])
 
 
 @hostile("elements of the type string are not supported (input 'x'); convert the text to numbers")
-def an_input_of_text(onnx: ModuleType, folder: Path) -> Any:
+def an_input_of_text(onnx: ModuleType, folder: Path) -> ModelProto:
     x, y = ([value(onnx, name, kind=8)] for name in "xy")
     return model(onnx, [node(onnx, "Identity", ["x"])], x, y)
 
 
 @hostile("tensor name: w")
-def a_weight_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
+def a_weight_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> ModelProto:
     weight = tensor(onnx, "w", dims=[1 << 20, 1 << 20])
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
 @hostile("the input 'x' is too large")
-def an_input_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
+def an_input_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> ModelProto:
     huge = [value(onnx, name, [1 << 20, 1 << 20]) for name in "xy"]
     return model(onnx, [relu(onnx)], huge[:1], huge[1:])
 
 
 @hostile("ConstantOfShape: the result")
-def a_constant_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
+def a_constant_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> ModelProto:
     shape = onnx.helper.make_tensor("s", 7, [2], [1 << 20, 1 << 20])
     nodes = [node(onnx, "ConstantOfShape", ["s"], "c"), node(onnx, "Add", ["x", "c"])]
     return model(onnx, nodes, initializers=[shape])
 
 
 @hostile("Expand: the result")
-def an_expansion_to_2_to_60_elements(onnx: ModuleType, folder: Path) -> Any:
+def an_expansion_to_2_to_60_elements(onnx: ModuleType, folder: Path) -> ModelProto:
     shape = onnx.helper.make_tensor("s", 7, [3], [1 << 30, 1 << 30, 3])
     return model(onnx, [node(onnx, "Expand", ["x", "s"])], initializers=[shape])
 
 
 @hostile("Expand: the result")
-def an_expansion_to_3_gigabytes(onnx: ModuleType, folder: Path) -> Any:
+def an_expansion_to_3_gigabytes(onnx: ModuleType, folder: Path) -> ModelProto:
     shape = onnx.helper.make_tensor("s", 7, [3], [1 << 14, 1 << 16, 3])
     nodes = [node(onnx, "Expand", ["w", "s"], "z"), node(onnx, "ReduceSum", ["z"])]
     return model(onnx, nodes, initializers=[shape, tensor(onnx, "w")])
 
 
 @hostile("Negative dimension value (tensor name: w)")
-def a_negative_size(onnx: ModuleType, folder: Path) -> Any:
+def a_negative_size(onnx: ModuleType, folder: Path) -> ModelProto:
     weight = tensor(onnx, "w", dims=[-3])
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
@@ -215,18 +222,18 @@ def a_negative_size(onnx: ModuleType, folder: Path) -> Any:
 
 
 @hostile("a")
-def a_cycle(onnx: ModuleType, folder: Path) -> Any:
+def a_cycle(onnx: ModuleType, folder: Path) -> ModelProto:
     nodes = [node(onnx, "Add", ["x", "b"], "a"), node(onnx, "Relu", ["a"], "b")]
     return model(onnx, [*nodes, node(onnx, "Relu", ["b"])])
 
 
 @hostile("nowhere")
-def a_value_that_nobody_defines(onnx: ModuleType, folder: Path) -> Any:
+def a_value_that_nobody_defines(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [node(onnx, "Add", ["x", "nowhere"])])
 
 
 @hostile("nowhere")
-def a_value_that_nobody_defines_inside_of_a_branch(onnx: ModuleType, folder: Path) -> Any:
+def a_value_that_nobody_defines_inside_of_a_branch(onnx: ModuleType, folder: Path) -> ModelProto:
     sides = [
         onnx.helper.make_graph([node(onnx, "Relu", [of], "r")], of, [], [value(onnx, "r")])
         for of in ("x", "nowhere")
@@ -237,28 +244,28 @@ def a_value_that_nobody_defines_inside_of_a_branch(onnx: ModuleType, folder: Pat
 
 
 @hostile("nowhere")
-def an_output_that_nobody_computes(onnx: ModuleType, folder: Path) -> Any:
+def an_output_that_nobody_computes(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], outputs=["nowhere"])
 
 
 @hostile("the input 'x' and an input have the same name")
-def the_same_input_twice(onnx: ModuleType, folder: Path) -> Any:
+def the_same_input_twice(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], inputs=["x", "x"])
 
 
 @hostile("the output 'y' and an output have the same name")
-def the_same_output_twice(onnx: ModuleType, folder: Path) -> Any:
+def the_same_output_twice(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], outputs=["y", "y"])
 
 
 @hostile("w")
-def the_same_weight_twice(onnx: ModuleType, folder: Path) -> Any:
+def the_same_weight_twice(onnx: ModuleType, folder: Path) -> ModelProto:
     weights = [tensor(onnx, "w"), tensor(onnx, "w")]
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=weights)
 
 
 @hostile("a")
-def the_same_result_twice(onnx: ModuleType, folder: Path) -> Any:
+def the_same_result_twice(onnx: ModuleType, folder: Path) -> ModelProto:
     nodes = [node(onnx, "Relu", ["x"], "a"), node(onnx, "Neg", ["x"], "a")]
     return model(onnx, [*nodes, node(onnx, "Relu", ["a"])])
 
@@ -267,27 +274,27 @@ def the_same_result_twice(onnx: ModuleType, folder: Path) -> Any:
 
 
 @hostile("the output 'y' is declared as i64, but computed as f32")
-def an_output_of_another_type(onnx: ModuleType, folder: Path) -> Any:
+def an_output_of_another_type(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], outputs=[value(onnx, "y", kind=7)])
 
 
 @hostile("somebody")
-def an_operator_of_an_unknown_domain(onnx: ModuleType, folder: Path) -> Any:
+def an_operator_of_an_unknown_domain(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [node(onnx, "Frob", ["x"], domain="somebody")], domains=("somebody",))
 
 
 @hostile("nobody")
-def a_domain_that_is_not_declared(onnx: ModuleType, folder: Path) -> Any:
+def a_domain_that_is_not_declared(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [node(onnx, "Frob", ["x"], domain="nobody")])
 
 
 @hostile("Add")
-def sizes_that_do_not_fit(onnx: ModuleType, folder: Path) -> Any:
+def sizes_that_do_not_fit(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [node(onnx, "Add", ["x", "z"])], inputs=["x", value(onnx, "z", (4,))])
 
 
 @hostile("Frob")
-def a_function_that_calls_itself(onnx: ModuleType, folder: Path) -> Any:
+def a_function_that_calls_itself(onnx: ModuleType, folder: Path) -> ModelProto:
     body = [node(onnx, "Frob", ["a"], "b", domain="own")]
     opsets = [onnx.helper.make_opsetid("own", 1)]
     function = onnx.helper.make_function("own", "Frob", ["a"], ["b"], body, opsets)
@@ -296,12 +303,12 @@ def a_function_that_calls_itself(onnx: ModuleType, folder: Path) -> Any:
 
 
 @hostile("the input 'x' and an output have the same name")
-def an_output_that_is_an_input(onnx: ModuleType, folder: Path) -> Any:
+def an_output_that_is_an_input(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], outputs=["y", "x"])
 
 
 @hostile("not an ONNX model")
-def a_thousand_graphs_inside_of_each_other(onnx: ModuleType, folder: Path) -> Any:
+def a_thousand_graphs_inside_of_each_other(onnx: ModuleType, folder: Path) -> bytes:
     return nested(onnx, 1000)
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from xdsl_spirv.runtime.phases import HOST, Phase, device_phases
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.run_times import DispatchTime, times_json
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 LONG = "a_name_that_nobody_would_break_" * 5
 
@@ -112,7 +115,7 @@ def _model() -> Path | None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser() -> Iterator[Browser]:
     """Yields a headless Chromium. Tests skip without one, unless tools are required."""
     program = shutil.which("chromium")
     missing = [] if program else ["chromium"]

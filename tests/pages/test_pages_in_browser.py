@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Scheme: TypeAlias = Literal["light", "dark"]
 
 pytestmark = pytest.mark.browser
 
@@ -64,12 +69,12 @@ PALE = """() => {
 
 
 @pytest.fixture
-def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Callable[..., Any]]:
+def opened(browser: Browser, pages: dict[str, Path]) -> Iterator[Callable[..., Page]]:
     """Yields a function that opens a page. Errors in the browser fail the test."""
-    contexts: list[Any] = []
+    shown_pages: list[Page] = []
     complaints: list[str] = []
 
-    def open_page(name: str, window: str = "laptop", scheme: str = "light") -> Any:
+    def open_page(name: str, window: str = "laptop", scheme: Scheme = "light") -> Page:
         if name not in pages:
             pytest.skip("the model is not installed (pip install --no-deps rapidocr-onnxruntime)")
         width, height = WINDOWS[window]
@@ -78,14 +83,14 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Callable[..., Any]]
             color_scheme=scheme,
             reduced_motion="reduce",
         )
-        contexts.append(page)
+        shown_pages.append(page)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text))
         page.goto(pages[name].as_uri())
         return page
 
     yield open_page
-    for page in contexts:
+    for page in shown_pages:
         page.close()
     assert complaints == []
 
@@ -93,7 +98,9 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Callable[..., Any]]
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("name", NAMES)
-def test_pages_fit_and_can_be_read(name: str, window: str, scheme: str, opened: Callable[..., Any]):
+def test_pages_fit_and_can_be_read(
+    name: str, window: str, scheme: Scheme, opened: Callable[..., Page]
+):
     page = opened(name, window, scheme)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     if PICTURES:
@@ -106,7 +113,7 @@ def test_pages_fit_and_can_be_read(name: str, window: str, scheme: str, opened: 
 @pytest.mark.parametrize(
     ("name", "charts"), [("explained", 2), ("measured", 5), ("compared", 2), ("unmeasured", 1)]
 )
-def test_charts_are_there(name: str, charts: int, opened: Callable[..., Any]):
+def test_charts_are_there(name: str, charts: int, opened: Callable[..., Page]):
     page = opened(name)
     assert page.locator("svg[role=img]").count() == charts
     if name == "compared":
@@ -119,28 +126,31 @@ def test_charts_are_there(name: str, charts: int, opened: Callable[..., Any]):
     assert max(widths) > 50
 
 
-def test_a_layer_leads_to_its_details_and_its_reasons(opened: Callable[..., Any]):
+def test_a_layer_leads_to_its_details_and_its_reasons(opened: Callable[..., Page]):
     page = opened("explained")
     page.click(".layer .notes a")
-    assert page.locator(":target").get_attribute("id").startswith("note-")
+    assert (page.locator(":target").get_attribute("id") or "").startswith("note-")
     page.click(".layer .chip")
     target = page.locator("tr:target")
     assert target.get_attribute("id") == "layer-0"
     assert target.is_visible()
 
 
-def shown(page: Any) -> list[str]:
-    return [stage.get_attribute("data-name") for stage in page.locator(".stage:visible").all()]
+def shown(page: Page) -> list[str]:
+    return [
+        stage.get_attribute("data-name") or "" for stage in page.locator(".stage:visible").all()
+    ]
 
 
-def test_keys_go_from_pass_to_pass(opened: Callable[..., Any]):
+def test_keys_go_from_pass_to_pass(opened: Callable[..., Page]):
     page = opened("trace")
     passes = page.locator("table.passes a").all_inner_texts()
     assert shown(page) == passes[1:2]
     for key, number in (("ArrowRight", 2), ("j", 3), ("n", 4), ("ArrowLeft", 3), ("k", 2)):
         page.keyboard.press(key)
         assert shown(page) == [passes[number]]
-    assert page.url.endswith("#stage-" + page.locator(".here a").get_attribute("href")[7:])
+    chosen = page.locator(".here a").get_attribute("href") or ""
+    assert page.url.endswith("#stage-" + chosen[7:])
     page.click(f"table.passes a >> text={passes[-1]}")
     assert shown(page) == passes[-1:]
     assert page.locator("button >> text=next").is_disabled()
@@ -150,7 +160,7 @@ def test_keys_go_from_pass_to_pass(opened: Callable[..., Any]):
     assert shown(page) == passes
 
 
-def test_a_value_is_followed_to_its_kernel(opened: Callable[..., Any]):
+def test_a_value_is_followed_to_its_kernel(opened: Callable[..., Page]):
     page = opened("trace")
     page.select_option("select", label="r1")
     page.click("text=all passes")
@@ -166,7 +176,7 @@ def test_a_value_is_followed_to_its_kernel(opened: Callable[..., Any]):
     assert len(shown(page)) == len(page.locator("table.passes a").all())
 
 
-def test_without_scripts_everything_is_shown(browser: Any, pages: dict[str, Path]):
+def test_without_scripts_everything_is_shown(browser: Browser, pages: dict[str, Path]):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(pages["trace"].as_uri())

@@ -10,12 +10,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.testing.state_programs import compiled, expected, rows
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -48,7 +51,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
+def page(browser: Browser, address: str) -> Iterator[Page]:
     """Yields the page after its default kernel has run."""
     opened = browser.browser_type.launch(
         executable_path=shutil.which("chromium"), args=list(WEBGPU)
@@ -60,11 +63,11 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.close()
 
 
-def finished(page: Any) -> None:
+def finished(page: Page) -> None:
     page.wait_for_function(DONE, timeout=120_000)
 
 
-def test_a_filter_of_pictures(page: Any):
+def test_a_filter_of_pictures(page: Page):
     assert page.inner_text("#device").startswith("Device: google")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
     page.select_option("#filter", "blur")
@@ -81,7 +84,7 @@ def test_a_filter_of_pictures(page: Any):
     assert np.abs(filtered - windows.mean((2, 3))).max() <= 1
 
 
-def test_a_program_of_ones_own(page: Any, tmp_path: Path):
+def test_a_program_of_ones_own(page: Page, tmp_path: Path):
     compiled(target="webgpu").save(tmp_path / "program")
     page.set_input_files("#folder", tmp_path / "program")
     page.wait_for_selector("#own button")

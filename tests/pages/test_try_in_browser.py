@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 pytestmark = pytest.mark.browser
 
@@ -70,7 +73,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def context(browser: Any) -> Iterator[Any]:
+def context(browser: Browser) -> Iterator[BrowserContext]:
     """Yields a browser window of a phone's size."""
     opened = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
     yield opened
@@ -78,7 +81,7 @@ def context(browser: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def page(context: Any, address: str) -> Iterator[Any]:
+def page(context: BrowserContext, address: str) -> Iterator[Page]:
     """Yields the page after the test of its first example."""
     page = context.new_page()
     page.on("pageerror", lambda error: pytest.fail(f"an error of the page: {error}"))
@@ -89,19 +92,19 @@ def page(context: Any, address: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def urls(page: Any) -> list[str]:
+def urls(page: Page) -> list[str]:
     """Returns addresses of files that the page loads after its first example."""
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     return urls
 
 
-def await_end(page: Any) -> None:
+def await_end(page: Page) -> None:
     ended = "['done', 'failed', 'stopped', 'broken'].includes(document.body.dataset.state)"
     page.wait_for_function(ended, timeout=180_000)
 
 
-def run_kernel(page: Any, language: str, source: str, launch: str = "") -> None:
+def run_kernel(page: Page, language: str, source: str, launch: str = "") -> None:
     page.select_option("#language", language)
     page.fill("#source", source)
     page.evaluate("text => document.getElementById('launch').value = text", launch)
@@ -109,7 +112,7 @@ def run_kernel(page: Any, language: str, source: str, launch: str = "") -> None:
     await_end(page)
 
 
-def test_each_example_has_its_finding_at_its_line(page: Any, urls: list[str]):
+def test_each_example_has_its_finding_at_its_line(page: Page, urls: list[str]):
     titles = page.locator("#example option").all_inner_texts()[1:]
     assert titles == list(EXAMPLES)
     for title, (rule, line) in EXAMPLES.items():
@@ -123,7 +126,7 @@ def test_each_example_has_its_finding_at_its_line(page: Any, urls: list[str]):
     assert not urls
 
 
-def test_first_bytes(browser: Any, address: str):
+def test_first_bytes(browser: Browser, address: str):
     context = browser.new_context()
     page = context.new_page()
     urls: list[str] = []
@@ -138,23 +141,23 @@ def test_first_bytes(browser: Any, address: str):
     assert sum(sizes.values()) <= MOST_BYTES, sizes
 
 
-def test_other_languages(page: Any):
+def test_other_languages(page: Page):
     run_kernel(page, "wgsl", WGSL)
     assert "RACE-01" in page.inner_text("#findings")
-    assembly = page.text_content("#assembly")
+    assembly = page.text_content("#assembly") or ""
     assert "OpEntryPoint GLCompute" in assembly
-    assert "spirv.module" in page.text_content("#dialect")
+    assert "spirv.module" in (page.text_content("#dialect") or "")
     run_kernel(page, "spirv", assembly)
     assert "RACE-01" in page.inner_text("#findings")
 
 
-def test_an_error_of_the_compiler_stands_at_its_line(page: Any):
+def test_an_error_of_the_compiler_stands_at_its_line(page: Page):
     run_kernel(page, "glsl", WRONG)
     assert "'j' : undeclared identifier" in page.inner_text("#findings")
     assert page.locator("#gutter .bad").all_inner_texts() == ["4"]
 
 
-def test_the_launch_is_offered_and_can_be_changed(page: Any):
+def test_the_launch_is_offered_and_can_be_changed(page: Page):
     run_kernel(page, "glsl", FILL)
     offered = page.input_value("#launch")
     assert "grid = [1, 1, 1]" in offered
@@ -168,7 +171,7 @@ def test_the_launch_is_offered_and_can_be_changed(page: Any):
     assert page.get_attribute("#launching", "open") is not None
 
 
-def test_functions_that_are_not_loaded_at_first(page: Any, urls: list[str]):
+def test_functions_that_are_not_loaded_at_first(page: Page, urls: list[str]):
     """The page loads all of Python when a missing function is called."""
     source, launch = page.input_value("#source"), page.input_value("#launch")
     zeros = 'content = "zeros"'
@@ -180,7 +183,7 @@ def test_functions_that_are_not_loaded_at_first(page: Any, urls: list[str]):
     assert "RACE-01" in page.inner_text("#findings")
 
 
-def test_an_endless_kernel_is_stopped(page: Any):
+def test_an_endless_kernel_is_stopped(page: Page):
     page.fill("#source", ENDLESS)
     page.evaluate("document.getElementById('launch').value = ''")
     page.click("#run")
@@ -192,7 +195,7 @@ def test_an_endless_kernel_is_stopped(page: Any):
     assert "BOUNDS-01" in page.inner_text("#findings")
 
 
-def test_a_link_holds_the_kernel(page: Any, context: Any):
+def test_a_link_holds_the_kernel(page: Page, context: BrowserContext):
     source = page.input_value("#source") + "// ä\n"
     page.fill("#source", source)
     page.click("#share")

@@ -43,7 +43,7 @@ def test_a_corpus_has_readers():
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n not in ("printed", "passes")])
-def test_inputs_that_reached_more_lines(name: str, fuzz: Any):
+def test_inputs_that_reached_more_lines(name: str, fuzz: ModuleType):
     if name == "onnx":
         pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))[::QUICK]
@@ -55,7 +55,7 @@ def test_inputs_that_reached_more_lines(name: str, fuzz: Any):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
-def test_all_that_reached_more_lines(name: str, fuzz: Any):
+def test_all_that_reached_more_lines(name: str, fuzz: ModuleType):
     if name == "onnx":
         pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))
