@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from xdsl.xdsl_opt_main import xDSLOptMain

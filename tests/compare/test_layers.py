@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,12 +13,17 @@ from xdsl_spirv.compare.layers import compare_layers
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import KernelCode, Program
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.tools.main import main
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 SOURCE = """
 func.func @main(%A: tensor<40x64xf16>, %B: tensor<64x48xf16>, %C: tensor<48x16xf32>)
@@ -53,7 +58,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
 
 
 @pytest.fixture
-def inputs() -> dict[str, Any]:
+def inputs() -> dict[str, Array]:
     rng = np.random.default_rng(0)
     shapes = {"A": (40, 64), "B": (64, 48)}
     arrays: dict[str, Any] = {
@@ -115,7 +120,7 @@ def test_the_command_stops_there(
     assert "layer 1" not in text
 
 
-def residuals() -> Any:
+def residuals() -> ModelProto:
     """Returns an f16 model whose residuals grow until layer 4 overflows."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT16

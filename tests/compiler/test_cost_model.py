@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import exp, log
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,13 +21,13 @@ TARGET = load("nvidia-h200")
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Any:
+def model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("cost_model")
 
 
 @pytest.fixture
-def packed(model: Any) -> dict[str, list[Any]]:
+def packed(model: ModuleType) -> dict[str, list[Any]]:
     times = model.measured([RESULTS / "h200-packed-prompts.json"])
     rows = {case: list(model.rows_of(case, by, TARGET)) for case, by in times.items()}
     return {case: of_case for case, of_case in rows.items() if of_case}
@@ -43,7 +44,7 @@ def test_packed_weights_are_estimated_as_they_were_measured(packed: dict[str, li
         assert chosen.microseconds < 1.03 * min(row.microseconds for row in rows), case
 
 
-def test_an_estimate_has_the_sum_of_parts(model: Any, packed: dict[str, list[Any]]):
+def test_an_estimate_has_the_sum_of_parts(model: ModuleType, packed: dict[str, list[Any]]):
     case = "16x4096x14336 Q4_1"
     cut = next(row for row in packed[case] if row.schedule.startswith("8 parts "))
     whole = next(row for row in packed[case] if row.schedule.startswith("#"))
@@ -55,7 +56,7 @@ def test_an_estimate_has_the_sum_of_parts(model: Any, packed: dict[str, list[Any
     assert cut.estimate() < 0.5 * whole.estimate()
 
 
-def test_rates_are_fitted_to_what_schedules_took(model: Any, packed: dict[str, list[Any]]):
+def test_rates_are_fitted_to_what_schedules_took(model: ModuleType, packed: dict[str, list[Any]]):
     every = (row for rows in packed.values() for row in rows)
     rows = [row for row in every if row.tile[4:6] == ((128, 128), (1, 4))]
     own = rows[0].plan.rates

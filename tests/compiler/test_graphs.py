@@ -89,7 +89,7 @@ WEIGHTS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[GraphProgram, Any, Any]:
+def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[GraphProgram, Array, Array]:
     """Returns a network's graph, an input and onnxruntime's result."""
     nodes = [(t, i.replace("  ", " _ "), o, a) for t, i, o, a in NETWORK]
     path = make_model(tmp_path_factory.mktemp("graph"), nodes, WEIGHTS, [1, 3, 13, 14])

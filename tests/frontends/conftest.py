@@ -5,16 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.runtime.elements import Array
 
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
 
 @pytest.fixture(scope="session")
-def onnx() -> Any:
+def onnx() -> ModuleType:
     """Returns the package `onnx`. Skips if onnx or onnxruntime is not installed."""
     for package in ("onnx", "onnxruntime"):
         if find_spec(package) is None:
@@ -27,8 +30,8 @@ class Builder:
 
     def __init__(self, onnx: ModuleType):
         self.onnx = onnx
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
 
     def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
         name = attributes.pop("name", f"my_{kind}_{len(self.nodes)}")
@@ -45,8 +48,8 @@ class Builder:
         inputs: dict[str, tuple[str, list[Any]]],
         outputs: dict[str, tuple[str, list[Any]]],
         opset: int = 17,
-    ) -> Any:
-        def values(of: dict[str, tuple[str, list[Any]]]) -> list[Any]:
+    ) -> ModelProto:
+        def values(of: dict[str, tuple[str, list[Any]]]) -> list[ValueInfoProto]:
             types = self.onnx.TensorProto
             return [
                 self.onnx.helper.make_tensor_value_info(name, getattr(types, type), shape)

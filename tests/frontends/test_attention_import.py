@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,12 +19,14 @@ from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime.modules import context
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from tests.frontends.conftest import Builder
 
 HEADS, HEAD, LENGTH = 2, 8, 12
 
 
-def block(build: Builder) -> Any:
+def block(build: Builder) -> ModelProto:
     """Returns a model with q, k, v (1 x length x heads * head) and a 0/1 mask of keys."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, HEAD]))
     half = build.constant("root", np.array(HEAD**0.5, np.float16))
@@ -72,7 +74,7 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Builder):
     assert allowed.max() < 0.2
 
 
-def scaled_block(build: Builder) -> Any:
+def scaled_block(build: Builder) -> ModelProto:
     """Returns PyTorch's form without a mask: queries and keys times the root of the scale."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, 16]))
     root = build.constant("root", np.array(16**-0.25, np.float16))

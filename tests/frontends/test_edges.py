@@ -7,18 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.testing.edges import AT_EDGES, LARGEST, Edge, edge_program
 
 
-def with_onnxruntime(edge: Edge) -> Any:
+def with_onnxruntime(edge: Edge) -> Array:
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(edge.model().SerializeToString())
     return session.run(None, edge.inputs())[0]

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.tools.main import main
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from tests.frontends.conftest import Builder
 
 
@@ -21,13 +24,13 @@ def explained(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) 
     return json.loads(capsys.readouterr().out)
 
 
-def saved(onnx: ModuleType, model: Any, tmp_path: Path) -> str:
+def saved(onnx: ModuleType, model: ModelProto, tmp_path: Path) -> str:
     path = str(tmp_path / "model.onnx")
     onnx.save(model, path)
     return path
 
 
-def weights(rng: np.random.Generator) -> Any:
+def weights(rng: np.random.Generator) -> Array:
     return rng.standard_normal((16, 16)).astype(np.float32)
 
 

@@ -16,19 +16,20 @@ import pytest
 import xdsl_spirv as xs
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import FrontendError, import_stablehlo
+from xdsl_spirv.runtime.elements import Array
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
-def jax() -> Any:
+def jax() -> ModuleType:
     for needed in ("jax", "flax"):
         if find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed (pip install '.[jax]' flax)")
     return import_module("jax")
 
 
-def floats(*sizes: int) -> Any:
+def floats(*sizes: int) -> Array:
     return np.random.default_rng(len(sizes) + sum(sizes)).standard_normal(sizes, np.float32)
 
 

@@ -9,13 +9,17 @@ import unittest
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.runtime.errors import ProgramError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "onnx_backend.py"
@@ -71,7 +75,9 @@ def test_a_sample(onnx: ModuleType):
     check("--modules", ",".join(SAMPLE), "--names", ",".join(names))
 
 
-def make_model(onnx: ModuleType, node: Any, *shapes: list[Any], element: int = 1) -> Any:
+def make_model(
+    onnx: ModuleType, node: NodeProto, *shapes: list[Any], element: int = 1
+) -> ModelProto:
     values = [
         onnx.helper.make_tensor_value_info(name, element, shape)
         for name, shape in zip((*node.input, *node.output), shapes, strict=True)

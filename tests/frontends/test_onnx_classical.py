@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,13 +14,17 @@ from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.runtime.execution import run
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
 ROWS, FEATURES = 7, 5
 BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 
 
 def model(
     onnx: ModuleType, kind: str, outputs: list[tuple[str, int, list[int]]], **given: Any
-) -> Any:
+) -> ModelProto:
     helper = onnx.helper
     node = helper.make_node(
         kind, ["x"], [name for name, _, _ in outputs], domain="ai.onnx.ml", **given

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
@@ -35,11 +36,11 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = np.random.default_rng(7)
 
 
-def normal(*shape: int, dtype: Any = np.float32) -> Array:
+def normal(*shape: int, dtype: DTypeLike = np.float32) -> Array:
     return GENERATOR.standard_normal(shape).astype(dtype)
 
 
-def integers(low: int, high: int, shape: tuple[int, ...], dtype: Any = np.int32) -> Array:
+def integers(low: int, high: int, shape: tuple[int, ...], dtype: DTypeLike = np.int32) -> Array:
     return GENERATOR.integers(low, high, shape).astype(dtype)
 
 

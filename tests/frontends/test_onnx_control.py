@@ -1,6 +1,8 @@
 """If, Scan and bounded Loop give onnxruntime's results; unbounded loops are refused."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,6 +12,10 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.operators import control
 from xdsl_spirv.runtime.execution import run
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -79,7 +85,7 @@ BODIES = {
 ROWS = {"rows": "float[r, 3]", "no rows": "float[r, 3]", "scan": "float[3, 3]"}
 
 
-def model_of(name: str, body: str) -> Any:
+def model_of(name: str, body: str) -> ModelProto:
     result = ROWS.get(name, "float[3]")
     weights = "<int64[1] u = {1}>" if name == "scan" else ""
     return onnx.parser.parse_model(HEAD + f"m (float[3] x) => ({result} z) {weights} {{ {body} }}")

@@ -1,6 +1,8 @@
 """Sizes and axes that data determines are taken from the declared shape of the result."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -8,6 +10,10 @@ import pytest
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -59,7 +65,7 @@ CONSTANTS = """int64[3] w = {2, 3, 2}, int64[2] e = {-1, 7}, int64[2] f = {9, -1
     int64 d = {-3}"""
 
 
-def model_of(given: str, result: str, body: str) -> Any:
+def model_of(given: str, result: str, body: str) -> ModelProto:
     text = f"{HEAD} g (float[4, 1, 3] x, {given}) => ({result} z) <{CONSTANTS}> {{ {body} }}"
     return onnx.parser.parse_model(text)
 

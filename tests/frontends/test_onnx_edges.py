@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph
 from xdsl_spirv.testing.differential.onnx_judging import compared, executor, judge
 
@@ -28,7 +29,7 @@ class Graphs:
         self.made.append(RandomGraph(self.rng, f"t{len(self.made)}_", opset))
         return self.made[-1]
 
-    def floats(self, *shape: int) -> Any:
+    def floats(self, *shape: int) -> Array:
         return self.rng.standard_normal(shape).astype(np.float32)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,6 +18,10 @@ from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential.onnx_references import run_onnxruntime
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,
     reason="onnx or onnxruntime is not installed",
@@ -29,13 +33,13 @@ SWIGLU = {"activation_type": "swiglu", "swiglu_fusion": 1}
 CLIPPED = {"activation_alpha": 1.7, "activation_beta": 1.0, "swiglu_limit": 0.5}
 
 
-def floats(*shape: int) -> Any:
+def floats(*shape: int) -> Array:
     return (GENERATOR.standard_normal(shape) * 0.3).astype(np.float32)
 
 
 def model_of(
     operator: str, x: Array, weights: list[Any], attributes: dict[str, Any], is_open: bool = False
-) -> Any:
+) -> ModelProto:
     """Returns a model of one node. `is_open` makes the number of tokens dynamic."""
     onnx = import_module("onnx")
     helper = onnx.helper
@@ -57,7 +61,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
-def results_of(model: Any, x: Array, router: Any) -> tuple[Any, Any]:
+def results_of(model: ModelProto, x: Array, router: Array) -> tuple[Array, Array]:
     (result,) = run_reference(import_onnx(model), {"x": x, "router": router}).values()
     (expected,) = run_onnxruntime(model, {"x": x, "router": router})
     return result, expected
@@ -91,7 +95,7 @@ def test_tokens_of_several_sequences():
     np.testing.assert_allclose(result, expected, atol=2e-6)
 
 
-def gate(x: Array, name: str) -> Any:
+def gate(x: Array, name: str) -> Array:
     return x / (1 + np.exp(-x)) if name in ("silu", "swiglu") else np.maximum(x, 0)
 
 
@@ -120,7 +124,7 @@ def test_gates_beside_values(activation: str):
     np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
-def pack(codes: Any, bits: int) -> Any:
+def pack(codes: Array, bits: int) -> Array:
     """Packs several codes per byte along the last dimension. Rows start at a byte."""
     count = 8 // bits
     beyond = -codes.shape[-1] % count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +11,10 @@ import pytest
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -25,7 +29,9 @@ FLOATS = {
 K, N = 96, 172
 
 
-def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: int = 1) -> Any:
+def model(
+    name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: int = 1
+) -> ModelProto:
     """Returns a product of `x` and constant weights that are cast or dequantized."""
     random = np.random.default_rng(len(name))
     weights = random.normal(0, 1, (K, N)).astype(FLOATS[name])
@@ -46,7 +52,7 @@ def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: 
     return helper.make_model(graph, opset_imports=opset, ir_version=11)
 
 
-def judge(proto: Any, x: Array) -> Any:
+def judge(proto: ModelProto, x: Array) -> Array:
     """Returns the results of onnxruntime, or of onnx's evaluator if onnxruntime lacks the type."""
     try:
         session = onnxruntime.InferenceSession(proto.SerializeToString())

@@ -1,6 +1,8 @@
 """Conversions of narrow types are exact: all codes, and f32 near the middle of two codes."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -11,14 +13,19 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.nodes import number_of
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, NARROW
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 FLOATS = [e.name for e in NARROW if e.is_narrow_float and e.name != "f8E8M0FNU"]
 INTEGERS = [e.name for e in NARROW if not e.is_narrow_float]
 
 
-def cast(source: str, target: str, size: int, **attributes: Any) -> Any:
+def cast(source: str, target: str, size: int, **attributes: Any) -> ModelProto:
     helper = onnx.helper
     node = helper.make_node("Cast", ["x"], ["y"], "cast", to=number_of(target), **attributes)
     graph = helper.make_graph(
@@ -30,18 +37,18 @@ def cast(source: str, target: str, size: int, **attributes: Any) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)])
 
 
-def converted(array: Any, source: str, target: str, **attributes: Any) -> Any:
+def converted(array: Array, source: str, target: str, **attributes: Any) -> Array:
     return run_reference(import_onnx(cast(source, target, array.size, **attributes)), {"x": array})[
         "y"
     ]
 
 
-def codes(name: str) -> Any:
+def codes(name: str) -> Array:
     element = ELEMENTS[name]
     return np.arange(1 << element.bits, dtype=np.uint8).view(element.dtype)
 
 
-def decisive(name: str) -> Any:
+def decisive(name: str) -> Array:
     """Returns the numbers of a type, the middles between them, and some larger numbers, as f32."""
     exact = codes(name).astype(np.float32)
     exact = np.sort(exact[np.isfinite(exact)])
@@ -50,7 +57,7 @@ def decisive(name: str) -> Any:
     return np.concatenate([exact, middles, beyond, -beyond])
 
 
-def numbers_around(name: str) -> Any:
+def numbers_around(name: str) -> Array:
     """Returns a type's numbers, midpoints, their f32 neighbours, and random f32 numbers."""
     points = decisive(name)
     steps = [np.nextafter(points, np.float32(end), dtype=np.float32) for end in (-np.inf, np.inf)]
@@ -59,7 +66,7 @@ def numbers_around(name: str) -> Any:
     return np.concatenate([points, *steps, special, words])
 
 
-def expected_codes(array: Any, name: str, saturate: bool) -> Any:
+def expected_codes(array: Array, name: str, saturate: bool) -> Array:
     """Returns codes by ONNX's rule, based on ml_dtypes, which does not saturate."""
     dtype = ELEMENTS[name].dtype
     info = ml_dtypes.finfo(dtype)

@@ -14,21 +14,24 @@ from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, toleran
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.dialects.places import node_of
 from xdsl_spirv.frontends import FrontendError, import_onnx
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential.onnx_graphs import assemble_model
 from xdsl_spirv.testing.differential.onnx_judging import random_graph
 from xdsl_spirv.tools.main import main
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from tests.frontends.conftest import Builder
 
 GENERATOR = np.random.default_rng(5)
 
 
-def normal(*shape: int) -> Any:
+def normal(*shape: int) -> Array:
     return GENERATOR.standard_normal(shape).astype(np.float32)
 
 
-def convolution(build: Builder, weights: Any) -> Any:
+def convolution(build: Builder, weights: Array) -> ModelProto:
     """Returns a model: convolution, relu, mean over the image."""
     build.constant("w", weights)
     build.node("Conv", ["x:0", "w"], "c", pads=[1, 1, 1, 1], strides=[2, 2], name="first/conv")
@@ -115,7 +118,7 @@ def test_open_dimensions_have_to_be_given(build: Builder):
         import_onnx(proto, {"x:0.1": 4})
 
 
-def unknown(build: Builder) -> Any:
+def unknown(build: Builder) -> ModelProto:
     """Returns the model with nodes of an unknown domain."""
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import.append(build.onnx.helper.make_opsetid("somebody", 1))

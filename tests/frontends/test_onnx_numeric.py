@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.runtime.execution import run
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 Array = Any
 """An array, without type information that tests do not need."""
@@ -25,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 GENERATOR = np.random.default_rng(5)
 
 
-def normal(*shape: int, dtype: Any = np.float32) -> Array:
+def normal(*shape: int, dtype: DTypeLike = np.float32) -> Array:
     return GENERATOR.standard_normal(shape).astype(dtype)
 
 
@@ -40,7 +45,7 @@ def model_of(
     attributes: dict[str, Any],
     constant: tuple[int, ...],
     outputs: int = 1,
-) -> tuple[Any, dict[str, Array]]:
+) -> tuple[ModelProto, dict[str, Array]]:
     """Returns a model of one node, and its inputs. `constant` lists the indices of weights."""
     onnx = import_module("onnx")
     helper = onnx.helper
@@ -64,7 +69,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=opsets, ir_version=version), given
 
 
-def expected_of(model: Any, inputs: dict[str, Array]) -> list[Array]:
+def expected_of(model: ModelProto, inputs: dict[str, Array]) -> list[Array]:
     """Returns onnxruntime's results. Declares the results' types in the model."""
     helper, runtime = import_module("onnx.helper"), import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -312,7 +317,7 @@ def test_shapes_by_data_are_refused_unless_it_is_constant():
         import_onnx(declared(model_of("Unique", 11, [x], {}, ())[0], x))
 
 
-def declared(model: Any, like: Array) -> Any:
+def declared(model: ModelProto, like: Array) -> ModelProto:
     """Copies the type and shape of an array to the model's result."""
     helper: Any = import_module("onnx.helper")
     number = helper.np_dtype_to_tensor_dtype(like.dtype)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.frontends.onnx.operand_sizes import PARTS, RANKS, RULES
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx: ModuleType = pytest.importorskip("onnx")
 parser: Any = pytest.importorskip("onnx.parser")
@@ -65,13 +69,13 @@ PLACES = [
 ]
 
 
-def model_of(name: str) -> Any:
+def model_of(name: str) -> ModelProto:
     version = OPSETS.get(name, 18)
     header = f'<ir_version: 10, opset_import: ["": {version}]> g '
     return parser.parse_model(header + MODELS[name])
 
 
-def grown(name: str, place: int, axis: int | None) -> Any:
+def grown(name: str, place: int, axis: int | None) -> ModelProto:
     """Returns a model with an operand of twice the size along an axis, or with two more axes."""
     model = model_of(name)
     node = next(node for node in model.graph.node if node.op_type == name)
@@ -85,7 +89,7 @@ def grown(name: str, place: int, axis: int | None) -> Any:
     return model
 
 
-def accepted_by_onnxruntime(model: Any) -> bool:
+def accepted_by_onnxruntime(model: ModelProto) -> bool:
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString())
         types = {"tensor(float)": np.float32, "tensor(int8)": np.int8, "tensor(int64)": np.int64}

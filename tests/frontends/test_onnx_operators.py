@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,21 +15,26 @@ import pytest
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, ValueInfoProto
+
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATOR = np.random.default_rng(3)
 
 
-def evaluated(model: Any, inputs: dict[str, Any]) -> list[Any]:
+def evaluated(model: ModelProto, inputs: dict[str, Any]) -> list[Array]:
     with np.errstate(all="ignore"):
         return import_module("onnx.reference").ReferenceEvaluator(model).run(None, inputs)
 
 
-def normal(*shape: int) -> Any:
+def normal(*shape: int) -> Array:
     return GENERATOR.standard_normal(shape).astype(np.float32)
 
 
-def integers(*values: Any) -> Any:
+def integers(*values: Any) -> Array:
     return np.array(values, np.int64)
 
 
@@ -78,13 +83,13 @@ def test_an_operator_keeps_its_meaning(onnx: ModuleType, name: str):
     node = onnx.helper.make_node(kind, given, names, name="n", **attributes)
     tensors = [onnx.numpy_helper.from_array(a, f"c{i}") for i, a in enumerate(constants)]
 
-    def values(arrays: dict[str, Any]) -> list[Any]:
+    def values(arrays: dict[str, Any]) -> list[ValueInfoProto]:
         of = onnx.helper.np_dtype_to_tensor_dtype
         return [
             onnx.helper.make_tensor_value_info(n, of(a.dtype), a.shape) for n, a in arrays.items()
         ]
 
-    def made(results: list[Any]) -> Any:
+    def made(results: list[Any]) -> ModelProto:
         graph = onnx.helper.make_graph([node], "g", values(inputs), results, tensors)
         return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
 
@@ -97,7 +102,7 @@ def test_an_operator_keeps_its_meaning(onnx: ModuleType, name: str):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def branching(onnx: ModuleType, width: int, rank: int = 1) -> Any:
+def branching(onnx: ModuleType, width: int, rank: int = 1) -> GraphProto:
     """
     Returns a model with an If in a branch of an If.
 
@@ -105,7 +110,7 @@ def branching(onnx: ModuleType, width: int, rank: int = 1) -> Any:
     """
     helper, types = onnx.helper, onnx.TensorProto
 
-    def side(name: str, nodes: list[Any], result: str) -> Any:
+    def side(name: str, nodes: list[Any], result: str) -> GraphProto:
         return helper.make_graph(
             nodes, name, [], [helper.make_tensor_value_info(result, types.FLOAT, None)]
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,10 @@ from xdsl_spirv.compare.onnxruntime import differences, tolerance_of
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.testing.differential.onnx_references import run_onnxruntime
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 Array = Any
 """An array, without type information that tests do not need."""
@@ -24,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def optimized(model: Any, level: str, folder: Path) -> Any:
+def optimized(model: ModelProto, level: str, folder: Path) -> ModelProto:
     """Returns a model after onnxruntime's optimization."""
     runtime, onnx = import_module("onnxruntime"), import_module("onnx")
     options = runtime.SessionOptions()
@@ -38,7 +42,7 @@ def optimized(model: Any, level: str, folder: Path) -> Any:
 LEVELS = ("ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED")
 
 
-def encoder(opset: int) -> tuple[Any, dict[str, Array]]:
+def encoder(opset: int) -> tuple[ModelProto, dict[str, Array]]:
     """Returns a BERT layer in exporters' form: embedding, masked attention, GELU by erf."""
     onnx = import_module("onnx")
     parser, tools = onnx.parser, onnx.numpy_helper

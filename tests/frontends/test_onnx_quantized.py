@@ -6,16 +6,24 @@ computed scales; one-sided padding; blocks. Integers must be equal, except that 
 two steps may give either step, because onnxruntime computes in another order.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 MICROSOFT = "com.microsoft"
@@ -25,7 +33,7 @@ PAIRS = [(U8, U8), (U8, I8), (I8, I8)]
 """Operand types that onnxruntime multiplies."""
 
 
-def numbers(dtype: Any, *shape: int, seed: int = 0) -> Any:
+def numbers(dtype: DTypeLike, *shape: int, seed: int = 0) -> Array:
     """Returns random integers of a type's full range, including both ends."""
     limits = np.iinfo(dtype)
     array = np.random.default_rng(seed).integers(limits.min, limits.max + 1, shape).astype(dtype)
@@ -33,11 +41,11 @@ def numbers(dtype: Any, *shape: int, seed: int = 0) -> Any:
     return array
 
 
-def floats(*shape: int, seed: int = 0) -> Any:
+def floats(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(0, 2, shape).astype(np.float32)
 
 
-def positive(*shape: int, seed: int = 0) -> Any:
+def positive(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).uniform(0.01, 0.1, shape).astype(np.float32)
 
 
@@ -77,7 +85,7 @@ class Graph:
         self.inputs[name] = np.asarray(operand)
         return name
 
-    def model(self, *outputs: str) -> Any:
+    def model(self, *outputs: str) -> ModelProto:
         helper = onnx.helper
         values = [
             helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -93,7 +101,7 @@ class Graph:
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
-    def run(self, *outputs: str) -> tuple[list[Any], list[Any]]:
+    def run(self, *outputs: str) -> tuple[list[Array], list[Array]]:
         """Returns the results of the imported module and of onnxruntime."""
         runtime = pytest.importorskip("onnxruntime")
         model = self.model(*outputs)
@@ -106,7 +114,7 @@ class Graph:
         return [results[name] for name in outputs], expected
 
 
-def typed(model: Any, *expected: Any) -> Any:
+def typed(model: ModelProto, *expected: Any) -> ModelProto:
     """Returns the model with the types of the expected results."""
     helper = onnx.helper
     for value, array in zip(model.graph.output, expected, strict=True):
@@ -127,7 +135,7 @@ ZEROS = {"none": None, "least": 0.0, "middle": 0.5, "greatest": 1.0}
 """Zero points by their relative position in the type's range."""
 
 
-def zero_point(dtype: Any, place: str, *shape: int) -> Any:
+def zero_point(dtype: DTypeLike, place: str, *shape: int) -> Array | None:
     part = ZEROS[place]
     if part is None:
         return None
@@ -141,7 +149,7 @@ def zero_point(dtype: Any, place: str, *shape: int) -> Any:
     [(U8, "none")]
     + [(t, p) for t in (U8, I8, np.uint16, np.int16) for p in ("least", "middle", "greatest")],
 )
-def test_quantize_and_dequantize(dtype: Any, place: str, known: bool):
+def test_quantize_and_dequantize(dtype: DTypeLike, place: str, known: bool):
     graph = Graph()
     x = floats(3, 5) * np.float32(30)
     x[0, :3] = np.nan, np.inf, -np.inf
@@ -160,7 +168,7 @@ def test_quantize_and_dequantize(dtype: Any, place: str, known: bool):
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-def test_scales_along_an_axis(dtype: Any, size: int, axis: int):
+def test_scales_along_an_axis(dtype: DTypeLike, size: int, axis: int):
     """A vector of one scale applies to the whole tensor, whatever the axis."""
     graph = Graph()
     shape = [3, 3, 3]
@@ -188,7 +196,7 @@ def test_scales_of_blocks(axis: int, size: int):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_scales_of_narrow_floats(dtype: Any):
+def test_scales_of_narrow_floats(dtype: DTypeLike):
     graph = Graph(opset=19)
     scale = np.array([0.1, 0.25, 3.0]).astype(dtype)
     y = graph.add("DequantizeLinear", numbers(np.int8, 4, 3), scale, axis=1)
@@ -200,7 +208,9 @@ def test_scales_of_narrow_floats(dtype: Any):
 
 @pytest.mark.parametrize(("opset", "precision"), [(21, 0), (23, 0), (25, 0), (23, 1), (23, 10)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_quotients_are_rounded_to_the_type_of_the_scale(dtype: Any, opset: int, precision: int):
+def test_quotients_are_rounded_to_the_type_of_the_scale(
+    dtype: DTypeLike, opset: int, precision: int
+):
     graph = Graph(opset)
     named: dict[str, Any] = {"precision": precision} if precision else {}
     x = floats(20, 30).astype(dtype)
@@ -393,7 +403,7 @@ def test_zero_points_from_data_are_padded():
 
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("kind", ["QLinearAdd", "QLinearMul"])
-def test_pointwise(kind: str, dtype: Any):
+def test_pointwise(kind: str, dtype: DTypeLike):
     graph = Graph()
     y = graph.add(
         kind,
@@ -425,7 +435,7 @@ UNARY: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("kind", UNARY)
-def test_unary(kind: str, dtype: Any):
+def test_unary(kind: str, dtype: DTypeLike):
     graph = Graph(known=True)
     graph.inputs["x"] = numbers(dtype, 1, 4, 5, 6)
     scale = 1 / 256 if "max" in kind or "Sigmoid" in kind else 0.029

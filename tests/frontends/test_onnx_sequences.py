@@ -1,6 +1,8 @@
 """Sequences of known length and optional values give onnxruntime's results."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -8,6 +10,10 @@ import pytest
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -17,7 +23,7 @@ Y = -X
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
 
 
-def model_of(body: str, result: str = "float[a, b] z") -> Any:
+def model_of(body: str, result: str = "float[a, b] z") -> ModelProto:
     text = f"agraph (float[5, 3] x, float[5, 3] y) => ({result}) {{ {body} }}"
     return onnx.parser.parse_model(HEAD + text)
 

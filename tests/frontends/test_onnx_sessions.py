@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +24,10 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.decoder_models import Decoder
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,
     reason="onnx or onnxruntime is not installed",
@@ -35,7 +39,7 @@ STEPS = (5, 1, 1, 3)
 
 
 def by_onnxruntime(
-    model: Any, steps: Sequence[int] = STEPS, masks: Sequence[Array] = ()
+    model: ModelProto, steps: Sequence[int] = STEPS, masks: Sequence[Array] = ()
 ) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
     """Yields onnxruntime's inputs and results of each step of a session."""
     runtime = import_module("onnxruntime")
@@ -94,7 +98,7 @@ class OnWholeArrays:
         return {"logits": results[0]}
 
 
-def compare_steps(session: Any, model: Any, tolerance: float) -> None:
+def compare_steps(session: Any, model: ModelProto, tolerance: float) -> None:
     past = 0
     for given, expected in by_onnxruntime(model):
         tokens = given["input_ids"]
@@ -175,7 +179,7 @@ def test_an_integer_that_decides_sizes_is_a_number_of_the_caller():
         np.testing.assert_allclose(results["logits"], expected["logits"], atol=1e-5)
 
 
-def _without_past(onnx: ModuleType) -> Any:
+def _without_past(onnx: ModuleType) -> ModelProto:
     helper = onnx.helper
     values = [helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", values[:1], values[1:])

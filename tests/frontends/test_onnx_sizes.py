@@ -1,6 +1,8 @@
 """A program with dynamic sizes is right at every size, or its run refuses the size by name."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -8,9 +10,14 @@ import pytest
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -238,11 +245,11 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
 }
 
 
-def model_of(body: str) -> Any:
+def model_of(body: str) -> ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 15]> g {body}')
 
 
-def data_of(model: Any, sizes: dict[str, int]) -> dict[str, Any]:
+def data_of(model: ModelProto, sizes: dict[str, int]) -> dict[str, Array]:
     data: dict[str, Any] = {}
     for value in model.graph.input:
         shape = [
@@ -253,7 +260,7 @@ def data_of(model: Any, sizes: dict[str, int]) -> dict[str, Any]:
     return data
 
 
-def program_of(model: Any) -> Program:
+def program_of(model: ModelProto) -> Program:
     return compile_model(import_onnx(model, dynamic=True), "lavapipe")
 
 

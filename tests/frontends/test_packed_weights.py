@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +10,11 @@ import pytest
 
 from xdsl_spirv.compiler import compile
 from xdsl_spirv.frontends.onnx.operators.quantized_blocks import by_groups
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -19,7 +24,7 @@ RANDOM = np.random.default_rng(3)
 
 def model(
     nodes: list[Any], given: dict[str, Any], weights: dict[str, Any], shape: list[int]
-) -> Any:
+) -> ModelProto:
     helper = onnx.helper
     inputs = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
@@ -32,7 +37,7 @@ def model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def check(proto: Any, given: dict[str, Any], bytes: int, kernels: int = 1) -> None:
+def check(proto: ModelProto, given: dict[str, Any], bytes: int, kernels: int = 1) -> None:
     options = runtime.SessionOptions()
     options.log_severity_level = 4
     # onnxruntime would quantize the activations and multiply bytes.
@@ -46,7 +51,7 @@ def check(proto: Any, given: dict[str, Any], bytes: int, kernels: int = 1) -> No
     assert np.abs(result - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def few_bits(k: int, n: int, bits: int, size: int, zeros: bool) -> dict[str, Any]:
+def few_bits(k: int, n: int, bits: int, size: int, zeros: bool) -> dict[str, Array]:
     blocks = -(-k // size)
     arrays: dict[str, Any] = {
         "w": RANDOM.integers(0, 256, (n, blocks, size * bits // 8), np.uint8),

@@ -132,7 +132,7 @@ def test_operators_of_quantized_numbers(build: Builder):
     proto.opset_import.append(build.onnx.helper.make_opsetid("com.microsoft", 1))
     x = GENERATOR.integers(0, 256, (1, 4, 3, 5)).astype(np.uint8)
 
-    def step(sums: Any, by: Any) -> Any:
+    def step(sums: Any, by: Any) -> Array:
         return np.clip(np.rint(sums * by / np.float64(np.float32(0.05))) + 131, 0, 255)
 
     sums = np.einsum("oc,nchw->nohw", weights[:, :, 0, 0].astype(int), x.astype(int) - 117)

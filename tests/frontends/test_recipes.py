@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from xdsl_spirv.runtime.elements import Array
 NEEDED = {"torch": ("onnxscript",), "transformers": ()}
 
 
-def package(name: str) -> Any:
+def package(name: str) -> ModuleType:
     """Imports a framework that is too large for minimal environments, or skips."""
     for needed in (name, *NEEDED[name]):
         if find_spec(needed) is None:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
+
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -36,7 +39,9 @@ def encode(value: np.float32, toward_zero: bool) -> int:
     return high + up
 
 
-def convert(kernel: Kernel, source: str, target: str, data: Any, dtype: Any, **options: Any) -> Any:
+def convert(
+    kernel: Kernel, source: str, target: str, data: Array, dtype: DTypeLike, **options: Any
+) -> Array:
     """Returns the result of `spirv.FConvert` on an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))

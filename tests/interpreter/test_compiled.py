@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.code import Compiler
 from xdsl_spirv.interpreter.spirv.module import Compiled
 from xdsl_spirv.runtime import execution
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode import decoder
 from xdsl_spirv.serialization.decode.decoder import decode
@@ -40,7 +42,7 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
     return made
 
 
-def scaled(kernel: Kernel) -> Any:
+def scaled(kernel: Kernel) -> Kernel:
     """Computes buffer * specialization constant + push constant + Workgroup element."""
     kernel.globals += [
         "spirv.SpecConstant @scale spec_id(3) = 2 : i32",
@@ -67,11 +69,11 @@ def scaled(kernel: Kernel) -> Any:
     return kernel
 
 
-def module_of(kernel: Kernel, parse: Parse) -> Any:
+def module_of(kernel: Kernel, parse: Parse) -> ModuleOp:
     return parse(kernel.text((32, 1, 1))).body.block.first_op
 
 
-def launch(module: Any, values: Any, push: int, compiled: Compiled | None, **more: Any) -> Any:
+def launch(module: Any, values: Any, push: int, compiled: Compiled | None, **more: Any) -> Array:
     buffers = {(0, 0): values, (0, 1): np.zeros_like(values)}
     grid = (len(values) // 32, 1, 1)
     data = struct.pack("<i", push)
@@ -150,7 +152,7 @@ def test_a_program_is_read_once(monkeypatch: pytest.MonkeyPatch, compilers: list
     monkeypatch.setattr(execution, "_kept", {})
     binaries: list[bytes] = []
 
-    def read(binary: bytes) -> Any:
+    def read(binary: bytes) -> ModuleOp:
         binaries.append(binary)
         return decode(binary)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import struct
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
+
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
-def run(kernel: Kernel, op: str, source: str, target: str, data: Any, dtype: Any) -> Any:
+def run(kernel: Kernel, op: str, source: str, target: str, data: Array, dtype: DTypeLike) -> Array:
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.{op} {kernel.load(a)} : {source} to {target}")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.interpreter import InterpreterError
 
@@ -148,7 +149,7 @@ def test_cm_23_integer_muladd_is_exact(
      ("f64", "f64", np.float64), ("bf16", "f32", np.float32)],
 )  # fmt: skip
 def test_cm_25_float_muladd_is_within_the_bound(
-    kernel: Kernel, rng: np.random.Generator, element: str, accumulator: str, dtype: Any
+    kernel: Kernel, rng: np.random.Generator, element: str, accumulator: str, dtype: DTypeLike
 ) -> None:
     import ml_dtypes
 

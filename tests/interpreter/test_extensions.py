@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -27,7 +29,7 @@ def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8
     )
 
 
-def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> Any:
+def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> str:
     """Stores a row-major matrix at the start of a buffer."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel(
@@ -103,7 +105,7 @@ def test_fma_is_rounded_once(kernel: Kernel) -> None:
     assert (found[3] == np.float32(2.0**-24)).all()
 
 
-def reduced(values: Any, how: str) -> Any:
+def reduced(values: Array, how: str) -> Array:
     """Returns reductions of integers, which are exact in any order."""
     if how == "CooperativeMatrixReduce2x2":
         return values.reshape(2, 2, 4, 2).sum(axis=(1, 3))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Attribute
 
@@ -30,7 +31,7 @@ def run(
     return run_graph(graph, arrays)[0]
 
 
-def numbers(*shape: int, least: int = -128, most: int = 127, dtype: Any = np.int8) -> Array:
+def numbers(*shape: int, least: int = -128, most: int = 127, dtype: DTypeLike = np.int8) -> Array:
     return np.random.default_rng(0).integers(least, most, shape, dtype, endpoint=True)
 
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -23,7 +25,7 @@ PATTERNS = np.arange(1 << 16).astype(np.uint16)
 FUNCTIONS = {"FAdd": np.add, "FSub": np.subtract, "FMul": np.multiply, "FDiv": np.divide}
 
 
-def same(found: Any, expected: Any) -> bool:
+def same(found: Array, expected: Array) -> bool:
     """True if all bits agree, where all NaNs are equal."""
     nan = np.isnan(expected.astype(np.float32))
     wide = np.isnan(found.astype(np.float32))
@@ -31,7 +33,7 @@ def same(found: Any, expected: Any) -> bool:
     return bool((nan == wide).all() and (found.view(bits) == expected.view(bits))[~nan].all())
 
 
-def wide_numbers(rng: np.random.Generator) -> Any:
+def wide_numbers(rng: np.random.Generator) -> Array:
     """Returns f32 numbers: all of binary16, midpoints of these, numbers near them, random ones."""
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
@@ -127,7 +129,7 @@ def test_a_function_returns_what_its_type_says(kernel: Kernel, rng: np.random.Ge
     assert same(found, (y + y) * (y + y) * y)
 
 
-def nearest(found: Any, exact: Fraction) -> bool:
+def nearest(found: Array, exact: Fraction) -> bool:
     """True if no number of the same type is closer to `exact`. On a tie, `found` must be even."""
     distance = abs(Fraction(float(found)) - exact)
     for side in (-np.inf, np.inf):
@@ -142,7 +144,7 @@ def nearest(found: Any, exact: Fraction) -> bool:
 
 
 @pytest.mark.parametrize("dtype", [F16, F32])
-def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: Any) -> None:
+def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: DTypeLike) -> None:
     """Sums near the middle of two numbers, and subnormal sums, equal exact fractions."""
     n = 4000
     spread = 2.0 ** rng.integers(-12, 4, n)

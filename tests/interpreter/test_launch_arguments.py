@@ -23,7 +23,7 @@ NAMES = {"n": 1, "v": [2, 3], "m": [[1, 2, 3], [4, 5, 6]], "s": {"h": 1.5, "a": 
 OUT = "!spirv.ptr<!spirv.struct<Out, (!spirv.rtarray<i32, stride=4> [0]), Block>, StorageBuffer>"
 
 
-def _kernel(body: str, declarations: str = "", size: str = "LocalSize, 4, 1, 1") -> Any:
+def _kernel(body: str, declarations: str = "", size: str = "LocalSize, 4, 1, 1") -> ModuleOp:
     """Returns a kernel that stores %r at its invocation's index in @out."""
     mode, _, sizes = size.partition(", ")
     execution = f'spirv.ExecutionMode @main "{mode}", {sizes}' if size else ""

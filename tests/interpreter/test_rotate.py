@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -81,7 +82,7 @@ def test_rot_09_up_is_down_the_other_way_and_a_shuffle(
     ],
 )
 def test_rot_07_values_of_any_type(
-    kernel: Kernel, rng: np.random.Generator, type: str, dtype: Any
+    kernel: Kernel, rng: np.random.Generator, type: str, dtype: DTypeLike
 ) -> None:
     data = rng.integers(-100, 100, (32, 2)).astype(dtype)
     source = kernel.buffer(f"vector<2x{type}>", data.copy(), 2)

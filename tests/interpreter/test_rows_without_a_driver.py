@@ -37,7 +37,7 @@ M, N, K = 8, 16, 8
 FLAGS = ("ASigned", "BSigned", "CSigned", "ResultSigned")
 
 
-def bits_of(array: Array) -> Any:
+def bits_of(array: Array) -> Array:
     return array.view(f"u{array.dtype.itemsize}")
 
 
@@ -56,7 +56,7 @@ def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]
     return matrix, type
 
 
-def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) -> Any:
+def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) -> Array:
     """Returns the matrix that the kernel stores."""
     out = kernel.buffer(element, np.zeros(M * columns, DTYPES[element]))
     kernel(
@@ -73,7 +73,7 @@ def multiplied(
     c: Array,
     elements: tuple[str, str, str, str],
     flags: str = "",
-) -> Any:
+) -> Array:
     x, y, z = (
         load(kernel, element, use, values)
         for element, use, values in zip(elements[:3], ("A", "B", "Acc"), (a, b, c), strict=True)
@@ -84,7 +84,7 @@ def multiplied(
     return stored(kernel, value, result, elements[3], N)
 
 
-def full_range(rng: np.random.Generator, shape: tuple[int, int], element: str) -> Any:
+def full_range(rng: np.random.Generator, shape: tuple[int, int], element: str) -> Array:
     info = np.iinfo(DTYPES[element])
     return rng.integers(info.min, info.max, shape, DTYPES[element], endpoint=True)
 
@@ -178,7 +178,7 @@ def instruction(source: str, target: str, signed: bool) -> str:
     return names[-1 if not signed else 0]
 
 
-def interesting(rng: np.random.Generator, source: str, target: str, signed: bool) -> Any:
+def interesting(rng: np.random.Generator, source: str, target: str, signed: bool) -> Array:
     """Returns small numbers, and the largest numbers of narrow formats times 1, 2 and 3/4."""
     if source[0] == "i":
         return full_range(rng, (M, N), source)

@@ -10,6 +10,7 @@ import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -137,7 +138,7 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 
 def loaded(
     kernel: Kernel, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
-) -> Any:
+) -> Array:
     """Returns the result of a load into a matrix whose elements were 9.0."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
@@ -153,7 +154,7 @@ def loaded(
     return kernel.run(**options)[out].reshape(rows, columns)
 
 
-def expected(state: State, data: Any, rows: int, columns: int) -> Any:
+def expected(state: State, data: Any, rows: int, columns: int) -> Array:
     """Returns the expected matrix, computed element by element."""
     result = np.zeros((rows, columns), np.float32)
     for row in range(rows):

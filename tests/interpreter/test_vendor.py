@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.runtime.elements import Array
@@ -127,7 +128,7 @@ def test_training_accumulates(kernel: Kernel, rng: np.random.Generator) -> None:
     ("element", "dtype"), [("f16", np.float16), ("si8", np.int8), ("i8", np.uint8)]
 )
 def test_matrices_of_the_older_extension(
-    kernel: Kernel, rng: np.random.Generator, element: str, dtype: Any
+    kernel: Kernel, rng: np.random.Generator, element: str, dtype: DTypeLike
 ) -> None:
     wide = np.float32 if element == "f16" else np.int32
     sum = "f32" if element == "f16" else element[:-1] + "32"
@@ -172,7 +173,12 @@ def test_matrices_of_the_older_extension(
     ],
 )
 def test_mixed_dot_products(
-    kernel: Kernel, rng: np.random.Generator, name: str, vector_type: str, result: str, dtype: Any
+    kernel: Kernel,
+    rng: np.random.Generator,
+    name: str,
+    vector_type: str,
+    result: str,
+    dtype: DTypeLike,
 ) -> None:
     parts = 4 if "Dot4" in name else 2
     a, b = (rng.integers(-8, 8, (64, parts)).astype(dtype) for _ in range(2))

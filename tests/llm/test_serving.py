@@ -17,6 +17,8 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
+from xdsl_spirv.runtime.elements import Array
+
 pytest.importorskip("openai")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -48,7 +50,7 @@ class Gated(NumpySession):
         self.gate = threading.Event()
         self.gate.set()
 
-    def compute(self, function: str, /, **inputs: Any) -> Any:
+    def compute(self, function: str, /, **inputs: Any) -> Array:
         assert self.gate.wait(60)
         logits = super().compute(function, **inputs)
         # Answers have the length that the caller requested.

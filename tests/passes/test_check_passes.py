@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32, i64
@@ -457,7 +458,7 @@ def test_programs_without_meaning_are_left_out_with_the_reason(report_of: Report
     [np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, np.bool_,
      ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2],
 )  # fmt: skip
-def test_inputs_have_the_edges_of_their_type(dtype: Any):
+def test_inputs_have_the_edges_of_their_type(dtype: DTypeLike):
     each = Input("x", np.dtype(dtype), (3000,))
     drawn = np.concatenate([draw([each], 0, number)[0] for number in range(8)])
     assert drawn.dtype == each.dtype

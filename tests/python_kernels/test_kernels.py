@@ -17,6 +17,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv import kernels as k
 from xdsl_spirv.runtime.elements import Array
@@ -159,7 +160,7 @@ def _dots() -> tuple[Array, Array]:
     return first.astype(np.int32), (unsigned * unsigned).sum(1).astype(np.uint32)
 
 
-def _zeros(*shape: int, dtype: Any) -> Array:
+def _zeros(*shape: int, dtype: DTypeLike) -> Array:
     return np.zeros(shape, dtype)
 
 

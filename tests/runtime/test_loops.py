@@ -15,6 +15,7 @@ from xdsl_spirv import compile
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.concrete_sizes import at_sizes
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.manifest import Manifest, from_json, to_json
 from xdsl_spirv.runtime.modules import parse_text
@@ -29,7 +30,7 @@ def program() -> Program:
     return compile(parse_text(STEPS), "lavapipe")
 
 
-def inputs(steps: int) -> dict[str, Any]:
+def inputs(steps: int) -> dict[str, Array]:
     shapes = {"x": (steps, 2, 3), "w": (3, 3), "h0": (2, 3)}
     return {name: RNG.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
 

@@ -11,12 +11,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.compare.bounds import compare, contraction_bound
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.passes.graph import join_dispatches
 from xdsl_spirv.runtime import Program, ProgramError, run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.weights import load_weights, save_weights
 from xdsl_spirv.serialization.decode.decoder import decode
@@ -44,7 +46,7 @@ def matmul(m: int, n: int, k: int, weights: str = "") -> str:
     }}"""
 
 
-def inputs(m: int, n: int, k: int) -> dict[str, Any]:
+def inputs(m: int, n: int, k: int) -> dict[str, Array]:
     generator = np.random.default_rng(7)
     shapes = {"A": (m, k), "B": (k, n)}
     return {x: generator.uniform(-1, 1, s).astype(np.float16) for x, s in shapes.items()}
@@ -135,28 +137,7 @@ def test_constants_become_weights(tmp_path: Path):
 
 
 def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch):
-    bodies = {"%a": "addf", "%b": "mulf", "%c": "subf"}
-    types = {
-        "%a": ("f32", "()", ""),
-        "%b": ("f32", "()", ""),
-        "%c": ("1xf32", "(d0)", '"parallel"'),
-    }
-    lines: list[str] = []
-    for name, (type, place, kinds) in types.items():
-        map = f"affine_map<({place[1:-1]}) -> {place}>"
-        lines.append(f"""
-      {name}_empty = tensor.empty() : tensor<{type}>
-      {name}_r = linalg.generic {{indexing_maps = [{map}, {map}], iterator_types = [{kinds}]}}
-          ins({name} : tensor<{type}>) outs({name}_empty : tensor<{type}>) {{
-      ^bb0(%x: f32, %y: f32):
-        %z = arith.{bodies[name]} %x, %x : f32
-        linalg.yield %z : f32
-      }} -> tensor<{type}>""")
-    arguments = ", ".join(f"{name}: tensor<{type}>" for name, (type, _, _) in types.items())
-    results = ", ".join(f"tensor<{type}>" for type, _, _ in types.values())
-    returned = ", ".join(f"{name}_r" for name in types)
-    text = f"func.func @main({arguments}) -> ({results}) {{{''.join(lines)}\n"
-    text += f"      return {returned} : {results}\n    }}"
+    text = Path(__file__).with_name("three_shapes.mlir").read_text()
     # Otherwise they would be one launch.
     monkeypatch.setattr(join_dispatches, "SMALL", 0)
     program = compile_module(parse_text(text), "lavapipe")
@@ -179,7 +160,7 @@ def test_weights_may_be_given(tmp_path: Path):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, "i1"])
-def test_weights_keep_their_types(dtype: Any, tmp_path: Path):
+def test_weights_keep_their_types(dtype: DTypeLike, tmp_path: Path):
     array = np.arange(12).reshape(3, 4).astype(dtype)
     save_weights(tmp_path / "w", {"w": array, "scalar": array[1, 1].reshape(())})
     found = load_weights(tmp_path / "w")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,23 +14,11 @@ from xdsl_spirv.tools.explain_html import page_of
 from xdsl_spirv.tools.explanation import explanation_of
 from xdsl_spirv.tools.lifetimes import Lifetime, in_use, lifetimes_of
 
-STEP = """
-  %r{n} = linalg.matmul ins(%r{m}, %a : tensor<16x16xf16>, tensor<16x16xf16>)
-                        outs(%i : tensor<16x16xf16>) -> tensor<16x16xf16>"""
-
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Program:
+def chain() -> Program:
     """Returns a program of four products, each with the previous result as operand."""
-    steps = "".join(STEP.format(n=n, m=n - 1) for n in range(1, 5))
-    source = tmp_path_factory.mktemp("chain") / "chain.mlir"
-    source.write_text(
-        "func.func @main(%r0: tensor<16x16xf16>, %a: tensor<16x16xf16>) -> tensor<16x16xf16> {\n"
-        "  %zero = arith.constant 0.0 : f16\n  %e = tensor.empty() : tensor<16x16xf16>\n"
-        "  %i = linalg.fill ins(%zero : f16) outs(%e : tensor<16x16xf16>) -> tensor<16x16xf16>"
-        f"{steps}\n  return %r4 : tensor<16x16xf16>\n}}\n"
-    )
-    return compile_program(source, "lavapipe")
+    return compile_program(Path(__file__).with_name("chain.mlir"), "lavapipe")
 
 
 def test_a_temporary_lives_from_its_first_to_its_last_use(chain: Program):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv import kernels as k
 from xdsl_spirv.frontends import FrontendError
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 RANDOM = np.random.default_rng(3)
 
 
-def numbers(*shape: int, dtype: Any = np.float16) -> Array:
+def numbers(*shape: int, dtype: DTypeLike = np.float16) -> Array:
     return RANDOM.standard_normal(shape).astype(dtype)
 
 

@@ -10,6 +10,7 @@ import pytest
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.choices import mappings_of
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.checks.conftest import Clean, Find
@@ -151,7 +152,7 @@ def test_the_maps_of_devices_that_have_such_matrices_are_tried(
     assert set(found) == {"row-major", "column-major", "opaque"} | expected
 
 
-def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Any]:
+def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Array]:
     """Returns a product whose last bits depend on the summation order, and its binary64 result."""
     a, b = (rng.standard_normal(64).astype(np.float32) for _ in range(2))
     first, second = load(kernel, a, "A"), load(kernel, b, "B")

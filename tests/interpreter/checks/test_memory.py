@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.runtime.elements import Array
+
 if TYPE_CHECKING:
     from tests.interpreter.checks.conftest import Clean, Find
     from tests.interpreter.conftest import Kernel
@@ -26,7 +29,7 @@ def load(kernel: Kernel, buffer: int, start: int, stride: int, type: str = MATRI
     )
 
 
-def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> Any:
+def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> str:
     pointer, step = kernel.pointer(buffer, start), kernel.constant(stride)
     return kernel(
         f"{STORE} {pointer}, {value}, {step}, <RowMajor> "
@@ -34,7 +37,7 @@ def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> A
     )
 
 
-def numbers(count: int) -> Any:
+def numbers(count: int) -> Array:
     return np.arange(count, dtype=np.float32)
 
 
@@ -194,9 +197,7 @@ def test_rows(kernel: Kernel, find: Find) -> None:
     find(kernel, **EIGHT, checks=_only("overlap"))
 
 
-def _only(names: str) -> Any:
-    from xdsl_spirv.interpreter.checks import Checks
-
+def _only(names: str) -> Checks:
     return Checks.of(names)
 
 

@@ -17,7 +17,7 @@ STORE = "spirv.Store"
 I32 = np.int32
 
 
-def out(kernel: Kernel, value: str, element: str = "i32") -> Any:
+def out(kernel: Kernel, value: str, element: str = "i32") -> Kernel:
     """Stores a value of each invocation to a new buffer."""
     dtypes: dict[str, Any] = {"i32": np.int32, "f32": np.float32, "i8": np.int8}
     buffer = kernel.buffer(element, np.zeros(32, dtypes[element]))

@@ -41,7 +41,7 @@ def main() -> None:
     slots, context = map(int, sys.argv[2:])
     program, runs = Program.load(sys.argv[1]), draw_runs(slots, context, 60)
 
-    def compute(only: int | None) -> list[Any]:
+    def compute(only: int | None) -> list[Array]:
         """Returns logits of all runs by slot. With `only`, the other slots read the token 0."""
         results: list[Any] = []
         with program.session("vulkan") as session:

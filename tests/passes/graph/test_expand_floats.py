@@ -13,6 +13,7 @@ import pytest
 from xdsl_spirv import targets
 from xdsl_spirv.compiler import compile
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.program import Program
 
 TYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -62,13 +63,13 @@ func.func @main(%x: tensor<48x64x{a}>, %w: tensor<32x64x{b}>) -> tensor<48x32xf3
 }}"""
 
 
-def compile_text(text: str, folder: Path, target: str) -> Any:
+def compile_text(text: str, folder: Path, target: str) -> Program:
     path = folder / "x.mlir"
     path.write_text(text)
     return compile(path, target)
 
 
-def bits(array: Array) -> Any:
+def bits(array: Array) -> Array:
     """Returns the bytes of floats, with one NaN for all NaNs."""
     return np.where(np.isnan(array.astype(np.float32)), 255, array.view(np.uint8))
 

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv import kernels as k
@@ -27,7 +28,7 @@ from xdsl_spirv.runtime.elements import Array
 G = np.random.default_rng(5)
 
 
-def floats(*shape: int, dtype: Any = np.float16) -> Array:
+def floats(*shape: int, dtype: DTypeLike = np.float16) -> Array:
     return G.standard_normal(shape).astype(dtype)
 
 

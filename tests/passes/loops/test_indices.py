@@ -130,7 +130,7 @@ class Chain:
             }}"""
 
 
-def chain(seed: int) -> tuple[str, Any, Any]:
+def chain(seed: int) -> tuple[str, Array, Array]:
     """Returns the text of a random function, its input and its result."""
     draw = random.Random(seed)
     shape = (draw.choice((2, 3, 6)), draw.choice((8, 12, 16)), draw.choice((2, 8, 6)))

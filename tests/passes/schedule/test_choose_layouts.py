@@ -17,6 +17,7 @@ from xdsl_spirv.compiler.pipeline import lowering
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.passes.schedule import choose_layouts
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.testing.convolutions import RandomConvolutions, random_convolutions
 
@@ -29,7 +30,7 @@ def import_case(case: RandomConvolutions) -> ImportedModel:
     return import_onnx(case.proto, dims=dict.fromkeys(case.open_sizes))
 
 
-def truth_of(case: RandomConvolutions) -> Any:
+def truth_of(case: RandomConvolutions) -> Array:
     runtime = pytest.importorskip("onnxruntime")
     model = case.proto.SerializeToString()
     session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])

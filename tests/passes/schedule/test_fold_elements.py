@@ -6,7 +6,7 @@ Covers: schedule/fold_rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
 
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries
@@ -72,7 +73,7 @@ func.func @main(%x: {x}, %w: {w}, %bias: {y}) -> ({results[1]}) {{
 }}"""
 
 
-def compiled(text: str) -> Any:
+def compiled(text: str) -> Program:
     return compile_module(parse_text(text), TARGET)
 
 

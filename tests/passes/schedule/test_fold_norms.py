@@ -38,13 +38,13 @@ def types_of(m: int, n: int, k: int) -> dict[str, Attribute]:
     return {**types, "inverse": FloatAttr(1 / k, f32)}
 
 
-def inputs_of(m: int, n: int, k: int, products: int) -> list[Any]:
+def inputs_of(m: int, n: int, k: int, products: int) -> list[Array]:
     generator = np.random.default_rng(1)
     shapes = [(m, k), (k,), (m, n), *[(n, k)] * products]
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def expected(x: Array, g: Any, bias: Any, *weights: Any) -> list[Any]:
+def expected(x: Array, g: Any, bias: Any, *weights: Any) -> list[Array]:
     x = x.astype(np.float64)
     normal = x / np.sqrt((x**2).mean(1, keepdims=True) + EPSILON) * g
     return [normal @ w.T.astype(np.float64) + bias for w in weights]

@@ -6,7 +6,7 @@ Covers: analysis/column_readers, kernel/column_readers_code, schedule/fold_rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -99,7 +99,7 @@ func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<{n}x{K}xf32>, %bias: {p}) -> {
 }}"""
 
 
-def numbers(m: int, n: int) -> tuple[Any, ...]:
+def numbers(m: int, n: int) -> tuple[Array, ...]:
     """Returns x, w and a bias with exact products in f32."""
     draw = np.random.default_rng(1)
     return tuple(draw.integers(-3, 4, s).astype(np.float32) for s in ((m, K), (n, K), (m, n)))
@@ -149,7 +149,7 @@ def test_halves_are_taken_in_turns(n: int, columns: int, along: int, check_binar
     np.testing.assert_allclose(result, first / (second + 1000), rtol=1e-6)
 
 
-def rotated(x: Array, apart: bool) -> Any:
+def rotated(x: Array, apart: bool) -> Array:
     pairs = x.reshape(2, 2) if not apart else x.reshape(2, 2).T
     first, second = pairs[:, 0], pairs[:, 1]
     both = np.stack([first - second, second + first], 1)

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
@@ -129,7 +129,7 @@ class Product:
             linalg.yield %v : f32
           }} -> {out}"""
 
-    def inputs(self, program: Program, seed: int) -> dict[str, Any]:
+    def inputs(self, program: Program, seed: int) -> dict[str, Array]:
         """Returns small integers, whose sums are exact in every type."""
         rng = np.random.default_rng(seed)
         names = "xw" + "c" * self.init + "bd" * self.fused
@@ -141,7 +141,7 @@ class Product:
             for buffer, shape in zip(program.manifest.inputs, shapes, strict=True)
         }
 
-    def compute_expected(self, inputs: dict[str, Any]) -> Any:
+    def compute_expected(self, inputs: dict[str, Any]) -> Array:
         x, w, *rest = (array.astype(np.float64) for array in inputs.values())
         result = x @ (w if self.across else w.T)
         if self.swapped:

@@ -20,7 +20,7 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, WindowAttr
 from xdsl_spirv.dialects.spirv.memory import LoadOp
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
-from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
@@ -153,7 +153,7 @@ class Window:
           }} -> {out}"""
 
 
-def inputs_of(program: Program, seed: int) -> dict[str, Any]:
+def inputs_of(program: Program, seed: int) -> dict[str, Array]:
     """Returns small integers, whose sums are exact in every type."""
     rng = np.random.default_rng(seed)
     return {

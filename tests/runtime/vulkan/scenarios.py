@@ -71,13 +71,13 @@ def chain(length: int, elements: int) -> Work:
     )
 
 
-def expected(x: Array, length: int) -> Any:
+def expected(x: Array, length: int) -> Array:
     for _ in range(length):
         x = x * np.uint32(3) + np.uint32(1)
     return x
 
 
-def numbers(elements: int) -> Any:
+def numbers(elements: int) -> Array:
     return np.random.default_rng(elements).integers(0, 1 << 20, elements).astype(np.uint32)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.runtime.default_device import open_session
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.session import Following, Session
@@ -23,7 +24,7 @@ from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 
 
-def rows(n: int, seed: int) -> Any:
+def rows(n: int, seed: int) -> Array:
     return np.random.default_rng(seed).uniform(-1, 1, (n, 8)).astype("f4")
 
 

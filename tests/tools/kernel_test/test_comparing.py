@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from xdsl_spirv.tools.kernel_test.comparing import compare
 from xdsl_spirv.tools.kernel_test.description import Misuse, Tolerance
@@ -63,7 +62,7 @@ def test_tolerances(tolerance: Tolerance, right: bool):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64], ids=str)
-def test_units_in_the_last_place_are_those_of_the_buffer(dtype: Any):
+def test_units_in_the_last_place_are_those_of_the_buffer(dtype: DTypeLike):
     one = np.array([1], dtype)
     step = one.view(f"u{one.itemsize}")
     two_up = (step + 2).view(dtype)

@@ -25,6 +25,7 @@ from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
     lower_cooperative_matrices,
 )
 from xdsl_spirv.passes.spirv.update_vce import update
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
@@ -191,7 +192,7 @@ class Kernel:
         """Number of invocations: one subgroup, or a workgroup of several."""
         return INVOCATIONS if self.operands[0].scope == "Workgroup" else LANES
 
-    def buffers(self) -> dict[tuple[int, int], Any]:
+    def buffers(self) -> dict[tuple[int, int], Array]:
         rng = np.random.default_rng(self.seed)
         found: dict[tuple[int, int], Any] = {}
         for number, each in enumerate(self.operands):
@@ -209,7 +210,7 @@ class Kernel:
             found[0, number] = np.zeros(each.bytes, np.uint8) if each.name == "d" else data
         return found
 
-    def run(self, module: ModuleOp, subgroup_size: int) -> Any:
+    def run(self, module: ModuleOp, subgroup_size: int) -> Array:
         buffers = self.buffers()
         options = Options(subgroup_size=subgroup_size)
         dispatch(module, "main", (1, 1, 1), buffers, options=options)

@@ -26,7 +26,7 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp, modules_in
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.to_vulkan12 import ToVulkan12Pass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
-from xdsl_spirv.runtime.elements import dtype_of
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
@@ -146,7 +146,7 @@ class Elsewhere:
         return Elsewhere(made, program, module, made.inputs(np.random.default_rng(seed)), result)
 
     @property
-    def arrays(self) -> dict[tuple[int, int], Any]:
+    def arrays(self) -> dict[tuple[int, int], Array]:
         (launch,), (output,) = self.program.manifest.dispatches, self.program.manifest.outputs
         arrays = {**self.inputs, output.name: self.result}
         return {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
@@ -43,6 +44,8 @@ from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 
 if TYPE_CHECKING:
+    from onnx import ValueInfoProto
+
     from tests.conftest import RunOnLavapipe
 
 
@@ -202,7 +205,7 @@ def test_a_copy_of_structs_moves_their_bytes(spirv_val: str):
     "device", ["interpreter", pytest.param("lavapipe", marks=pytest.mark.vulkan)]
 )
 def test_neighbours_store_parts_of_one_word(
-    dtype: Any, device: str, request: pytest.FixtureRequest
+    dtype: DTypeLike, device: str, request: pytest.FixtureRequest
 ):
     width = np.dtype(dtype).itemsize
     x = np.random.default_rng(1).integers(0, 256**width, 64).astype(dtype)
@@ -476,7 +479,7 @@ def onnx_program(
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends.onnx.importer import import_onnx
 
-    def info(name: str, array: Array) -> Any:
+    def info(name: str, array: Array) -> ValueInfoProto:
         return helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
         )
