@@ -160,7 +160,7 @@ def test_binaries_are_valid_and_the_interpreter_agrees(
 @pytest.mark.vulkan
 @chunks(QUICK_CHUNKS_ON_LAVAPIPE)
 def test_lavapipe_agrees(chunk: int, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     results: list[Array] = []
     for case in CHUNKS[chunk]:
         program = _program(case, "lavapipe")

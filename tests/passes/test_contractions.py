@@ -20,6 +20,7 @@ from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.testing.workloads import Workload, workload
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def test_valid_and_right_on_the_interpreter(
 @pytest.mark.vulkan
 @pytest.mark.parametrize("seeds", chunks(QUICK_ON_LAVAPIPE))
 def test_right_on_lavapipe(seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     runs: list[tuple[int, Workload, Program, dict[str, Any], Any]] = []
     for seed in seeds:
         made, program = compiled(seed, "lavapipe")

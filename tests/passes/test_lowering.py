@@ -36,6 +36,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
 from xdsl_spirv.upstream.equality import is_same
 
@@ -241,7 +242,7 @@ def test_lavapipe_computes_the_same(run_on_lavapipe: RunOnLavapipe, dispatch_of:
     target = load("lavapipe")
     seeds = [s for s in range(1000) if random_case(s, target).schedule is not None][:ON_LAVAPIPE]
     cases = [random_case(seed, target) for seed in seeds]
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     results: list[Array] = []
     for seed, case in zip(seeds, cases, strict=True):
         program = compile_module(parse_text(case.text(), ctx=context()), target.name)

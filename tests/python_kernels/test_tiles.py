@@ -22,10 +22,10 @@ from xdsl_spirv.runtime.elements import Array
 
 @t.kernel
 def matmul(
-    a: Any = t.view(k.f16, None, None),
-    b: Any = t.view(k.f16, None, None),
-    bias: Any = t.view(k.f32, None),
-    c: Any = t.view(k.f16, None, None),
+    a: t.View = t.view(k.f16, None, None),
+    b: t.View = t.view(k.f16, None, None),
+    bias: t.View = t.view(k.f32, None),
+    c: t.View = t.view(k.f16, None, None),
     *,
     M: int = 16,
     N: int = 16,
@@ -43,10 +43,10 @@ def matmul(
 
 @t.kernel
 def attention(
-    q: Any = t.view(k.f16, None, None, 16),
-    kk: Any = t.view(k.f16, None, None, 16),
-    v: Any = t.view(k.f16, None, None, 16),
-    o: Any = t.view(k.f16, None, None, 16),
+    q: t.View = t.view(k.f16, None, None, 16),
+    kk: t.View = t.view(k.f16, None, None, 16),
+    v: t.View = t.view(k.f16, None, None, 16),
+    o: t.View = t.view(k.f16, None, None, 16),
     causal: Any = k.push(k.i32),
     *,
     R: int = 16,
@@ -75,9 +75,9 @@ def attention(
 
 @t.kernel
 def integers(
-    a: Any = t.view(k.i8, None, 32),
-    b: Any = t.view(k.i8, 32, None),
-    c: Any = t.view(k.i32, None, None),
+    a: t.View = t.view(k.i8, None, 32),
+    b: t.View = t.view(k.i8, 32, None),
+    c: t.View = t.view(k.i32, None, None),
 ):
     i, j = t.place(c, 16, 16)
     x, y = a.load(i, 0, 16, 32), b.load(0, j, 32, 16)
@@ -116,9 +116,9 @@ TARGETS = {
 
 @t.kernel
 def bfloats(
-    a: Any = t.view(k.bf16, None, 16),
-    b: Any = t.view(k.bf16, 16, None),
-    c: Any = t.view(k.f32, None, None),
+    a: t.View = t.view(k.bf16, None, 16),
+    b: t.View = t.view(k.bf16, 16, None),
+    c: t.View = t.view(k.f32, None, None),
 ):
     i, j = t.place(c, 16, 16)
     x, y = a.load(i, 0, 16, 16), b.load(0, j, 16, 16)
@@ -156,9 +156,9 @@ def test_open_sizes_keep_all_rules(name: str, target: str):
 
 @t.kernel
 def positive(
-    a: Any = t.view(k.f16, None, 16),
-    b: Any = t.view(k.f16, 16, None),
-    c: Any = t.view(k.i32, None, None),
+    a: t.View = t.view(k.f16, None, 16),
+    b: t.View = t.view(k.f16, 16, None),
+    c: t.View = t.view(k.i32, None, None),
 ):
     i, j = t.place(c, 16, 16)
     total = t.multiply_add(a.load(i, 0, 16, 16), b.load(0, j, 16, 16), t.zeros(k.f32, 16, 16))
@@ -175,7 +175,7 @@ def test_results_that_depend_on_the_order_of_sums_are_allowed():
 
 
 @t.kernel
-def thirds(y: Any = t.view(k.i32, None)):
+def thirds(y: t.View = t.view(k.i32, None)):
     i = t.place(y, 1)
     y.store(i, t.full((i - 4) // 3 * 7 + (i - 4) % 3, k.i32, 1))
 
@@ -187,26 +187,26 @@ def test_numbers_divide_as_pythons_do():
 
 
 @t.kernel
-def meeting(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+def meeting(x: t.View = t.view(k.f32, None), y: t.View = t.view(k.f32, None)):
     i = t.place(x, 16)
     y.store(i * 0, x.load(i, 16))
 
 
 @t.kernel
-def reading(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+def reading(x: t.View = t.view(k.f32, None), y: t.View = t.view(k.f32, None)):
     i = t.place(y, 16)
     y.store(i, x.load(i, 16) + y.load(i, 16))
 
 
 @t.kernel
-def shifting(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+def shifting(x: t.View = t.view(k.f32, None), y: t.View = t.view(k.f32, None)):
     i = t.place(y, 16)
     read = y.load(i * 0, 16) + x.load(i, 16)
     y.store(16 - i, read)
 
 
 @t.kernel
-def leaving(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+def leaving(x: t.View = t.view(k.f32, None), y: t.View = t.view(k.f32, None)):
     i = t.place(y, 16)
     y.store(i, x.load(i, 16, outside=None))
 
@@ -251,7 +251,7 @@ def test_operands_that_do_not_meet_are_refused_where_they_stand():
     with pytest.raises(k.KernelError, match=r"along K: 16 and 32.*load tiles whose|write y.T"):
 
         @t.kernel
-        def wrong(x: Any = t.view(k.f16, None, None)):  # pyright: ignore[reportUnusedFunction]
+        def wrong(x: t.View = t.view(k.f16, None, None)):  # pyright: ignore[reportUnusedFunction]
             a, b = x.load(0, 0, 32, 16), x.load(0, 0, 32, 16)
             t.multiply_add(a, b, t.zeros(k.f32, 32, 32))
 

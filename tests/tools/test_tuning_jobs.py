@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -76,6 +76,12 @@ class Played:
         self.open.remove(loaded)
 
 
+class Measure(Protocol):
+    """`measured(device, **changes)` measures the job with changed data on a device."""
+
+    def __call__(self, device: Played, /, **other: Any) -> dict[str, Any]: ...
+
+
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
     """Returns the data of a job that measures a candidate against itself."""
@@ -97,7 +103,7 @@ def data() -> dict[str, Any]:
 
 
 @pytest.fixture
-def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Returns the result of measuring two works: the default's and the candidate's."""
 
     def measure(device: Played, **other: Any) -> dict[str, Any]:
@@ -110,7 +116,7 @@ def measured(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
 FINE = {"Register Count": 40.0}
 
 
-def test_a_candidate_is_timed_beside_the_default(measured: Any, data: dict[str, Any]):
+def test_a_candidate_is_timed_beside_the_default(measured: Measure, data: dict[str, Any]):
     device = Played([(5.0, 0.0, FINE), (3.0, 0.0, FINE)])
     steps = sum(not step["once"] for step in data["work"]["steps"])
     result = measured(device)
@@ -124,7 +130,7 @@ def test_a_candidate_is_timed_beside_the_default(measured: Any, data: dict[str, 
     assert measured(device)["microseconds"] == 2.0 * steps
 
 
-def test_a_low_clock_is_waited_for(measured: Any):
+def test_a_low_clock_is_waited_for(measured: Measure):
     device = Played([(5.0, 0.0, FINE), (3.0, 0.0, FINE), (3.0, 0.0, FINE)])
     first = measured(device)
     device.busy, device.cold = 0, 60
@@ -134,7 +140,7 @@ def test_a_low_clock_is_waited_for(measured: Any):
     assert second["reference"] == first["reference"]
 
 
-def test_a_new_default_is_not_warmed_up_on_a_warm_device(measured: Any):
+def test_a_new_default_is_not_warmed_up_on_a_warm_device(measured: Measure):
     works = [(5.0, 0.0, FINE), (3.0, 0.0, FINE)]
     device = Played([*works, *works])
     first = measured(device)["spent"]
@@ -158,7 +164,7 @@ def test_a_driver_compiles_ahead_without_the_buffers(
     assert {name: len(value) for name, value in work.weights.items()} == {"B": kinds.SMALL}
 
 
-def test_a_wrong_result_is_none(measured: Any):
+def test_a_wrong_result_is_none(measured: Measure):
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))
     # The same holds for the default, which is compared with the source.
@@ -169,14 +175,14 @@ def test_a_wrong_result_is_none(measured: Any):
     assert measured(Played([(5.0, 0.0, FINE), (3.0, 1e-6, FINE)]))["microseconds"]
 
 
-def test_exact_results_are_those_of_a_right_default(measured: Any, data: dict[str, Any]):
+def test_exact_results_are_those_of_a_right_default(measured: Measure, data: dict[str, Any]):
     right = measured(Played([(5.0, 0.0, FINE)]), reference=None, is_default=True)
     assert right["digests"] == kinds.expect(data)
     wrong = measured(Played([(5.0, 1.0, FINE)]), reference=None, is_default=True)
     assert wrong["digests"] != kinds.expect(data)
 
 
-def test_the_drivers_report_prunes(measured: Any):
+def test_the_drivers_report_prunes(measured: Measure):
     spilling = {"Register Count": 255.0, "Local Memory Size": 64.0}
     works: list[Any] = [(5.0, 0.0, FINE), (3.0, 0.0, spilling)]
     device = Played(list(works))
@@ -185,7 +191,7 @@ def test_the_drivers_report_prunes(measured: Any):
     assert measured(Played(list(works)), prune=False)["microseconds"]
 
 
-def test_without_a_right_default_a_time_stands_alone(measured: Any):
+def test_without_a_right_default_a_time_stands_alone(measured: Measure):
     result = measured(Played([(3.0, 0.0, FINE)]), reference=None)
     assert result["reference"] == 0.0
 

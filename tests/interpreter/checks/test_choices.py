@@ -30,7 +30,7 @@ def coop(use: str = "Acc", element: str = "f32") -> str:
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
-def load(kernel: Kernel, values: Any, use: str) -> str:
+def load(kernel: Kernel, values: Array, use: str) -> str:
     buffer = kernel.buffer("f32", values)
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
     return kernel.op(

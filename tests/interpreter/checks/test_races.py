@@ -319,7 +319,7 @@ OPS = "spirv.KHR.CooperativeMatrix"
     rule="RACE-01",
     op=f"{OPS}Load",
 )
-def test_matrices(kernel: Kernel, request: Any, ordered: bool) -> None:
+def test_matrices(kernel: Kernel, request: pytest.FixtureRequest, ordered: bool) -> None:
     tile = Tile(kernel)
     start, eight = tile.part("%zero"), kernel.constant(8)
     matrix = kernel.op(f"spirv.Constant dense<7> : {MATRIX}")

@@ -192,7 +192,9 @@ def test_inner_overflow(kernel: Kernel, find: Find) -> None:
 
 @pytest.mark.parametrize("kind", ["S", "U"])
 @pytest.mark.bug("a dot product overflows before it saturates", rule="DOT-17", op="", first=3)
-def test_dot_overflow(kernel: Kernel, find: Find, request: Any, kind: str) -> None:
+def test_dot_overflow(
+    kernel: Kernel, find: Find, request: pytest.FixtureRequest, kind: str
+) -> None:
     request.node.get_closest_marker("bug").kwargs["op"] = f"spirv.{kind}DotAccSat"
     values = np.zeros(128, np.int8)
     values[12:16] = 100

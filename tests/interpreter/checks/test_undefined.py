@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter.checks import Allowed, Checks
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.checks.conftest import Clean, Find
@@ -24,7 +25,7 @@ def out(kernel: Kernel, value: str, element: str = "i32") -> Kernel:
     return kernel.store(buffer, value)
 
 
-def load(kernel: Kernel, values: Any, element: str) -> str:
+def load(kernel: Kernel, values: Array, element: str) -> str:
     return kernel.load(kernel.buffer(element, values))
 
 

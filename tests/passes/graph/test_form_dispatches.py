@@ -22,6 +22,7 @@ from xdsl_spirv.passes.schedule.paths import LOOPS
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.testing.fused_workloads import (
     ACTIVATIONS,
     REQUANTIZE,
@@ -76,7 +77,7 @@ def right_on_lavapipe(
     workloads: dict[int, FusedWorkload], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ) -> None:
     """Compiles and runs each workload on lavapipe, by seed."""
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     runs: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = []
     for seed, made in workloads.items():
         program = compile_module(parse_text(made.text()), "lavapipe")

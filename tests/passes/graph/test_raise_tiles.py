@@ -40,10 +40,10 @@ def batches() -> Case:
 
     @t.kernel
     def kernel(
-        a: Any = t.view(k.f16, None, None, None),
-        b: Any = t.view(k.f16, None, None),
-        s: Any = t.view(k.f32, None),
-        c: Any = t.view(k.f32, None, None, None),
+        a: t.View = t.view(k.f16, None, None, None),
+        b: t.View = t.view(k.f16, None, None),
+        s: t.View = t.view(k.f32, None),
+        c: t.View = t.view(k.f32, None, None, None),
     ):
         n, i, j = t.place(c, 1, 16, 8, axes=(0, 1, 2))
         total = t.variable(t.zeros(k.f32, 16, 8))
@@ -60,11 +60,11 @@ def gates() -> Case:
 
     @t.kernel
     def kernel(
-        a: Any = t.view(k.bf16, None, None),
-        b: Any = t.view(k.bf16, None, None),
-        g: Any = t.view(k.bf16, None, None),
-        r: Any = t.view(k.f32, None),
-        c: Any = t.view(k.f32, None, None),
+        a: t.View = t.view(k.bf16, None, None),
+        b: t.View = t.view(k.bf16, None, None),
+        g: t.View = t.view(k.bf16, None, None),
+        r: t.View = t.view(k.f32, None),
+        c: t.View = t.view(k.f32, None, None),
     ):
         i, j = t.place(c, 8, 16, group=2)
         up = t.variable(r.load(j, 16).row.broadcast((8, 16)))
@@ -84,9 +84,9 @@ def rows() -> Case:
 
     @t.kernel
     def kernel(
-        a: Any = t.view(k.u8, None, 12),
-        b: Any = t.view(k.u8, 12, 8),
-        c: Any = t.view(k.f32, None, 8),
+        a: t.View = t.view(k.u8, None, 12),
+        b: t.View = t.view(k.u8, 12, 8),
+        c: t.View = t.view(k.f32, None, 8),
     ):
         i = t.place(c, 16, axes=(0,))
         x = t.multiply_add(a.load(i, 0, 16, 12), b.load(0, 0, 12, 8), t.zeros(k.u32, 16, 8))
@@ -100,9 +100,9 @@ def rows() -> Case:
 def few_rows() -> Case:
     @t.kernel
     def kernel(
-        a: Any = t.view(k.f32, None, None),
-        b: Any = t.view(k.f32, None, None),
-        c: Any = t.view(k.f32, None, None),
+        a: t.View = t.view(k.f32, None, None),
+        b: t.View = t.view(k.f32, None, None),
+        c: t.View = t.view(k.f32, None, None),
     ):
         j = t.place(c, 8, axes=(1,))
         total = t.variable(t.zeros(k.f32, 16, 8))
@@ -119,7 +119,7 @@ def squares(size: int, turned: bool) -> Case:
     """Returns each tile times itself, or times its transpose."""
 
     @t.kernel
-    def kernel(x: Any = t.view(k.f32, None, None), y: Any = t.view(k.f32, None, None)):
+    def kernel(x: t.View = t.view(k.f32, None, None), y: t.View = t.view(k.f32, None, None)):
         i, j = t.place(y, 8, 8)
         z = x.load(i, j, 8, 8)
         y.store(i, j, t.multiply_add(z, z.T if turned else z, t.zeros(k.f32, 8, 8)))
@@ -140,10 +140,10 @@ def attention(
 
     @t.kernel
     def kernel(
-        q: Any = t.view(k.f16, None, None, 16),
-        kk: Any = t.view(k.f16, None, None, 16),
-        v: Any = t.view(k.f16, None, None, 24),
-        o: Any = t.view(k.f32, None, None, 24),
+        q: t.View = t.view(k.f16, None, None, 16),
+        kk: t.View = t.view(k.f16, None, None, 16),
+        v: t.View = t.view(k.f16, None, None, 24),
+        o: t.View = t.view(k.f32, None, None, 24),
     ):
         row, head = t.place(o, 8, axes=(1, 0))
         x = q.load(head, row, 0, 8, 16) if late else q.load(head, row, 0, 8, 16) * 0.25
@@ -261,9 +261,9 @@ func.func @main(%a: tensor<64x48xf16>, %b: tensor<48x80xf16>) -> tensor<64x80xf3
 def test_a_raised_product_has_the_kernel_of_the_same_product_in_a_model():
     @t.kernel
     def product(
-        a: Any = t.view(k.f16, None, None),
-        b: Any = t.view(k.f16, None, None),
-        c: Any = t.view(k.f32, None, None),
+        a: t.View = t.view(k.f16, None, None),
+        b: t.View = t.view(k.f16, None, None),
+        c: t.View = t.view(k.f32, None, None),
     ):
         i, j = t.place(c, 32, 16)
         total = t.variable(t.zeros(k.f32, 32, 16))

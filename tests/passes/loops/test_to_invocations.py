@@ -547,7 +547,7 @@ def test_no_undefined_behaviour(case: Case, way: str | None, spirv_val: str):
 
 @pytest.mark.vulkan
 def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     for case, way in EVERY:
         module = compiled(case, way)
         (code,) = (op for op in module.walk() if isinstance(op, SPIRVModuleOp))

@@ -135,7 +135,7 @@ def test_on_every_subgroup(
 
 @pytest.mark.vulkan
 def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     given: list[Any] = []
     for case, schedule, _ in VECTORS:
         module = lowered(case, "lavapipe", schedule)

@@ -10,7 +10,7 @@ Covers: kernel/rows_code, kernel/unit_sums, schedule/rows_candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pytest
@@ -22,11 +22,14 @@ from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.testing.dispatches import Dispatch
 
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries, DispatchOf, RunOnLavapipe
 
 QUICK, MANY, ON_LAVAPIPE = 12, 200, 6
+T = TypeVar("T")
+
 TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"))
 TARGETS = ("lavapipe", "nvidia-h200", "amd-rdna4", "qualcomm-adreno")
 
@@ -52,7 +55,7 @@ class Product:
     def random(seed: int) -> Product:
         rng = np.random.default_rng(seed)
 
-        def pick(*choices: Any) -> Any:
+        def pick(*choices: T) -> T:
             return choices[int(rng.integers(len(choices)))]
 
         m = pick(1, 1, 1, 2, 3, 5, 8, 13, 32)
@@ -246,7 +249,7 @@ def test_padded_images_are_read_where_they_lie(seed: int):
 
 def on_lavapipe(products: list[Product], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     """Compares the products' results on lavapipe with the expected ones."""
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     pairs: list[tuple[Any, Any]] = []
     for seed, product in enumerate(products):
         program = compile_product(product, "lavapipe")

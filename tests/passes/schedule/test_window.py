@@ -8,7 +8,7 @@ with an initial value and with a fused bias and clamp, in several types.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pytest
@@ -25,11 +25,14 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.testing.dispatches import Dispatch
 
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries, DispatchOf, RunOnLavapipe
 
 QUICK, MANY, ON_LAVAPIPE = 8, 120, 4
+T = TypeVar("T")
+
 TYPES = (("f32", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"))
 
 
@@ -56,7 +59,7 @@ class Window:
     def random(seed: int) -> Window:
         rng = np.random.default_rng(seed)
 
-        def pick(*choices: Any) -> Any:
+        def pick(*choices: T) -> T:
             return choices[int(rng.integers(len(choices)))]
 
         filters = pick(None, None, 2, 4)
@@ -178,7 +181,7 @@ def test_right_on_the_interpreter(seed: int, target: str, check_binaries: CheckB
 
 @pytest.mark.vulkan
 def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     runs: list[tuple[Window, Program, dict[str, Any], Any]] = []
     for seed in range(ON_LAVAPIPE):
         made = Window.random(seed)

@@ -26,6 +26,7 @@ from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.testing.dispatches import Dispatch
 
 if TYPE_CHECKING:
     from tests.conftest import DispatchOf, RunOnLavapipe
@@ -381,7 +382,7 @@ def test_on_the_interpreter(number: int):
 
 @pytest.mark.vulkan
 def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     for cases in GROUPS:
         source, inputs = text(cases)
         program = compile_module(parse_text(source, ctx=context()), "lavapipe")

@@ -10,8 +10,9 @@ spirv/fallback/multiply, spirv/fallback/whole_numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -34,6 +35,8 @@ from xdsl_spirv.tools import khronos
 QUICK, MANY = 10, 300
 LANES, INVOCATIONS = 8, 16
 FLAGS = ("ASigned", "BSigned", "CSigned", "ResultSigned", "AccSat")
+T = TypeVar("T")
+
 INTEGERS = (("i8", "i32"), ("i8", "i16"), ("i8", "i8"), ("i16", "i32"), ("i32", "i64"))
 FLOATS = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("f32", "f32"), ("f64", "f64"))
 DTYPES: dict[str, Any] = {
@@ -125,7 +128,7 @@ class Kernel:
     def random(seed: int) -> Kernel:
         rng = np.random.default_rng(seed)
 
-        def pick(choices: Any) -> Any:
+        def pick(choices: Sequence[T]) -> T:
             return choices[int(rng.integers(len(choices)))]
 
         integer = rng.random() < 0.7

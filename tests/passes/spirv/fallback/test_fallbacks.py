@@ -222,7 +222,7 @@ def test_a_program_of_several_kernels(validate: Validate):
 def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe, spirv_val: str):
     """lavapipe lacks 16x16x16 matrices, bfloat16 and subgroups of 32."""
     found = elsewhere("nvidia-h200", 32, ON_LAVAPIPE)
-    jobs: list[Any] = []
+    jobs: list[Dispatch] = []
     for each in found:
         (launch,) = each.program.manifest.dispatches
         jobs.append(
