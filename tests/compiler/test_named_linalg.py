@@ -212,8 +212,8 @@ PRODUCTS = {
     "matmul": ("3x8", "8x5", "3x5"),
 }  # fmt: skip
 STARTS = {
-    "constant": "linalg.fill ins(%k : E) outs(%e : T) -> T",
-    "row": "linalg.broadcast ins(%row : R) outs(%e : T) dimensions = [AXES]",
+    "constant": "%c = linalg.fill ins(%k : {element}) outs(%e : {t}) -> {t}",
+    "row": "%c = linalg.broadcast ins(%row : {row}) outs(%e : {t}) dimensions = [{axes}]",
     "argument": "",
 }
 
@@ -233,9 +233,8 @@ def test_sums_begin_at_any_value(name: str, element: str, target: str):
     )
     wanted = {"constant": x @ y + 3, "row": x @ y + r, "argument": x @ y + c}
     for start, form in STARTS.items():
-        made = form.replace("AXES", axes).replace("E", element).replace("R", row).replace("T", t)
-        line = f"%c = {made}" if made else ""
-        given = "%c" if not made else "%unused"
+        line = form.format(element=element, row=row, t=t, axes=axes)
+        given = "%unused" if line else "%c"
         text = f"""
         func.func @main(%x: {a}, %y: {b}, %row: {row}, {given}: {t}) -> {t} {{
           %k = arith.constant {"3.0" if element[0] == "f" else "3"} : {element}
@@ -281,10 +280,10 @@ def test_no_dimensions_are_expanded_and_mappings_kept():
 
 WITHOUT_KERNELS = {"i65": "64 bits or fewer", "i128": "64 bits or fewer", "complex<f32>": "real"}
 FORMS = {
-    "map": "linalg.map { ADD } ins(%x, %x : T, T) outs(%e : T)",
-    "fill": "linalg.fill ins(%n : E) outs(%e : T) -> T",
-    "product": "linalg.matmul ins(%x, %x : T, T) outs(%e : T) -> T",
-    "transpose": "linalg.transpose ins(%x : T) outs(%e : T) permutation = [1, 0]",
+    "map": "linalg.map {{ {add} }} ins(%x, %x : {t}, {t}) outs(%e : {t})",
+    "fill": "linalg.fill ins(%n : {element}) outs(%e : {t}) -> {t}",
+    "product": "linalg.matmul ins(%x, %x : {t}, {t}) outs(%e : {t}) -> {t}",
+    "transpose": "linalg.transpose ins(%x : {t}) outs(%e : {t}) permutation = [1, 0]",
 }
 
 
@@ -292,13 +291,13 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_types_without_kernels_are_refused(element: str, form: str):
     add, remedy = "complex.add" if "complex" in element else "arith.addi", WITHOUT_KERNELS[element]
+    t = f"tensor<4x4x{element}>"
     text = f"""
-    func.func @main(%x: T, %n: E) -> T {{
-      %e = tensor.empty() : T
-      %r = {FORMS[form]}
-      return %r : T
+    func.func @main(%x: {t}, %n: {element}) -> {t} {{
+      %e = tensor.empty() : {t}
+      %r = {FORMS[form].format(add=add, element=element, t=t)}
+      return %r : {t}
     }}"""
-    text = text.replace("ADD", add).replace("T", f"tensor<4x4x{element}>").replace("E", element)
     with pytest.raises(ProgramError, match=remedy):
         compile_module(parse_text(text), "lavapipe")
 

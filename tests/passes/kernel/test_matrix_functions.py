@@ -94,17 +94,18 @@ def test_attention(
     judge(program, case.inputs(np.random.default_rng(1)))
 
 
-GELU = """func.func @main(%A: tensor<MxKxf16>, %B: tensor<KxNxf16>, %C: tensor<Nxf32>)
-    -> tensor<MxNxf16> {
+TWO_SCALES = Path(__file__).with_name("two_scales.mlir")
+GELU = """func.func @main(%A: tensor<{m}x{k}xf16>, %B: tensor<{k}x{n}xf16>, %C: tensor<{n}xf32>)
+    -> tensor<{m}x{n}xf16> {{
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<MxNxf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<MxNxf32>) -> tensor<MxNxf32>
-  %p = linalg.matmul {schedule = SCHEDULE} ins(%A, %B : tensor<MxKxf16>, tensor<KxNxf16>)
-      outs(%f : tensor<MxNxf32>) -> tensor<MxNxf32>
-  %g = tensor.empty() : tensor<MxNxf16>
-  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
-      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
-      ins(%p, %C : tensor<MxNxf32>, tensor<Nxf32>) outs(%g : tensor<MxNxf16>) {
+  %e = tensor.empty() : tensor<{m}x{n}xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+  %p = linalg.matmul {{schedule = {schedule}}}
+      ins(%A, %B : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>) outs(%f : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+  %g = tensor.empty() : tensor<{m}x{n}xf16>
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+      affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+      ins(%p, %C : tensor<{m}x{n}xf32>, tensor<{n}xf32>) outs(%g : tensor<{m}x{n}xf16>) {{
   ^bb0(%s: f32, %b: f32, %o: f16):
     %half = arith.constant 0.5 : f32
     %one = arith.constant 1.0 : f32
@@ -117,9 +118,9 @@ GELU = """func.func @main(%A: tensor<MxKxf16>, %B: tensor<KxNxf16>, %C: tensor<N
     %w = arith.mulf %h, %v : f32
     %y = arith.truncf %w : f32 to f16
     linalg.yield %y : f16
-  } -> tensor<MxNxf16>
-  func.return %r : tensor<MxNxf16>
-}
+  }} -> tensor<{m}x{n}xf16>
+  func.return %r : tensor<{m}x{n}xf16>
+}}
 """
 
 ELEMENTS = (
@@ -129,10 +130,8 @@ ELEMENTS = (
 
 
 def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Program:
-    text = GELU.replace("SCHEDULE", schedule)
-    for name, size in zip("MNK", sizes, strict=True):
-        text = text.replace(f"{name}x", f"{size}x")
-    module = parse_text(text, ctx=context())
+    m, n, k = sizes
+    module = parse_text(GELU.format(m=m, n=n, k=k, schedule=schedule), ctx=context())
     spec = "linalg-to-contraction,form-dispatches"
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
     return compile_module(module, target)
@@ -248,26 +247,8 @@ def test_a_driver_has_the_instructions(
     check_on_lavapipe(program)
 
 
-SHARED = """
-  %rNUMBER = schedule.dispatch(%q, %k) : (TYPE, TYPE) -> TYPE {
-  ^bb0(%a: TYPE, %b: TYPE):
-    %e = tensor.empty() : TYPE
-    %o = schedule.attention %a, %b, %b into %e loops = [32, 32, 16, 16]
-      maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>,
-              affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>]
-      scale = SCALE {schedule = #schedule.attention<query_tile = 16, key_tile = 16, subgroups = 1,
-        instruction = coopmat 16x16x16, q = rows, k = rows, v = rows, rescale = always,
-        probabilities = converted>} : TYPE, TYPE, TYPE into TYPE -> TYPE
-    schedule.yield %o : TYPE
-  }"""
-
-
 def test_kernels_that_differ_in_a_number_of_a_function_are_shared(judge: Judge):
-    scales = ("2.5e-1", "5.0e-1")
-    bodies = [SHARED.replace("NUMBER", str(n)).replace("SCALE", s) for n, s in enumerate(scales)]
-    text = "func.func @main(%q: TYPE, %k: TYPE) -> (TYPE, TYPE) {" + "".join(bodies)
-    text += "\n  func.return %r0, %r1 : TYPE, TYPE\n}"
-    program = compile_module(parse_text(text.replace("TYPE", "tensor<32x16xf16>")), "nvidia-h200")
+    program = compile_module(parse_text(TWO_SCALES.read_text()), "nvidia-h200")
     assert len(program.code) == 1
     assert len(program.manifest.dispatches) == 2
     generator = np.random.default_rng(1)
