@@ -101,7 +101,8 @@ GELU = """func.func @main(%A: tensor<{m}x{k}xf16>, %B: tensor<{k}x{n}xf16>, %C: 
   %e = tensor.empty() : tensor<{m}x{n}xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
   %p = linalg.matmul {{schedule = {schedule}}}
-      ins(%A, %B : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>) outs(%f : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+      ins(%A, %B : tensor<{m}x{k}xf16>, tensor<{k}x{n}xf16>)
+      outs(%f : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
   %g = tensor.empty() : tensor<{m}x{n}xf16>
   %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
       affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
