@@ -24,7 +24,7 @@ from ggml.launch import Address, Array, Case, Modules
 from ggml.modules import Checkout
 from ggml_shaders import chosen
 
-from xdsl_spirv.prove.questions import Question
+from xdsl_spirv.prove.together import Question
 from xdsl_spirv.tools.kernel_proving import limit_work, prove_kernel, spell_numbers
 from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest
 

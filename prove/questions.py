@@ -8,10 +8,10 @@ An answer is `proved`, a launch that may show a bug (which the interpreter then 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import combinations_with_replacement, product, starmap, takewhile
+from itertools import combinations_with_replacement, product, starmap
 from typing import TypeAlias
 
 from xdsl.ir import Operation
@@ -28,7 +28,8 @@ from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
 from xdsl_spirv.prove.places import byte_range
-from xdsl_spirv.prove.solvers import LATE, Answer, Limits, ask
+from xdsl_spirv.prove.solvers import Answer, Limits, ask
+from xdsl_spirv.prove.together import Question, find_needed, prove_together
 from xdsl_spirv.prove.values import (
     NEVER,
     Scalar,
@@ -45,31 +46,10 @@ Renaming: TypeAlias = Callable[[Term], Term]
 """A function that renames terms for another invocation."""
 
 MOST_ALONE = 3
-MOST_TOGETHER = 32
-"""Maximum number of questions asked as one query, because larger queries take too long."""
+"""Maximum number of accesses of one instruction about which separate questions are asked."""
+
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Limits (workgroups along an axis, buffer elements) of launches that are searched, in order."""
-
-
-@dataclass
-class Question:
-    """A condition that must never hold, with the answer of the solvers."""
-
-    name: str
-    what: str
-    ops: tuple[Operation, ...]
-    wrong: Term
-    length: Term | None = None
-    storage: str = ""
-    """Storage class in which invocations race, "" for other questions."""
-    result: str = "unknown"
-    reason: str = ""
-    launch: dict[str, int] = field(default_factory=dict[str, int])
-    needed: set[str] = field(default_factory=set[str])
-    """The suggested premises that the proof of the question uses."""
-    ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
-    """Sets of conditions under which a solver found a launch that may show a bug."""
-
 
 Asked: TypeAlias = Callable[[Question], bool]
 """Selects questions by name, storage class and instructions."""
@@ -146,15 +126,13 @@ def prove(
     held = [*kernel.facts, *premises.values()]
     known = {text: term for chosen in offers for text, term in chosen.items()}
     with stage(f"asking {len(questions)} questions"):
-        proved = _prove_together(questions, held, offers, limits)
+        proved = prove_together(questions, held, offers, limits)
     if proved:
         # With too little time, the list would include premises that are not needed.
         limits = limits.restart()
         with stage("finding the premises that are needed"):
-            proof.offered = _find_needed(held, known, questions, limits)
-            added = {text: known[text] for text in proof.offered}
-            proof.unused = _find_unused(kernel, premises, added, questions, limits)
-        held += added.values()
+            proof.offered = find_needed(held, known, questions, limits)
+        held += [known[text] for text in proof.offered]
         accesses = [a for a in kernel.accesses if any(map(asked, _list_about(a)))]
         with stage("looking for launches that reach each access"):
             _find_unreached(proof, accesses, held, limits)
@@ -219,97 +197,6 @@ def _are_dead(
     made = either([guard for op in ops for guard in guards[op]])
     dead = [*kernel.facts[: kernel.facts_of_launches], made]
     return ask(dead, (), limits).verdict == "never"
-
-
-def _prove_together(
-    questions: Sequence[Question],
-    held: Sequence[Term],
-    offers: Sequence[dict[str, Term]],
-    limits: Limits,
-) -> bool:
-    """Adds sets of suggested premises until all questions are proved. Returns True if they are."""
-    known, left = dict[str, Term](), list(questions)
-    for number, chosen in enumerate(offers or [{}]):
-        known |= chosen
-        # The first solver decides an open question faster with more premises.
-        last = number >= len(offers) - 1
-        depth = None if last else 2
-        most = limits if last else replace(limits, solvers=1)
-        parts = [left[n : n + MOST_TOGETHER] for n in range(0, len(left), MOST_TOGETHER)]
-        left = [q for part in parts for q in _halve(part, held, known, most, depth)]
-        if not left:
-            return True
-    return False
-
-
-def _halve(
-    questions: Sequence[Question],
-    held: Sequence[Term],
-    known: dict[str, Term],
-    limits: Limits,
-    depth: int | None = None,
-) -> list[Question]:
-    """Proves questions together, or halves them up to `depth` times. Returns unproved questions."""
-    if not questions:
-        return []
-    alone = len(questions) == 1
-    wrong = either([q.wrong for q in questions])
-    quick = limits if alone else replace(limits, solvers=1)
-    answer = ask([*held, wrong], (), quick, list(known.values()))
-    if answer.verdict == "never":
-        texts = list(known)
-        for question in questions:
-            question.result, question.needed = "proved", {texts[n] for n in answer.needed}
-        return []
-    if alone or LATE in answer.reason or depth == 0:
-        return list(questions)
-    middle = len(questions) // 2
-    parts = (questions[:middle], questions[middle:])
-    depth = None if depth is None else depth - 1
-    return [q for part in parts for q in _halve(part, held, known, limits, depth)]
-
-
-def _find_needed(
-    held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
-) -> list[str]:
-    """
-    Returns a minimal set of suggested premises that still proves all questions. Each premise is as
-    weak as possible, for example `grid.x` elements of a buffer, not `grid.x * 16`.
-    """
-    needed = {text: None for q in proved for text in known if text in q.needed}
-    # Drops grid premises before the last one about lengths, because they restrict users more.
-    order = sorted([t for t in known if t in needed][::-1], key=lambda t: not t.startswith("grid."))
-    for text in order:
-        asked = [q for q in proved if text in q.needed]
-        for weaker in (None, *_find_weaker(text, known)):
-            rest = {t: known[t] for t in (*needed, weaker) if t is not None and t != text}
-            trial = [replace(q) for q in asked]
-            if not _halve(trial, held, rest, limits):
-                for question, tried in zip(asked, trial, strict=True):
-                    question.needed = tried.needed
-                needed = dict.fromkeys(rest)
-                break
-    return [text for text in known if text in needed]
-
-
-def _find_unused(
-    kernel: Kernel,
-    premises: Mapping[str, Term],
-    added: Mapping[str, Term],
-    proved: Sequence[Question],
-    limits: Limits,
-) -> list[str]:
-    """
-    Returns given premises without which all questions are proved, too. A premise that gave the
-    execution a number counts as used.
-    """
-    trial = [replace(q) for q in proved]
-    named = {**premises, **added}
-    if not premises or _halve(trial, kernel.facts, named, limits):
-        return []
-    free = premises.keys() - _find_needed(kernel.facts, named, trial, limits)
-    fixed = {t for t in free if kernel.fixed and z3.is_true(z3.simplify(premises[t]))}
-    return [text for text in premises if text in free - fixed]
 
 
 def _ask(
@@ -602,15 +489,3 @@ def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) ->
 def _of_race(a: Access, b: Access, where: str) -> Question:
     storage = a.place.storage.name
     return Question("races", f"two invocations {where}", (a.op, b.op), NEVER, storage=storage)
-
-
-def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
-    """Returns the suggested premises for smaller multiples than a given one, smallest first."""
-    stem, _, factor = text.rpartition(" * ")
-    if " >= " not in stem or not factor.isdecimal():
-        return []
-    return [
-        t
-        for t in takewhile(lambda t: t != text, known)
-        if t == stem or t.rpartition(" * ")[0] == stem
-    ]

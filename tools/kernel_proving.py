@@ -28,6 +28,7 @@ from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
 from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, is_usual, prove
 from xdsl_spirv.prove.solvers import Limits, ask
+from xdsl_spirv.prove.together import find_unused
 from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.kept_answers import open_answers
@@ -208,6 +209,10 @@ def _prove_or_refute(
         if proof.result == "proved":
             proof.offered += [f"{name} == {n}" for name, n in fixed.items() if name not in numbers]
             _drop_numbers(proof, test, texts, limits, asked)
+            given = {text: _premise(text, kernel) for text in texts}
+            known = {text: term for offer in offers for text, term in offer.items()}
+            added = {text: known[text] for text in proof.offered if text in known}
+            proof.unused = find_unused(kernel, proof.questions, given, added, limits.restart())
             return judge(proof, test, limits)
     result = judge(proofs[0], test, limits.restart())
     if result.verdict == "unknown" and len(proofs) > 1:
