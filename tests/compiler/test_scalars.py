@@ -11,7 +11,6 @@ import pytest
 from xdsl_spirv.compare.translation import check_passes
 from xdsl_spirv.compiler.compiler import compile_module, pipeline_of
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.manifest import PLAIN
@@ -66,7 +65,7 @@ def program() -> Program:
     return compile_module(parse_text(SOURCE), "lavapipe")
 
 
-def inputs(n: int, past: Any) -> dict[str, Array | int]:
+def inputs(n: int, past: Any) -> dict[str, Any]:
     generator = np.random.default_rng(n)
     x, k = (generator.uniform(-1, 1, shape).astype("f4") for shape in ((n, 8), (32, 8)))
     return {"x": x, "k": k, "past": past}

@@ -21,6 +21,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode import decoder
 from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.target import find_module
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel, Parse
@@ -70,7 +71,7 @@ def scaled(kernel: Kernel) -> Kernel:
 
 
 def module_of(kernel: Kernel, parse: Parse) -> ModuleOp:
-    return parse(kernel.text((32, 1, 1))).body.block.first_op
+    return find_module(parse(kernel.text((32, 1, 1))))
 
 
 def launch(module: Any, values: Any, push: int, compiled: Compiled | None, **more: Any) -> Array:

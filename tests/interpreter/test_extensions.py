@@ -29,7 +29,7 @@ def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8
     )
 
 
-def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> str:
+def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> Kernel:
     """Stores a row-major matrix at the start of a buffer."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel(

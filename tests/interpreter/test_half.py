@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from numpy.typing import DTypeLike
 
 from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
@@ -144,7 +143,7 @@ def nearest(found: Array, exact: Fraction) -> bool:
 
 
 @pytest.mark.parametrize("dtype", [F16, F32])
-def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: DTypeLike) -> None:
+def test_fused_multiply_add_rounds_once(rng: np.random.Generator, dtype: np.dtype[Any]) -> None:
     """Sums near the middle of two numbers, and subnormal sums, equal exact fractions."""
     n = 4000
     spread = 2.0 ** rng.integers(-12, 4, n)

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.spirv.module import push_constant_bytes
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context
+from xdsl_spirv.serialization.encode.target import find_module
 
 BLOCK = """!spirv.struct<PC, (i32 [0], vector<2xf32> [8],
   !spirv.matrix<2 x vector<3xf32>> [16, MatrixStride=16, RowMajor],
@@ -46,9 +47,9 @@ def _kernel(body: str, declarations: str = "", size: str = "LocalSize, 4, 1, 1")
       spirv.EntryPoint "GLCompute" @main
       {execution}
     }}"""
-    module: ModuleOp = Parser(context(), text).parse_module()
+    module = Parser(context(), text).parse_module()
     module.verify()
-    return module.body.block.first_op
+    return find_module(module)
 
 
 PUSH = f"!spirv.ptr<{BLOCK}, PushConstant>"
@@ -69,7 +70,7 @@ PUSHED = _kernel(
 )
 
 
-def _run(module: Any, *arguments: Any, **options: Any) -> Array:
+def _run(module: ModuleOp, *arguments: Any, **options: Any) -> Array:
     out = np.zeros(64, np.int32)
     dispatch(module, "main", (1, 1, 1), {(0, 0): out}, *arguments, **options)
     return out

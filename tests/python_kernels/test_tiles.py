@@ -84,7 +84,7 @@ def integers(
     c.store(i, j, t.multiply_add(x, y, t.zeros(k.i32, 16, 16)))
 
 
-def case(name: str) -> tuple[t.TileKernel, list[Array], Array, float]:
+def case(name: str) -> tuple[t.TileKernel, list[Array | int], Array, float]:
     """Returns a kernel, its arguments (the result last), the expected result, and the tolerance."""
     g = np.random.default_rng(1)
     if name == "integers":

@@ -29,7 +29,7 @@ def load(kernel: Kernel, buffer: int, start: int, stride: int, type: str = MATRI
     )
 
 
-def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> str:
+def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> Kernel:
     pointer, step = kernel.pointer(buffer, start), kernel.constant(stride)
     return kernel(
         f"{STORE} {pointer}, {value}, {step}, <RowMajor> "

@@ -48,7 +48,7 @@ def matrix(kernel: Kernel, element: str = "f32", use: str = "Acc", data: Any = N
     return load(kernel, kernel.buffer(element, values), coop(element, use))
 
 
-def below_four(kernel: Kernel, body: str) -> str:
+def below_four(kernel: Kernel, body: str) -> Kernel:
     """Runs `body` in the invocations 0 to 3 only."""
     return kernel(f"""
       spirv.mlir.selection {{
