@@ -200,8 +200,9 @@ def _roi_align(
     element = sum_element(x.element)
     image, batch = Reader(b, x), Reader(b, batch_indices)
     samples = Samples(image, Reader(b, rois), element, shift, spatial_scale, wanted, sampling_ratio)
-    sizes = [rois.sizes[0], x.sizes[1], *wanted]
-    rounds: list[Size] = [sampling_ratio or s + 5 for s in x.sizes[2:]]
+    _, channels, height, width = x.sizes
+    sizes = [rois.sizes[0], channels, *wanted]
+    rounds: list[Size] = [sampling_ratio or s + 5 for s in (height, width)]
 
     def write(s: Scalars, held_: Number) -> Sequence[Number]:
         y, y_counts, y_inside, rows = samples.along(s, 0)
@@ -311,7 +312,7 @@ def max_roi_pool(
 ) -> Tensor:
     """Returns the maximum of the elements in each part of each region; 0 for an empty part."""
     image, regions = Reader(b, x), Reader(b, rois)
-    sizes = [rois.sizes[0], x.sizes[1], *pooled_shape]
+    (_, channels, height, width), (rows, columns) = x.sizes, pooled_shape
     element = x.element
 
     def rounded(s: Scalars, place: Number) -> Number:
@@ -343,7 +344,8 @@ def max_roi_pool(
         ]
 
     starts = [(element.least, element), (0, I32)]
-    best, any_ = b.accumulate(write, starts, [], sizes, x.sizes[2:])
+    sizes = [rois.sizes[0], channels, rows, columns]
+    best, any_ = b.accumulate(write, starts, [], sizes, [height, width])
     return b.elementwise(lambda s, any_, x: s.select(any_ > 0, x, 0), any_, best)
 
 
@@ -476,11 +478,12 @@ def max_unpool(
     """Imports MaxUnpool: writes inputs to their indices; the last input of an index wins."""
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
+    count, channels, *lengths = x.sizes
     image = [
         (s - 1) * steps[i] - around[i] - around[rank + i] + kernel_shape[i]
-        for i, s in enumerate(x.sizes[2:])
+        for i, s in enumerate(lengths)
     ]
-    planes, taken = [*x.sizes[:2], prod(x.sizes[2:])], prod(image)
+    planes, taken = [count, channels, prod(lengths)], prod(image)
     values, places = Reader(b, b.reshape(x, planes)), Reader(b, b.reshape(indices, planes))
     size = b.integer(taken)
 
@@ -491,9 +494,9 @@ def max_unpool(
         mine = places.read(s, [n, c, number]).equals(here)
         return [s.select(mine, values.read(s, [n, c, number]), held_)]
 
-    sizes = [*x.sizes[:2], taken]
+    sizes = [count, channels, taken]
     (flat,) = b.accumulate(body, [(0, x.element)], [], sizes, planes[2:])
-    result = b.reshape(flat, [*x.sizes[:2], *image])
+    result = b.reshape(flat, [count, channels, *image])
     if output_shape is None:
         return result
     wanted = sizes_in(b, output_shape, "sizes")
