@@ -71,7 +71,7 @@ def devices(launcher: Sequence[str] = ()) -> list[Place]:
     except (ProgramError, OSError):
         return []
     try:
-        kind, value = process.ask(("list", ()), START_SECONDS)
+        kind, value = process.ask(("list", None, ()), START_SECONDS)
         return [_place(info, launcher) for info in value.devices] if kind == "value" else []
     except (ProcessDied, ProcessLate):
         return []
