@@ -192,7 +192,7 @@ def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]
     """Returns the elements of a dense attribute; a splat gives a 0-d array."""
     ir = import_module("jaxlib.mlir.ir")
     shape = () if attribute.is_splat else tuple(ir.RankedTensorType(attribute.type).shape)
-    if element.dtype.isbuiltin:
+    if element.dtype.isbuiltin == 1:
         array = np.array(attribute, element.dtype)
         return array.flat[0].reshape(()) if attribute.is_splat else array.reshape(shape)
     # jaxlib gives no numbers for some types, which are read from text or from bits.

@@ -124,6 +124,7 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
         "random": (lambda key: (jax.random.uniform(key, (4, 3)), jax.random.normal(key, (7,))), (np.array([3, 9], np.uint32),)),
         "random_categorical": (lambda key, x: jax.random.categorical(key, x), (np.array([1, 2], np.uint32), x)),
         "narrow": (lambda x: (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32), (x,)),
+        "narrow_constants": (lambda x: (x.astype(jnp.bfloat16) * 3, jnp.arange(8, dtype=jnp.bfloat16) / 4, jnp.array([1.5, -2e-9, jnp.inf], jnp.bfloat16)), (x,)),
         "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32) ^ lax.population_count(jnp.array(77, np.int32)), (x,)),
         "special": (lambda x: (jax.scipy.special.erf(x), jax.scipy.special.logsumexp(x, 1), jax.scipy.special.gammaln(abs(x) + 1), lax.erf_inv(jnp.tanh(x))), (x,)),
     }  # fmt: skip
@@ -173,7 +174,7 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
     }  # fmt: skip
 
 
-FEW = ("sort", "at_add", "while_loop", "conv_transpose")
+FEW = ("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants")
 """Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
 
