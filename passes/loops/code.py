@@ -180,8 +180,9 @@ class LoopsCode:
         is_alone = isinstance(around, Unwritten)
 
         def outside() -> SSAValue:
-            nothing = around is None or is_alone
-            return b.zero(part.element) if nothing else self.element(around, indices)
+            if around is None or is_alone:
+                return b.zero(part.element)
+            return self.element(around, indices)
 
         def inside() -> SSAValue:
             exact = zip(places, strides, strict=True)

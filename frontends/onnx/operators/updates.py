@@ -34,9 +34,9 @@ def _fold_of(function: np.ufunc) -> Any:
 
 
 def _declare(
-    name: str, start: int, combine: Callable[[Number, Number], Number], function: np.ufunc
+    name: str, start: int, combine: Callable[[Number, Number], Number], ufunc: np.ufunc
 ) -> None:
-    @operator(name, fold=_fold_of(function))
+    @operator(name, fold=_fold_of(ufunc))
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:

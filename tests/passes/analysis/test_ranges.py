@@ -108,7 +108,8 @@ def test_constants_and_types():
     )
     assert everything(i1) == Range(0, 1)
     assert everything(f32) == ANY_FLOAT
-    total = arith.AddiOp(*Block(arg_types=[i8, i8]).args)
+    x, y = Block(arg_types=[i8, i8]).args
+    total = arith.AddiOp(x, y)
     assert compute_range(total, [Range(-128, 0), Range(-1, 0)]) == signed(8), "it may overflow"
     assert Range(0, 4).hull(Range(8, 9)) == Range(0, 9)
     assert Range(0, 4).meet(Range(8, 9)) == Range(0, 4), "code that never runs keeps what is known"

@@ -100,7 +100,7 @@ def test_shared_factors_and_addends_stay_apart(write_code: WriteCode):
 
     def write(b: KernelEmitter, *values: SSAValue) -> list[SSAValue]:
         *varying, scale, least, more = values
-        code = ScalarCode(b, Known(shared={scale, least, more}))
+        code = ScalarCode(b, Known({"shared": {scale, least, more}}))
         results: list[SSAValue] = []
         for x in varying:
             scaled = code.copied(arith.MulfOp(x, scale), [x, scale])
