@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch, prove
-from xdsl_spirv.kernels.lines import Lines
+from xdsl_spirv.kernels.lines import Lines, is_own
 from xdsl_spirv.kernels.memory import BufferType, ConstantType, PushType, bind_buffer
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, three, tracing
 from xdsl_spirv.kernels.types import Type
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from xdsl_spirv.tools.kernel_proving import Result
 
 Parameter = BufferType | ConstantType | PushType
-_HERE = Path(__file__).parent
 
 
 PUSHED = "push_constants"
@@ -192,8 +191,8 @@ def placed_errors() -> Generator[None]:
     try:
         yield
     except KernelError as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        written = [frame for frame in frames if Path(frame.filename).parent != _HERE]
+        frames = traceback.walk_tb(error.__traceback__)
+        written = traceback.StackSummary.extract(one for one in frames if not is_own(one[0]))
         if written:
             line = f"{Path(written[-1].filename).name}:{written[-1].lineno}: {written[-1].line}"
             error.place = f"{error.place}, {line}" if error.place else line

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, SymbolRefAttr, UnknownLoc
 from xdsl.ir import Attribute
@@ -20,6 +21,11 @@ from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.passes.emit.spirv import free_symbol
 
 _OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib", "numpy.")
+
+
+def is_own(frame: FrameType) -> bool:
+    """True for a frame of this package, or of a library that it uses; False for a kernel's."""
+    return frame.f_globals.get("__name__", "").startswith(_OWN)
 
 
 class Lines:
@@ -40,7 +46,7 @@ class Lines:
     def here(self) -> FileLineColLoc | UnknownLoc:
         """Returns the location of the Python line that is being traced."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        while frame.f_globals.get("__name__", "").startswith(_OWN):
+        while is_own(frame):
             if frame.f_back is None:
                 return UnknownLoc()
             frame = frame.f_back

@@ -184,6 +184,8 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
     found = _OPERATORS.get(symbol, (None,) * 3)[_column(type)]
     if found is None:
         remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
+        if symbol not in _OPERATORS:
+            remedy = "use + - * / // % & |"
         raise KernelError(f"the operator {symbol} does not support {type}", "", remedy)
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from xdsl_spirv import kernels as k
+from xdsl_spirv.kernels import tiles as t
 from xdsl_spirv.kernels.tracer import KernelError
 
 TOO_MANY: Any = 1 << 70
@@ -53,5 +54,33 @@ def text_for_numbers() -> object:
     ],
 )
 def test_other_functions_are_refused_as_kernels(make: Callable[[], object], cause: str):
+    with pytest.raises(KernelError, match=cause):
+        make()
+
+
+def of_values() -> object:
+    @k.kernel(workgroup=1)
+    def f(x: Any = k.buffer(k.i32)):  # pyright: ignore[reportUnusedFunction]
+        x[0] = x[0] // 2
+
+    return f
+
+
+def of_tiles() -> object:
+    @t.kernel
+    def f(x: t.View = t.view(k.u32, None)):  # pyright: ignore[reportUnusedFunction]
+        x.store(0, x.load(0, 16) << 1)
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [
+        (of_values, r"the operator // .*test_refusals.py:\d+: x\[0\] = x\[0\] // 2"),
+        (of_tiles, r"the operator << .*test_refusals.py:\d+: x\.store.*; use \+ - \* / // % & \|"),
+    ],
+)
+def test_a_refused_operator_is_shown_with_the_kernels_line(make: Callable[[], object], cause: str):
     with pytest.raises(KernelError, match=cause):
         make()
