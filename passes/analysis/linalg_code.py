@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
@@ -30,7 +31,7 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.places import SHARED
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.passes.analysis.sizes import empty_of, extents
+from xdsl_spirv.passes.analysis.sizes import SizeCode, empty_of, extent, extents
 from xdsl_spirv.upstream.linalg_bodies import cast_to
 
 Body: TypeAlias = Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue]
@@ -272,8 +273,10 @@ class Code:
         return self.insert(*before, empty)
 
     def empty_like(self, value: SSAValue) -> SSAValue:
-        """Builds an empty tensor of equal sizes and element type."""
-        return self.empty(extents(value), _element(value))
+        """Builds an empty tensor of equal sizes and type."""
+        type, code = tensor_type(value), SizeCode(self.insert)
+        dims = [n for n, size in enumerate(type.get_shape()) if size == DYNAMIC_INDEX]
+        return self.insert(tensor.EmptyOp([code.value(extent(value, n)) for n in dims], type))
 
     def constant(self, number: float, type: Attribute) -> SSAValue:
         return self.insert(arith.ConstantOp(number_of_type(number, type)))

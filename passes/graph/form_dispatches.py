@@ -46,7 +46,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     loops_of,
     moves_only,
 )
-from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
 from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, typical_size, users_of
 
@@ -196,7 +196,7 @@ def _init_as_epilogue(contraction: Contraction) -> tuple[Contraction, Operation 
         return contraction, None
     add = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
     code, result = Code(root), root.results[0]
-    fill = code.fill(extents(init), element, 0)
+    fill = code.fill_with(code.constant(0, element), code.empty_like(init))
     last = code.empty_like(init)
     code = Code(root, InsertPoint.after(root))
     total = code.generic([result, init], last, None, lambda b, v: b.insert(add(v[0], v[1])))

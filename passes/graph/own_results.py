@@ -20,7 +20,6 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import VALUE, functions_of, states_of, value_of
 from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
-from xdsl_spirv.passes.analysis.sizes import extents
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Operations whose result has the operand's elements in the same order."""
@@ -109,7 +108,8 @@ def source(value: SSAValue) -> SSAValue:
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
     """Inserts a copy of a tensor before `last` and returns it. A tensor of size 0 is not copied."""
-    code, type = Code(last), tensor_type(value)
-    if 0 in type.get_shape():
-        return code.empty(extents(value), type.element_type)
-    return code.elementwise([value], type.element_type, lambda b, v: v[0])
+    code = Code(last)
+    empty = code.empty_like(value)
+    if 0 in tensor_type(value).get_shape():
+        return empty
+    return code.generic([value], empty, None, lambda b, v: v[0])

@@ -89,3 +89,18 @@ func.func @loops(%a: tensor<2x6xf32>) -> tensor<3x4xf32> {
   } -> tensor<3x4xf32>
   func.return %4 : tensor<3x4xf32>
 }
+
+// -----
+
+// Sums and the added initial value keep their dynamic type, also if the size is constant.
+
+// CHECK: func.func @cast_bias
+// CHECK: linalg.fill {{.*}} -> tensor<?x8xf32>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x8xf32>)
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?x8xf32>)
+func.func @cast_bias(%a: tensor<4x8xf32>, %b: tensor<8x8xf32>, %c: tensor<4x8xf32>) -> tensor<?x8xf32> {
+  %x = tensor.cast %a : tensor<4x8xf32> to tensor<?x8xf32>
+  %bias = tensor.cast %c : tensor<4x8xf32> to tensor<?x8xf32>
+  %r = linalg.matmul ins(%x, %b : tensor<?x8xf32>, tensor<8x8xf32>) outs(%bias : tensor<?x8xf32>) -> tensor<?x8xf32>
+  func.return %r : tensor<?x8xf32>
+}

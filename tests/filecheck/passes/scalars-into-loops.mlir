@@ -98,3 +98,16 @@ func.func @padded(%x: tensor<4x3xi8>, %z: tensor<i8>) -> tensor<7x3xi8> {
   } : tensor<4x3xi8> to tensor<7x3xi8>
   func.return %r : tensor<7x3xi8>
 }
+
+// The result keeps its dynamic type, also if the size is constant.
+
+// CHECK-LABEL: func.func @filled_from_one
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?xf32>)
+func.func @filled_from_one(%x: tensor<1xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %e = tensor.empty(%c4) : tensor<?xf32>
+  %s = tensor.extract %x[%c0] : tensor<1xf32>
+  %z = linalg.fill ins(%s : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  func.return %z : tensor<?xf32>
+}

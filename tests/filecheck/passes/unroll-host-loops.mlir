@@ -111,3 +111,18 @@ func.func @open(%a: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   }
   func.return %r : tensor<4xf32>
 }
+
+// The chosen tensor keeps its dynamic type, also if the size is constant.
+
+// CHECK-LABEL: func.func @chosen
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<?xf32>)
+func.func @chosen(%c: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<?xf32> {
+  %a = tensor.cast %x : tensor<4xf32> to tensor<?xf32>
+  %b = tensor.cast %y : tensor<4xf32> to tensor<?xf32>
+  %r = scf.if %c -> (tensor<?xf32>) {
+    scf.yield %a : tensor<?xf32>
+  } else {
+    scf.yield %b : tensor<?xf32>
+  }
+  func.return %r : tensor<?xf32>
+}
