@@ -73,7 +73,8 @@ class Placement:
             self.factor = 0
         self.pointee_bytes = pointee_bytes
         if by_rows is None:
-            by_rows = context.number(op.matrix_layout) == spv.CooperativeMatrixLayout.RowMajorKHR
+            layout = spv.CooperativeMatrixLayout(context.number(op.matrix_layout))
+            by_rows = layout == spv.CooperativeMatrixLayout.RowMajorKHR
         self.by_rows = by_rows
         self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)

@@ -133,7 +133,8 @@ class Matrix:
         self, rows: int, columns: int, layout: Attribute, kind: Attribute, context: Context
     ):
         self.dtype, self.sign = _TYPES[_interpretation(kind, context)]
-        kinds, order = spv.CooperativeVectorMatrixLayout, context.number(layout)
+        kinds = spv.CooperativeVectorMatrixLayout
+        order = kinds(context.number(layout))
         self.by_columns = order == kinds.ColumnMajorNV
         self.strided = order in (kinds.RowMajorNV, kinds.ColumnMajorNV)
         self.lines, self.width = (columns, rows) if self.by_columns else (rows, columns)

@@ -308,3 +308,15 @@ def test_spec_constants_decide_shape_scope_and_layout(kernel: Kernel) -> None:
     store(kernel, out, matrix, type, 8, "%zero", "RowMajor")
     found = kernel.run(local=(8, 1, 1), subgroup_size=8, spec_constants={0: 8, 1: 8, 2: 3, 3: 1})[1]
     assert (found.reshape(8, 8) == data.reshape(8, 8).T).all()
+
+
+def test_a_spec_constant_that_is_no_layout_is_refused(kernel: Kernel) -> None:
+    kernel.globals += ["spirv.SpecConstant @layout spec_id(0) = 0 : i32"]
+    source = kernel.buffer("f32", np.zeros(64, np.float32))
+    pointer, eight = kernel.pointer(source, "%zero"), kernel.constant(8)
+    type = "!spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>"
+    kernel.op(
+        f"{OPS}Load {pointer}, {eight}, @layout : !spirv.ptr<f32, StorageBuffer>, i32 -> {type}"
+    )
+    with pytest.raises(ValueError, match="7 is not a valid CooperativeMatrixLayout"):
+        kernel.run(local=(8, 1, 1), subgroup_size=8, spec_constants={0: 7})
