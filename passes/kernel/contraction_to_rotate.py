@@ -47,7 +47,10 @@ class WindowKernel:
         self.filter_elements, self.input_elements = plan.operands[:2]
         memories = [storage(value)[0] for value in (contraction.a, contraction.b)]
         self.filters, self.input = (
-            builder.at_top(FlatViewOp(memory, element_type(memory)), f"{memory.name_hint}_elements")
+            builder.at_top(
+                FlatViewOp(memory, element_type(memory)),
+                f"{memory.name_hint or 'operand'}_elements",
+            )
             for memory in memories
         )
         self.size = plan.target.subgroup_size

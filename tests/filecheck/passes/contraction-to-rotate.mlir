@@ -1,5 +1,7 @@
 // RUN: xdsl-opt %s -p contraction-to-rotate | filecheck %s
 // RUN: xdsl-opt %s -p contraction-to-rotate,kernel-to-spirv,spirv-update-vce | filecheck %s --check-prefix=SPIRV
+// RUN: sed -e 's/%w\b/%0/g' -e 's/%x\b/%1/g' %s > %t.mlir
+// RUN: xdsl-opt %t.mlir -p contraction-to-rotate | filecheck %s --check-prefix=NAMELESS
 
 // A row is loaded twice, the second time a subgroup further; windows are rotated out of both.
 
@@ -19,6 +21,11 @@
 
 // SPIRV: #spirv.vce<v1.6, [Shader, VulkanMemoryModel, GroupNonUniformRotateKHR], [SPV_KHR_subgroup_rotate]>
 // SPIRV: spirv.GroupNonUniformRotateKHR <Subgroup>
+
+// Buffers without names give the views the name `operand`.
+
+// NAMELESS:      %operand_elements = schedule.flat_view
+// NAMELESS-NEXT: %operand_elements_1 = schedule.flat_view
 
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
