@@ -31,10 +31,11 @@ also matched in order. `FIELDS` of a class lists other names of properties.
 from __future__ import annotations
 
 import re
-from abc import ABC
+from abc import ABC, ABCMeta
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, Unpack
 
 from xdsl.dialects.builtin import StringAttr
@@ -97,7 +98,17 @@ class Facts(TypedDict, total=False):
     result: Attribute | str | Callable[[Attribute], Attribute]
 
 
-class SPIRVOp(PlacedOperation, ABC):
+class OperationClass(ABCMeta):
+    """Shows the parameters of a class's constructor in `help`, `inspect` and editors."""
+
+    @property
+    def __signature__(cls) -> Signature | None:
+        """None for a family of operations, and for a class with its own constructor."""
+        has_own = cls.__init__ is not SPIRVOp.__init__ or ABC in cls.__bases__
+        return None if has_own else constructor_of(cls).signature
+
+
+class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     """Base class of all operations of the dialect."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {}
@@ -173,6 +184,14 @@ class Constructor:
         self.required = [
             parameters[name] for name in names if not isinstance(declared[name], VariadicDef)
         ]
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the constructor. Parameters that may be absent are None by default."""
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        defaults = (Parameter.empty if name in self.required else None for name in self.names)
+        pairs = zip(self.names, defaults, strict=True)
+        return Signature([Parameter(name, kind, default=default) for name, default in pairs])
 
     def parts(self, arguments: Sequence[Argument], named: Mapping[str, Argument]) -> dict[str, Any]:
         """Returns the arguments of xDSL's constructor. Raises `TypeError` if they do not fit."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, VectorType, f32, i1, i32
 from xdsl.dialects.test import TestOp
@@ -45,6 +47,16 @@ def test_arguments_come_in_the_order_of_the_declarations_or_by_name():
     by_name = spv.AtomicIAddOp(value=N, semantics=NONE, memory_scope=DEVICE, pointer=POINTER)
     assert by_order.is_structurally_equivalent(by_name)
     assert list(by_order.operands) == [POINTER, N]
+
+
+def test_signatures_show_the_parameters():
+    shown = {
+        spv.AtomicIAddOp: "(pointer, memory_scope, semantics, value, result_type=None)",
+        spv.BitcastOp: "(operand, result_type)",
+    }
+    assert {op: str(signature(op)) for op in shown} == shown
+    own = str(signature(spv.AccessChainOp))
+    assert own.startswith("(base: ")
 
 
 def test_optional_fields_follow_and_may_be_absent():
