@@ -187,7 +187,8 @@ def compare(
 def compare_result(name: str, result: Array, expected: Array, allowed: Array) -> Comparison:
     """Compares a result with its reference. `allowed` is the maximum error of each element."""
     if result.dtype.kind in "biu":
-        wide = [x.view(f"i{x.dtype.itemsize}").astype(object) for x in (result, expected)]
+        kind = "u" if expected.dtype.kind == "u" else "i"
+        wide = [x.view(f"{kind}{x.dtype.itemsize}").astype(object) for x in (result, expected)]
         error = np.asarray(np.abs(wide[0] - wide[1]), np.float64)
         truth = np.asarray(np.abs(wide[1]), np.float64)
     else:

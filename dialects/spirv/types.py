@@ -114,6 +114,9 @@ LENGTH = _before_x(or_symbol(_NUMBER), " x ")
 """The spelling `16 x ` or `@length x `."""
 SCOPE = or_symbol(name_of(ScopeAttr))
 
+MATRIX = ("rows", DIMENSION), ("columns", DIMENSION), ("element_type", TYPE), None, ("scope", SCOPE)
+"""The spelling of a cooperative matrix: `16x8xf16, Subgroup`."""
+
 
 def _parse_stride(parser: AttrParser) -> IntAttr:
     if not parser.parse_optional_punctuation(","):
@@ -483,15 +486,7 @@ class CooperativeMatrixType(SpelledAttribute, TypeAttribute):
     """
 
     name = "spirv.coopmatrix"
-    SPELLING: ClassVar[Any] = (
-        ("rows", DIMENSION),
-        ("columns", DIMENSION),
-        ("element_type", TYPE),
-        None,
-        ("scope", SCOPE),
-        None,
-        ("use", name_of(CooperativeMatrixUseAttr)),
-    )
+    SPELLING: ClassVar[Any] = (*MATRIX, None, ("use", name_of(CooperativeMatrixUseAttr)))
     rows: Size = param_def(SIZE)
     columns: Size = param_def(SIZE)
     element_type: Attribute

@@ -47,9 +47,8 @@ from xdsl_spirv.dialects.spirv.attributes import (
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorClampMode
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
 from xdsl_spirv.dialects.spirv.types import (
-    DIMENSION,
     LENGTH,
-    SCOPE,
+    MATRIX,
     SIZE,
     WORD,
     FloatType,
@@ -161,13 +160,7 @@ class CooperativeMatrixNVType(SpelledAttribute, DeclaredType):
     """OpTypeCooperativeMatrixNV: `!spirv.NV.coopmatrix<16x16xf16, Subgroup>`."""
 
     name = "spirv.NV.coopmatrix"
-    SPELLING: ClassVar[Any] = (
-        ("rows", DIMENSION),
-        ("columns", DIMENSION),
-        ("element_type", TYPE),
-        None,
-        ("scope", SCOPE),
-    )
+    SPELLING: ClassVar[Any] = MATRIX
     INSTRUCTION: ClassVar[str] = "OpTypeCooperativeMatrixNV"
     element_type: Attribute
     scope: ScopeAttr | SymbolRefAttr = param_def(

@@ -143,6 +143,13 @@ func.func @main(%x: tensor<2x3xf32>, %b: tensor<3x2xi8>, %c: tensor<2x2xi32>) ->
 """
 
 
+@pytest.mark.parametrize(("type", "error"), [(np.uint8, 255), (np.int8, 1)])
+def test_an_error_of_integers_is_that_of_their_type(type: npt.DTypeLike, error: int):
+    result, expected = (np.array([number], np.uint8).view(type) for number in (255, 0))
+    assert compare_result("y", result, expected, np.zeros(1)).max_abs == error
+    assert compare_result("y", result.view(np.int8), expected, np.zeros(1)).max_abs == error
+
+
 def test_unsigned_factors_beside_rounded_ones_count_as_unsigned():
     x = np.array([[3, 10, -9], [30, 7, 1]], np.float32)
     b = np.array([[-1, 2], [3, -128], [100, -100]], np.int8)
