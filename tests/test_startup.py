@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +96,23 @@ def test_validate_imports_the_families_of_the_module(program: Path):
     }
     assert "cooperative_matrix" in families
     assert not families & {"glsl", "group", "opencl", "vendor", "atomic", "tensor_arm"}
+
+
+def test_imports_on_use_without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The site and installers of applications ship byte code alone."""
+    source = tmp_path / "lazy_package" / "__init__.py"
+    source.parent.mkdir()
+    source.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from xdsl_spirv import import_on_use\n"
+        "if TYPE_CHECKING:\n"
+        "    from json.decoder import JSONDecodeError, JSONDecoder\n"
+        "__all__ = ['JSONDecodeError', 'JSONDecoder']\n"
+        "__getattr__ = import_on_use(__name__)\n"
+    )
+    py_compile.compile(str(source), str(source.with_suffix(".pyc")))
+    source.unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+    package = importlib.import_module("lazy_package")
+    assert package.JSONDecoder is json.JSONDecoder
+    assert package.JSONDecodeError is json.JSONDecodeError

@@ -85,13 +85,17 @@ def import_on_use(package: str) -> Callable[[str], Any]:
 
     @cache
     def find_homes() -> dict[str, str]:
-        import ast
-        from pkgutil import get_data
+        import dis
 
-        tree = ast.parse(get_data(package, "__init__.py") or b"")
-        blocks = [node for node in tree.body if isinstance(node, ast.If)]
-        imports = [node for b in blocks for node in b.body if isinstance(node, ast.ImportFrom)]
-        return {name.name: node.module or "" for node in imports for name in node.names}
+        # Read from the compiled code, so that packages without their sources work, too.
+        loader = vars(sys.modules[package])["__loader__"]
+        homes, module = dict[str, str](), ""
+        for instruction in dis.get_instructions(loader.get_code(package)):
+            if instruction.opname == "IMPORT_NAME":
+                module = instruction.argval
+            elif instruction.opname == "IMPORT_FROM":
+                homes[instruction.argval] = module
+        return homes
 
     def find(name: str) -> Any:
         if name not in sys.modules[package].__all__:
