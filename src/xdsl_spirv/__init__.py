@@ -80,17 +80,18 @@ __all__ = [
 def import_on_use(package: str) -> Callable[[str], Any]:
     """
     Returns a package's `__getattr__`, which imports the names in the package's `__all__` when they
-    are used. The imports under `if TYPE_CHECKING` give their modules.
+    are used. The imports under `if TYPE_CHECKING` give their modules: they stand in the code of the
+    calling module, which never runs them.
     """
+
+    code = sys._getframe(1).f_code  # pyright: ignore[reportPrivateUsage]
 
     @cache
     def find_homes() -> dict[str, str]:
         import dis
 
-        # Read from the compiled code, so that packages without their sources work, too.
-        loader = vars(sys.modules[package])["__loader__"]
         homes, module = dict[str, str](), ""
-        for instruction in dis.get_instructions(loader.get_code(package)):
+        for instruction in dis.get_instructions(code):
             if instruction.opname == "IMPORT_NAME":
                 module = instruction.argval
             elif instruction.opname == "IMPORT_FROM":
