@@ -39,7 +39,7 @@ def refuse(pass_name: str, op: Operation, cause: str) -> NoReturn:
 
 
 def refusals(pass_name: str) -> Callable[[Operation, str], NoReturn]:
-    """Returns the function `refuse` of one pass: `refuse(op, cause)`."""
+    """Returns `refuse` for one pass: a function (op, cause) that raises the error."""
     return lambda op, cause: refuse(pass_name, op, cause)
 
 

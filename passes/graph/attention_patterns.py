@@ -109,7 +109,11 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
-    """Returns the operands of an operation of `kinds`, a reduction first; else (node, None)."""
+    """
+    Strips casts, and returns the operands of an operation of `kinds`, a reduction first.
+
+    Returns (node, None) for any other operation.
+    """
     node = uncast(node)
     if node.kind not in kinds:
         return node, None
@@ -139,7 +143,9 @@ OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
-"""The limit of a `Band` for each relation of hidden keys, and a number to add to it."""
+"""
+If all keys n with n `relation` m + c are hidden: the limit of the `Band`, and a number to add to c.
+"""
 
 KEYS = "n"
 """Name of the loop over the keys."""

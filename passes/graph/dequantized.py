@@ -69,9 +69,9 @@ class Dequantized:
     """
     A tensor of `q - zero` or `scale * (q - zero)`: `op` computes it, then `moves` rearrange it.
 
-    `places` has a tuple for each input of `op`. The tuple names the dimension of the rearranged
-    tensor that indexes each dimension of the input, or None for a dimension of size 1. If the
-    contraction reads integers without zero point, `op` is the contraction itself.
+    `places` has a tuple for each input of `op`. It maps each dimension of the input to a dimension
+    of the rearranged tensor, or to None if the size is 1. If the contraction reads integers
+    without a zero point, `op` is the contraction itself.
     """
 
     op: LinalgStructuredOperation
@@ -192,7 +192,11 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
 
 
 def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
-    """Returns each dimension's loop (none at size 1); None if an index is not a single loop."""
+    """
+    Returns the loop that indexes each dimension of an operand; None for a dimension of size 1.
+
+    Returns None for the whole operand if a dimension is indexed by anything but a single loop.
+    """
     if not isinstance(operand.type, TensorType):
         return ()
     place: list[int | None] = []

@@ -321,7 +321,7 @@ class _Chain:
 
 
 def _add_producers(group: Group, others: list[Operation]) -> None:
-    """Adds broadcasts and conversions that the epilogue reads, except those that `others` read."""
+    """Adds broadcasts and conversions that the epilogue reads and `others` do not read."""
     waiting = [op for op in group.members if op not in others]
     while waiting:
         op = waiting.pop()

@@ -47,9 +47,9 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     """
     Builds one dispatch from two, without inserting it into the block.
 
-    `read` is the second dispatch's operand that is the only result of the first dispatch, or a
-    view of that result. The result then stays inside the kernel. Without `read`, the fused
-    dispatch also returns the `stored_results` of the first one.
+    `read` is an operand of the second dispatch. The first dispatch must have a single result, and
+    `read` is this result or a view of it; the result then stays inside the kernel. Without `read`,
+    the fused dispatch also returns the first dispatch's `stored_results`.
     """
     between = [value for value in second.inputs if source(value).owner is first]
     views = list(dict.fromkeys(v for value in between for v in reversed(views_of(value))))
@@ -119,7 +119,8 @@ def part_of_columns(
     """
     Returns (number of parts, index of the part) if a slice is an equal part of the last dimension.
 
-    Returns None for any other slice. Sizes are compared after `outside`, which may normalize them.
+    Returns None for any other slice. `outside` converts sizes to the form in which they are
+    compared.
     """
     whole, size = (tensor_type(v).get_shape()[-1] for v in (op.source, op.result))
     *begins, begin = op.static_offsets.iter_values()

@@ -201,7 +201,7 @@ class Group:
         return list(inputs), list(clones)
 
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
-        """Returns the other operations between members, if they depend on a member's result."""
+        """Returns the operations between members that depend on a member and are not members."""
         tainted = {value for op in ordered for value in op.results}
         dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):

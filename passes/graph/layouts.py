@@ -59,7 +59,10 @@ LISTS = (
     ("static_strides", "strides"),
     ("static_output_shape", "dynamic_output_shape"),
 )
-"""Pairs (attribute of static numbers, operand of dynamic numbers) with a number per dimension."""
+"""
+Names of lists with one number for each dimension: (attribute of the static numbers, operand of the
+dynamic numbers).
+"""
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
@@ -371,7 +374,7 @@ def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:
-    """Returns a detached operation after its single result got another type."""
+    """Changes the type of a detached operation's single result. Returns the operation."""
     Rewriter.replace_value_with_new_type(op.results[0], type)
     return op
 

@@ -343,7 +343,7 @@ def _agrees(nest: Nest) -> bool:
 
 
 def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
-    """True if a kernel would reduce a row more than once, because a reshape hides shared rows."""
+    """True if a kernel would repeat a costly reduction of one row for many results."""
     steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
     if INNER in rows or typical(steps) <= CHEAP:
         return False

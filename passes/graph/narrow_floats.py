@@ -1,9 +1,9 @@
 """
 Finds f64 operations that may be computed in f32.
 
-*Exact*: moving, selecting, negating or rounding f32 values (or f16, bf16) to integers gives values
-that f32 represents. The sum, difference or product of two such values, rounded to f32, equals the
-f32 result: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
+*Exact*: if f32 (or f16, bf16) values are moved, selected, negated or rounded to integers, f32
+represents the results. The sum, difference or product of two such values, rounded to f32, equals
+the f32 result: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
 operations are always narrowed.
 
 *Intended*: if the model has no f64 (`program.floats` is `f32` or less), the importer added the
@@ -109,8 +109,7 @@ class Floats:
 
     def _may_be_meant(self, op: Operation) -> bool:
         """
-        True if the operation has no f64, or loses no more accuracy in f32 than the model without
-        f64.
+        True if the operation has no f64, or if f32 has the accuracy of the model's own operators.
         """
         if not any(v.type == f64 for v in (*op.operands, *op.results)):
             return True

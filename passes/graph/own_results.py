@@ -73,7 +73,7 @@ def _own(function: FuncOp) -> None:
 def _own_initial(loop: scf.ForOp) -> None:
     """
     Copies the initial tensors of a loop to separate memory, because each step overwrites the
-    memory.
+    tensors of the previous step.
     """
     for number, value in enumerate(loop.iter_args):
         root = source(value)

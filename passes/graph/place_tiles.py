@@ -133,7 +133,12 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """Writes a program in which tile indices, selected by `joined`, replace workgroup ids."""
+    """
+    Writes a program in which tile indices replace workgroup ids.
+
+    A digit of the workgroup id in `joined` selects a tile along an axis of the accessed box. Each
+    other digit is the index of a separate axis.
+    """
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]

@@ -154,7 +154,7 @@ class _Quantized:
 
     def unify(self, signs: OtherSigns) -> None:
         """
-        Converts one operand to the other operand's signedness, and prefers the unsigned operand.
+        Converts one operand to the other operand's signedness, the unsigned operand if possible.
 
         The conversion adds a term with the sums of the other operand. These sums cost nothing if
         they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
@@ -236,8 +236,8 @@ class _Quantized:
 
     def sums(self, operand: Shifted) -> tuple[Code, SSAValue, AffineMap]:
         """
-        Writes the sums of an operand over K; returns their code, value and index map of the
-        result.
+        Writes the sums of an operand over K. Returns the inserted operations, the tensor of the
+        sums, and the map from the result's dimensions to the tensor's.
 
         If the operand does not depend on a loop of K, the sums are multiplied by that loop's size.
         """

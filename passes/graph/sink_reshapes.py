@@ -175,7 +175,7 @@ Place: TypeAlias = tuple[list[int], list[Reshape]]
 
 
 def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
-    """Returns how an operand is read in the reshaped loops; None if that is impossible."""
+    """Returns the `Place` of an operand for the reshaped loops; None if there is none."""
     if value is reshape.result:
         return list(range(len(tensor_type(reshape.src).get_shape()))), []
     if not isinstance(value.type, TensorType):

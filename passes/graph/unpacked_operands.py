@@ -1,5 +1,5 @@
 """
-Fuses dequantization of weights in blocks into the contraction that reads them.
+Fuses the dequantization of weights that are stored in blocks into the contraction of the weights.
 
     %w = linalg.generic (n, b, h, j) of planes       %w = linalg.generic (n, b, h, j) of planes
     %r = collapse_shape %w : n x k              ->
@@ -7,8 +7,9 @@ Fuses dequantization of weights in blocks into the contraction that reads them.
                                                        %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
 
 The loop over K is split into one loop for each collapsed dimension, so that each element of the
-operand is computed from one element of each plane (`analysis/unpacking`). Every contraction gets a
-copy of the operation that unpacks its weights, so that the weights are never stored as floats.
+operand is computed from one element of each plane. A plane is a tensor with one part of each block,
+such as the scales (`analysis/unpacking`). Every contraction gets a copy of the operation that
+unpacks its weights, so that the weights are never stored as floats.
 """
 
 from __future__ import annotations
