@@ -1,12 +1,12 @@
 """
-Finds readers of a contraction's columns whose elements depend on a few neighbouring columns.
+Finds loops that compute each element from a few columns of a contraction's result.
 
-    %h[j] = f(%p[j], %p[j + n])                 one element for two columns, of two parts
-    %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
+    %h[j] = f(%p[j], %p[j + n])                 one element from two columns, n apart
+    %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements from two adjacent columns
 
-The kernel of the contraction can compute these readers. The columns that an element depends on are
-found by evaluation: the slices, reshapes and index maps in between are applied to the indices of
-every element.
+The kernel of the contraction can compute these loops. The analysis finds the columns on which an
+element depends by evaluation: it applies the slices, reshapes and index maps between the columns
+and the element to the indices of every element.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""Largest number of elements that analysed loops compute."""
+"""Loops that compute more elements than this are not analysed."""
 
 COUNTS = (1, 2, 3, 4, 8)
-"""Numbers of columns in a group that are tried. Each element depends on one group of columns."""
+"""Sizes of column groups to try. Each element may depend on the columns of one group."""
 
 PARTS = (1, 2, 3, 4)
-"""Numbers of equal parts of the columns that are tried."""
+"""Numbers of equal parts to try for the columns of a row (see `ColumnReaders`)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """Returns element numbers after interleaving the parts (`each` columns) of every row."""
+    """Renumbers elements across parts of size `each` in every row (see `ColumnReaders`)."""
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 

@@ -27,7 +27,7 @@ UNROLLED_BESIDE = 49
 
 
 Neutral: TypeAlias = tuple[Callable[[int], int], float]
-"""A number of integers of a width in bits, and a float."""
+"""A neutral element: (function from integer width in bits to the integer, float)."""
 
 ZERO: Neutral = (lambda bits: 0, 0.0)
 ONE: Neutral = (lambda bits: 1, 1.0)

@@ -66,7 +66,12 @@ class Home:
 
 
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
-    """Returns the form in which each value is held; None if positions of two types are combined."""
+    """
+    Returns the form in which each value of the body is held.
+
+    Returns None if an operation combines matrices of two types, whose components may have
+    different positions.
+    """
     block = op.body.block
     homes_by_value: dict[SSAValue, Home] = {
         argument: Home(argument.type) for argument in block.args[: len(op.inputs)]

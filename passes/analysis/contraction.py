@@ -80,7 +80,7 @@ def type_name(element_type: Attribute, signed: bool) -> str:
 
 
 FEW = 8
-"""Number of a batch's rows or columns up to which tiles would be mostly empty."""
+"""With at most this many rows or columns in a batch, tiles would be mostly empty."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Contraction:
 
     @cached_property
     def epilogue(self) -> Epilogue:
-        """Operations that the kernel applies to the result; raises `NotFused` for any other."""
+        """Operations that the kernel applies to the result. Raises `NotFused` if it cannot."""
         return epilogue_of(self.op, self.maps[2])
 
     @cached_property

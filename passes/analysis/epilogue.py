@@ -67,12 +67,13 @@ class Epilogue:
 
     `results` are stored, `operands` are read from memory; their types may differ from the root's.
     Without operations, the root is the only result. `reductions` are sums over rows of a tensor in
-    memory, which a kernel of few rows computes with the products. If `source` is set, the stored
-    values are computed by other operations that read `source` (see `column_readers`), and
-    `results` is empty.
+    memory; a kernel of few rows computes them together with the products. If `source` is set,
+    `results` is empty: operations that read `source` compute the stored values (see
+    `column_readers`).
 
-    If the root's last two dimensions are parts and columns, an element may depend on one column of
-    several parts. Results then lack the dimension of parts.
+    The last two dimensions of the root may be parts of a row and columns of a part. A result's
+    element may then depend on the same column of several parts, and the results have no dimension
+    for parts.
     """
 
     root: Placed

@@ -72,7 +72,11 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """`size` elements, `stride` apart. A step also adds `steps` to bounds-checked coordinates."""
+    """
+    `size` elements, `stride` apart.
+
+    A step along the axis adds `steps[i]` to the coordinate of the layout's guard i.
+    """
 
     size: Size
     stride: Size

@@ -63,9 +63,9 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
     ) -> dict[int, int]:
         """
-        Returns the iterations of each of `loops` in the largest aligned block of `most_bytes`.
+        Returns the iterations of each loop in the largest aligned block of at most `most_bytes`.
 
-        Such blocks cover all iterations of all loops.
+        Blocks of this size cover all iterations of `loops`. {} stands for a single element.
         """
         count = max(1, most_bytes * 8 // bit_width(self.element))
         while count > 1:

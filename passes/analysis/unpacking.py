@@ -93,9 +93,10 @@ class Plane:
 
     def panel_depth(self, units: int) -> int | None:
         """
-        Returns the row length in elements of the panels that hold the data of `units` units.
+        Returns the row length in elements of the plane's panels.
 
-        Returns None if the plane cannot be packed into panels that units read contiguously.
+        A panel holds the data of `units` units of several rows, each row contiguously. Returns
+        None if the plane cannot be packed into panels.
         """
         if isinstance(view := self.value.owner, PackedViewOp):
             return view.packing.fragment_sizes[1]

@@ -25,7 +25,7 @@ from xdsl_spirv.dialects.program import value_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 MAKERS = (tensor.EmptyOp, FillOp)
-"""Operations that cost nothing, because readers compute their result."""
+"""Operations without cost, because each reader recomputes the result."""
 
 
 def operands_of(op: Operation) -> list[SSAValue]:

@@ -149,7 +149,7 @@ class Emitter:
 
     @contextmanager
     def inside(self, block: Block, fence: bool = True) -> Generator[None]:
-        """Emits into a block within the context; forgets values cached for the block at its end."""
+        """Emits into `block` inside of the `with`, then forgets values cached for the block."""
         self.scopes.append(Scope(InsertPoint.at_end(block), fence))
         try:
             yield

@@ -37,7 +37,11 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 
 @dataclass(frozen=True)
 class Run:
-    """A run: the indices of element `number` along row-major dimensions `first` to `last`."""
+    """
+    Indices that were delinearized from `number`, an element's index in a row-major shape `sizes`.
+
+    A run has the element's indices along the dimensions `first` to `last`.
+    """
 
     number: Index
     sizes: tuple[Size, ...]
@@ -367,7 +371,11 @@ class HoistingEmitter(KernelEmitter):
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
-        """Returns the linear index of the longest prefix that has one, and the prefix's length."""
+        """
+        Returns the linear index of the longest prefix of the indices that is a known `Run`.
+
+        Also returns the length of the prefix.
+        """
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
             if run is None:

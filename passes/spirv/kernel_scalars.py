@@ -30,7 +30,10 @@ from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 Sequence = Callable[..., SSAValue]
-"""A function that writes instructions on the result's type: compute(values, *operands)."""
+"""
+A function compute(values, *operands) that writes instructions and returns the result. `values`
+knows the result's type.
+"""
 
 
 def _is_bool(type: Attribute) -> bool:

@@ -116,14 +116,15 @@ POINTER_MAKERS = operations(
     "AccessChain InBoundsAccessChain NV.RawAccessChain Variable mlir.addressof"
 )
 """
-Operations that create pointers under logical addressing; all other results are variable pointers.
+Operations whose results are ordinary pointers under logical addressing. Pointers that other
+operations return are variable pointers.
 """
 
 LAYOUTS = ("base_type", "data_type", "structure")
 """Properties with the type of the data that an untyped pointer points to."""
 
-PASSES_SPEAK = ("abi", "target_env", "resource_limits")
-"""Words in the names of attributes that only passes read and that the binary does not contain."""
+INTERNAL_WORDS = ("abi", "target_env", "resource_limits")
+"""Words that mark the name of an attribute that only passes read. Binaries do not contain it."""
 
 
 class Requirement:
@@ -337,7 +338,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
     for field, attribute in op.properties.items():
         if field in LAYOUTS and isinstance(attribute, TypeAttribute):
             _require_addressed(op, attribute, requirement)
-        elif not any(word in field for word in PASSES_SPEAK):
+        elif not any(word in field for word in INTERNAL_WORDS):
             requirement.attribute(attribute)
         if isinstance(op, spv.ModuleVariable) or isinstance(attribute, spv.LinkageAttributesAttr):
             _decoration(field, attribute, requirement)

@@ -126,8 +126,8 @@ class _Contents:
         """
         Returns the operations that an entry point needs, in the module's order.
 
-        They include its execution modes, and operations without a symbol whose references are all
-        needed.
+        They include its execution modes. Operations without a symbol are included if they refer
+        only to included operations.
         """
         modes = [op for op in self.others if isinstance(op, ExecutionModeOp) and op.fn == entry.fn]
         kept: set[Operation] = {entry, *modes}

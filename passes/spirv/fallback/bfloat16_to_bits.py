@@ -128,7 +128,7 @@ def _check(op: Operation, retype: Retyping) -> None:
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
-    """Returns the attribute itself or its first nested attribute of this class, else None."""
+    """Finds an attribute of class `kind`: the attribute itself, or the first one nested in it."""
     if isinstance(attribute, kind):
         return attribute
     parts: tuple[Attribute, ...] = ()

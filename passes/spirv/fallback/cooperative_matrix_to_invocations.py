@@ -198,7 +198,7 @@ class Lowering:
         self.products: dict[Operation, Product] = {}
         self.memories: dict[Operation, MatrixMemory] = {}
         self.forms: dict[Operation, Form] = {}
-        """For each operation: how its first matrix is distributed over invocations."""
+        """Maps each operation to the distribution of its first matrix over invocations."""
         self._place: Operation = module
         self._has_matrices = False
 

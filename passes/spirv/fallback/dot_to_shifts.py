@@ -56,7 +56,7 @@ class DotToShifts(RewritePattern):
 
     codes: ModuleEmitter
     concerns: Callable[[Operation], bool] = lambda op: True
-    """Predicate of the dot products that are rewritten."""
+    """Returns True for the dot products to rewrite; by default, for all."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: spv.IntegerDotOperation, rewriter: PatternRewriter) -> None:

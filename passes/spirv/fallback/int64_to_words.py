@@ -73,7 +73,11 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
-    """Returns what replaces a 64-bit type in values and explicitly laid out memory, or None."""
+    """
+    Returns the replacement of a 64-bit type in values and in memory with an explicit layout.
+
+    Returns None for any other type.
+    """
     if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
         return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)

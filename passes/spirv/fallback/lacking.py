@@ -1,4 +1,4 @@
-"""The base of the passes that rewrite types of some widths, which a target may lack."""
+"""Base class of passes that rewrite numeric types with widths that a target may not support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xdsl_spirv.targets import Target
 
 @dataclass(frozen=True)
 class LackingPass(ModulePass, ABC):
-    """Rewrites types of some widths in every `spirv.module`."""
+    """Rewrites numeric types of selected widths in every `spirv.module`."""
 
     FEATURES: ClassVar[Mapping[int, str]]
     """Maps each width in bits to the target feature that makes its rewrite unnecessary."""
@@ -36,7 +36,7 @@ class LackingPass(ModulePass, ABC):
 
     @property
     def selected(self) -> frozenset[int]:
-        """The widths that the pass rewrites if the target lacks them."""
+        """Widths in bits that the pass rewrites if the target lacks them."""
         return frozenset(self.FEATURES)
 
     @classmethod

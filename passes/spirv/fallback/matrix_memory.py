@@ -216,7 +216,7 @@ class MatrixMemory:
         return code.same_bits(total, self.form.element)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
-        """Returns the index in a line of the scalar with part `part` of component `within`."""
+        """Returns the index in the line of the scalar that holds part `part` of a component."""
         parts = self.component_width // self.number_width
         return code.plus(code.times(within, parts), part)
 

@@ -263,7 +263,11 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """Clamps a group extreme to `width` bits, which it exceeds if no invocation is active."""
+        """
+        Clamps a minimum or maximum over a subgroup to `width` bits.
+
+        Without an active invocation the result is the 32-bit neutral element, which is too wide.
+        """
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))

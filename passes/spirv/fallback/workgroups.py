@@ -35,7 +35,7 @@ def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> 
 
 
 def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> list[int | None]:
-    """Returns the workgroup sizes of the entry points that run `function` (None: of all)."""
+    """Returns the workgroup sizes of all entry points, or of those that run `function`."""
     return [
         _size(module, entry.fn.string_value())
         for entry in spv.entry_points(module)
