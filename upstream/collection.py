@@ -29,8 +29,8 @@ def lasting() -> Generator[None]:
     Turns garbage collection off in a `with` block, and excludes all objects that exist at the
     block's end from later collections.
 
-    Use it for imports: the objects that modules define are never garbage, and one collection of
-    them takes a fifth of the time to compile a small module.
+    Use it for imports. The objects that modules define are never garbage, and a single collection
+    that visits them takes a fifth of the time of compiling a small module.
     """
     with without_collection():
         try:

@@ -5,8 +5,8 @@ would.
 A hexadecimal element of a float literal is a bit pattern: xDSL 0.74 reads `dense<0xFF800000>`,
 MLIR's spelling of minus infinity, as the number 4286578688. Raw bytes (`dense<"0x0D">`), which
 MLIR prints for large literals, have MLIR's layout: the bits of i1 are packed, and an i48 has six
-bytes. A splat has a limited number of elements: xDSL builds a list of 2^40 elements for `dense<0>
-: tensor<1048576x1048576xf32>`.
+bytes. The number of elements of a splat is limited, because xDSL would build a list of 2^40
+elements for `dense<0> : tensor<1048576x1048576xf32>`.
 """
 
 import math
@@ -27,7 +27,7 @@ _to_type = _Element.to_type
 
 
 def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
-    """Returns the element as a value of `type`; a float written as 0x is read from its bits."""
+    """Returns the element as a value of `type`. Reads a hexadecimal float as a bit pattern."""
     hexadecimal = isinstance(type, AnyFloat) and self.span.text[:2] in ("0x", "0X")
     if not hexadecimal:
         return _to_type(self, parser, type)
@@ -39,7 +39,11 @@ def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
 
 
 def unpack(text: str, element: Any, count: int) -> bytes:
-    """Unpacks a hexadecimal literal to xDSL's layout. Raises `ValueError` for a wrong literal."""
+    """
+    Returns the `count` elements of a hexadecimal literal as bytes in xDSL's layout.
+
+    A literal of one element is a splat. Raises `ValueError` for a malformed literal.
+    """
     try:
         raw = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:

@@ -107,7 +107,7 @@ class ForallOp(IRDLOperation):
         return listed
 
     def stores(self) -> list[ParallelInsertSliceOp]:
-        """Returns the stores of an iteration."""
+        """Returns the `tensor.parallel_insert_slice` operations of an iteration."""
         last = self.body.block.last_op
         assert isinstance(last, InParallelOp)
         return [op for op in last.region.block.ops if isinstance(op, ParallelInsertSliceOp)]
@@ -228,7 +228,7 @@ def _print_bound(printer: Printer, bound: SSAValue | int) -> None:
 
 
 def _parse_shared(parser: Parser) -> tuple[Any, Any]:
-    """Parses `%v = %e`."""
+    """Parses `%v = %e`. Returns the block argument `%v` and the operand `%e`."""
     name = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     return name, parser.parse_unresolved_operand()

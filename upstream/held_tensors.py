@@ -1,9 +1,9 @@
 """
 Stores the elements of a tensor attribute as an array, which is printed as a resource.
 
-xDSL 0.74 stores the elements of a `dense_resource` as hexadecimal text: four copies of a large
-weight between a file and a program, until the process ends. A pull request to xDSL would store
-resources as bytes, and convert them to text only for printing.
+xDSL 0.74 stores the elements of a `dense_resource` as hexadecimal text. A large weight then has
+four copies in memory until the process ends. A pull request to xDSL would store resources as
+bytes, and convert them to text only for printing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADER = "04000000"
 
 @dataclass(frozen=True, eq=False)
 class HeldTensor:
-    """A tensor's elements. `key` is their resource key in a module's text."""
+    """A tensor's elements. `key` is the key of their resource in a printed module."""
 
     key: str
     type: Attribute
@@ -48,7 +48,8 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     The elements of a tensor. An attribute is equal only to itself.
 
     The attribute prints as `dense_resource<key> : type`, which parses as xDSL's resource
-    attribute. If several tensors of a process have one key, only the last printed one is written.
+    attribute. If several tensors of a process share a key, a module contains the elements of the
+    tensor that was printed last.
     """
 
     name = "held_tensor"
@@ -74,7 +75,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
 
 
 class _Resources(OpAsmDialectInterface):
-    """xDSL's resources, and all printed tensors that still exist."""
+    """The resources of xDSL, and the arrays of all printed tensors that still exist."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class _Resources(OpAsmDialectInterface):
 
 
 def resource_bytes(value: DenseResourceAttr) -> bytes | None:
-    """Returns the bytes of one of xDSL's resources; None if the text had no data for it."""
+    """Returns the bytes of a resource attribute; None if the parsed text had no data for it."""
     blob = _RESOURCES.lookup(value.resource_handle.data)
     return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :] if blob else None
 

@@ -47,7 +47,7 @@ class LazyFormat:
         return _parse_format(self.text, self.op_def)
 
     def parse(self, parser: Parser, op_type: type[IRDLOperation]) -> IRDLOperation:
-        """Does the same as `FormatProgram.parse`. Raises `MisfitError` if a constraint fails."""
+        """Parses an operation in this format. Raises `MisfitError` if a constraint fails."""
         start = parser.pos
         try:
             return parse_repeated(parser, op_type, self.program.parse)
@@ -55,7 +55,7 @@ class LazyFormat:
             raise MisfitError(Span(start, parser.pos, parser.lexer.input), str(error)) from error
 
     def print(self, printer: Printer, op: IRDLOperation) -> None:
-        """Does the same as `FormatProgram.print`."""
+        """Prints an operation in this format."""
         self.program.print(printer, op)
 
 

@@ -18,11 +18,11 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.upstream.linalg_elementwise import arithmetic_of
 
 Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
-"""Builds the body from the operands' element types."""
+"""A function that builds the body of an operation from the element types of its operands."""
 
 
 def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Region:
-    """Builds `cast(a) * cast(b) + c` of three arguments of these types, in xDSL's operand order."""
+    """Builds `cast(a) * cast(b) + c` with arguments a, b, c of these types, in xDSL's order."""
     block = Block(arg_types=types)
     given = zip(block.args, signed, strict=False)
     a, b = (cast_to(block, arg, types[-1], has_sign) for arg, has_sign in given)
@@ -34,7 +34,7 @@ def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, 
 
 
 def multiply_add_quantized(types: Sequence[Attribute]) -> Region:
-    """Builds `c + (cast(a) - cast(za)) * (cast(b) - cast(zb))` of a, b, za, zb and c."""
+    """Builds `c + (cast(a) - cast(za)) * (cast(b) - cast(zb))` with arguments a, b, za, zb, c."""
     block = Block(arg_types=types)
     result = types[-1]
     integer = isinstance(result, IntegerType)
@@ -63,11 +63,11 @@ _POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
     "min": (arith.MinSIOp, arith.MinimumfOp),
     "min_unsigned": (arith.MinUIOp, arith.MinimumfOp),
 }
-"""The operation of each kind of pooling on integers and on floats."""
+"""Maps each kind of pooling to its operations on integers and on floats."""
 
 
 def pool(types: Sequence[Attribute], kind: str) -> Region:
-    """Builds `kind(c, cast(a))`. The second argument gives only the window's size."""
+    """Builds `kind(c, cast(a))` with arguments a, b and c. The window's element b is not read."""
     block = Block(arg_types=types)
     value = cast_to(block, block.args[0], types[-1], not kind.endswith("unsigned"))
     if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):

@@ -56,7 +56,7 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""Kind -> operation on floats. `square` and `reciprocal` are absent, since they need several."""
+"""Maps each kind to its operation on floats, except `square` and `reciprocal` (see `body_of`)."""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,
@@ -87,7 +87,7 @@ NAMED = (
 
 
 def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
-    """Returns the operation of each kind on floats, complex numbers, integers or Booleans."""
+    """Maps each kind to its operation on elements of this type."""
     if isinstance(element, ComplexType):
         return COMPLEX
     is_integer = isinstance(element, IntegerType | IndexType)
@@ -95,7 +95,7 @@ def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
 
 
 def body_of(kind: str, types: Sequence[Attribute]) -> Region:
-    """Returns the body of the function `kind`. Raises `VerifyException` for wrong types."""
+    """Builds a body that computes `kind`. Raises `VerifyException` for unsupported types."""
     block = Block(arg_types=types)
     *given, _ = block.args
     result = types[-1]
@@ -139,7 +139,7 @@ for _kind, _op in (("add", ops.AddOp), ("sub", ops.SubOp), ("mul", ops.MulOp)):
 
 
 def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:
-    """Returns the index maps. A scalar or a tensor of rank 0 is read for every element."""
+    """Returns the index map of each operand. Scalars and tensors of rank 0 are broadcast."""
     ranks = [len(t.get_shape()) if isinstance(t, ShapedType) else 0 for t in self.operand_types]
     identity = AffineMap.identity(ranks[-1])
     scalar = AffineMap(ranks[-1], 0, ())

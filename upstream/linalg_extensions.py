@@ -3,7 +3,7 @@ Completes xDSL's `linalg` with features that xDSL 0.74 lacks or builds wrongly.
 
 xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types. It does
 not read `indexing_maps` in the custom syntax and does not print them, so that a transposed product
-of square matrices silently becomes another product. It lacks `#linalg.type_fn`, `linalg.generic`
+of square matrices silently loses its transposition. It lacks `#linalg.type_fn`, `linalg.generic`
 with two results, scalar operands of elementwise operations, and most named operations. A pull
 request to xDSL would add the operations below. This module completes xDSL's classes in place, so
 that patterns and interpreter functions for `linalg.MatmulOp` also work with this package. It adds

@@ -197,7 +197,7 @@ def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:
 
 
 def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
-    """Parses `keyword(%a, %b : type, type)`, or nothing."""
+    """Parses `keyword(%a, %b : type, type)`. Returns () if the keyword does not follow."""
     start = parser.pos
     if not parser.parse_optional_keyword(keyword):
         return ()

@@ -142,7 +142,11 @@ class Tiled(IRDLOperation):
         return [int(n) for n in self.outer_dims_perm.get_values()]
 
     def check(self, plain: Sequence[int], packed: Sequence[int], may_be_part: bool) -> None:
-        """Raises `VerifyException` if the shapes of the two tensors do not match."""
+        """
+        Raises `VerifyException` if the shapes of the two tensors do not match.
+
+        The last tile of a dimension may be partial only if `may_be_part` is set.
+        """
         rank, positions, tiles = len(plain), self.positions, self.tiles
         if sorted(self.order(rank)) != list(range(rank)):
             raise VerifyException("outer_dims_perm should be a permutation of the dimensions")

@@ -63,7 +63,11 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
 
 
 class Winograd(OfOneTensor):
-    """The base of Winograd's transforms. `fmr(F_4_3)` has tiles of 4 x 4 and filters of 3 x 3."""
+    """
+    The base class of Winograd's transforms.
+
+    `fmr(F_4_3)` denotes result tiles of 4 x 4 and filters of 3 x 3.
+    """
 
     KEY: ClassVar = "fmr"
     NUMBER: ClassVar[int]
@@ -103,7 +107,7 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """True if rows (0) or columns (1) are transformed because the filter has several."""
+        """True if rows (0) or columns (1) are transformed; not if the filter has only one."""
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:

@@ -121,7 +121,7 @@ def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> S
 
 
 def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """Converts a code to f16 by shifts, and a product to correct the exponent's bias."""
+    """Converts a code to f16: shifts its fields, then multiplies to correct the exponent's bias."""
     semantics = type.SEMANTICS
     shift, sign = semantics.sign_shift, 1 << semantics.sign_shift
     low = (byte & (sign - 1)).cast(arith.ExtUIOp, i16)
@@ -183,8 +183,10 @@ def truncate(
     build: Builder, number: SSAValue, type: ReducedPrecisionFloatType, saturates: bool
 ) -> SSAValue:
     """
-    Rounds a float to the nearest code, ties to even. Numbers beyond the largest become the largest
-    with `saturates`, or if the format has neither infinity nor NaN.
+    Rounds a float to the nearest code, ties to even.
+
+    Magnitudes above the format's largest number become that number if `saturates` is set or the
+    format has neither infinity nor NaN. Otherwise they become infinity, or NaN without infinity.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))
@@ -216,8 +218,10 @@ def truncate(
 
 def to_single(x: Bits) -> Bits:
     """
-    Converts a float to f32. An f64 is rounded to odd: the last bit of an inexact result is set.
-    Such a result is never a tie, so that rounding it again equals rounding once.
+    Converts a float to f32. Rounds an f64 to odd: sets the last bit of an inexact result.
+
+    A result with this bit is never halfway between two codes, so that rounding it again gives the
+    same code as rounding the f64.
     """
     type = x.value.type
     assert isinstance(type, AnyFloat)

@@ -63,11 +63,11 @@ Declaration: TypeAlias = type[Operation] | type[Attribute]
 
 
 class DialectOnDemand(Dialect, ABC):
-    """A dialect of which a context loads only the declarations whose names are used."""
+    """A dialect from which a context loads only those declarations whose names are used."""
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the declarations to load when a name is used. The name may be unknown."""
+        """Returns the declarations to load when `name` is used, also for an unknown name."""
 
 
 class DialectOfModules(DialectOnDemand):
@@ -89,8 +89,8 @@ class DialectOfModules(DialectOnDemand):
         """
         Takes `interfaces` in the form `module:class`.
 
-        `operation_name` derives the operation name of a class `...Op`. Classes with `name="..."`
-        or ABC in their header are excluded.
+        `operation_name` derives an operation's name from the name of its class `...Op`. It is not
+        called for classes with `name="..."` or ABC in their header.
         """
         super().__init__(name)
         self.package = package

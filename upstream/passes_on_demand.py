@@ -43,7 +43,9 @@ class PassOnDemand:
     """Imports and returns the class of the pass."""
 
     needs: Collection[str] | None = None
-    """Names (see `contents`) without which the pass changes nothing; None if not known."""
+    """
+    The pass changes nothing in a module without these names (see `contents`). None: always runs.
+    """
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class PlacedOperation(IRDLOperation, ABC):
-    """An operation that skips xDSL's general checks if its position is certainly correct."""
+    """Base class of operations that skip xDSL's general checks if `_is_well_placed` is true."""
 
     def verify(self, verify_nested_ops: bool = True) -> None:
         """Verifies the operation, as in xDSL. Raises `VerifyException`."""

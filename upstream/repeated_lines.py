@@ -42,7 +42,9 @@ class Line:
     @staticmethod
     def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
         """
-        Records a line that was parsed as `op`; None if operands and values in the text differ.
+        Returns the record of a line that was parsed as `op`.
+
+        Returns None if the values in the line's text are not exactly the operands.
         """
         if op.regions or op.successors or len({*values}) != len(op.operands) or None in values:
             return None
@@ -61,7 +63,7 @@ def parse_repeated(
     op_type: type[IRDLOperation],
     parse: Callable[[Parser, type[IRDLOperation]], IRDLOperation],
 ) -> IRDLOperation:
-    """Builds the operation from an equal earlier line, or parses and records it."""
+    """Builds the operation from an equal earlier line if there is one, else parses the line."""
     text = REST_OF_LINE.match(parser.lexer.input.content, parser.pos)
     if text is None:
         return parse(parser, op_type)

@@ -63,8 +63,9 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 def first_of(op: Operation, key: Hashable) -> Operation | None:
     """
-    Returns the first operation of the same parent for which this function was called with this
-    key. This may be `op`. Returns None outside of `symbols_at_hand`.
+    Returns the operation that was first registered under `key` in the parent of `op`.
+
+    If there is none, registers and returns `op`. Returns None outside of `symbols_at_hand`.
     """
     parent = op.parent_op()
     at_hand = None if parent is None else _AT_HAND.get(parent)

@@ -79,9 +79,10 @@ __all__ = [
 
 def import_on_use(package: str) -> Callable[[str], Any]:
     """
-    Returns a package's `__getattr__`, which imports the names in the package's `__all__` when they
-    are used. The imports under `if TYPE_CHECKING` give their modules: they stand in the code of the
-    calling module, which never runs them.
+    Returns a package's `__getattr__`, which imports a name in `__all__` when it is first used.
+
+    Call it in the package's `__init__.py`. The `import` statements under `if TYPE_CHECKING` there
+    tell which module defines a name. They are read from the byte code, and are never executed.
     """
 
     code = sys._getframe(1).f_code  # pyright: ignore[reportPrivateUsage]

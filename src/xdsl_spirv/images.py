@@ -2,7 +2,7 @@
 Describes images and samplers of a launch: formats, extents, levels, and the layout of texels.
 
 The texels of an image are bytes without padding, in the order level, layer, depth, row, column,
-sample. This module depends only on numpy, because the process of a device imports it, too.
+sample. This module depends only on numpy, because the process that runs a device also imports it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,11 @@ _BY_ANY_NAME = {
 
 
 def format_of(name: str) -> Format:
-    """Returns a format by name in SPIR-V, GLSL (`rgba8_snorm`) or Vulkan; else `ValueError`."""
+    """
+    Returns the format with a name of SPIR-V, GLSL (`rgba8_snorm`) or Vulkan.
+
+    Raises `ValueError` for an unknown name.
+    """
     plain = name.lower().replace("_", "").removeprefix("vkformat")
     if plain not in _BY_ANY_NAME:
         raise ValueError(

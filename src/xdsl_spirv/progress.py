@@ -116,7 +116,7 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 @contextmanager
 def heard_by(ticker: Ticker | None) -> Generator[None]:
-    """Sends all stages of the `with` block to a ticker; None drops them."""
+    """Reports all stages of the `with` block to a ticker, or not at all for None."""
     token = _TICKER.set(ticker)
     try:
         yield
@@ -154,7 +154,7 @@ def _tick_until(ticker: Ticker, ended: threading.Event) -> None:
 
 @cache
 def _guard_forks() -> None:
-    """Makes processes that are forked later report nothing, because their parent does."""
+    """Stops reports in processes that are forked later, because their parent reports."""
 
     def be_silent() -> None:
         _SPEAKING.release()

@@ -21,10 +21,10 @@ from contextvars import ContextVar
 _COMMAND = ContextVar("command", default=False)
 
 PAIRS = {"dim": "dims", "constant": "constants", "state": "state"}
-"""Options of the form NAME=VALUE that are one mapping in Python."""
+"""Maps options of the form NAME=VALUE to Python arguments, which take a mapping of all pairs."""
 NAMES = {**PAIRS, "sanitize": "checks", "check": "checks", "except": "limits", "only": "limits"}
 VALUES = {"device": '"{}"', "target": '"{}"', "sanitize": 'Checks.of("{}")'}
-"""Templates that format the value of an option in Python."""
+"""Maps options to the Python expression for their value."""
 
 _PAIR = r"--(dim|constant|state) ([\w.]+)=([\w.?]+)"
 _REPEATED = re.compile(_PAIR + r"(?:,? (?:or )?--\1 [\w.]+=[\w.?]+)*")
@@ -46,7 +46,7 @@ def as_command() -> Generator[None]:
 
 
 def spoken(text: str) -> str:
-    """Returns an error text with options of the command, or with arguments of Python."""
+    """Rewrites options in an error text as Python arguments, except inside of `as_command`."""
     if _COMMAND.get() or "--" not in text:
         return text
     parts = _COMMANDS.split(text)

@@ -155,11 +155,11 @@ def explain(
     **options: Any,
 ) -> Explanation:
     """
-    Explains for each layer of a model how it is compiled, why, and its minimum time on a target.
+    Explains each layer of a model: how and why it is compiled, and its least time on a target.
 
     `model` is a program, or a model with the options of `compile`. The default `target` is the
-    best device of this machine, or the target of the program. `print` shows the result as a table,
-    a notebook as a page.
+    target of the program, or the best device of this machine for a model. `print` shows the result
+    as a table, and a notebook shows it as a page.
     """
     from xdsl_spirv.compiler.api import compile
     from xdsl_spirv.runtime.program import Program

@@ -105,7 +105,7 @@ class CompiledGraph:
 
     def _compile_program(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> Program | None:
         """
-        Returns the program for these arguments; warns and returns None if the graph is refused.
+        Compiles the graph for these arguments. Warns and returns None if the graph is refused.
         """
         from xdsl_spirv.tools.messages import message
 
@@ -141,7 +141,7 @@ class CompiledGraph:
     def _open_model(
         self, torch: Any, arguments: Sequence[Any], inputs: Sequence[Any]
     ) -> ImportedModel:
-        """Returns the graph with dynamic sizes. Raises the errors of exporter and importer."""
+        """Imports the graph with dynamic sizes. Raises the errors of exporter and importer."""
         symbols = [
             sizes
             for argument, sizes, fixed in zip(arguments, self.sizes, self.fixed, strict=True)
@@ -155,7 +155,7 @@ class CompiledGraph:
     def _module(
         self, torch: Any, arguments: Sequence[Any], open_sizes: Sequence[Mapping[int, str]] = ()
     ) -> Any:
-        """Returns the graph as a module of its inputs, which contains its parameters."""
+        """Wraps the graph in a module whose buffers are the graph's parameters."""
         graph, kinds, sizes = self.graph, self.fixed, self.sizes
         places = {symbol: (n, d) for n, at in enumerate(open_sizes) for d, symbol in at.items()}
 
@@ -188,7 +188,7 @@ def _open_sizes(values: Sequence[Any]) -> list[Any]:
     """
     Returns the dynamic size (`s0`) or dimensions (`{0: "s0"}`) of each argument.
 
-    Returns None for all arguments if a size is an expression of symbols.
+    Every element is None if no size is dynamic, or if a size is an expression of symbols.
     """
     listed: list[Any] = []
     for value in values:
@@ -204,7 +204,7 @@ def _open_sizes(values: Sequence[Any]) -> list[Any]:
 
 
 def _key(argument: Any, fixed: bool, sizes: Any) -> Any:
-    """Returns the cache key of an argument: the shape of an input, the contents of a parameter."""
+    """Returns the cache key of an argument: an input's shape, or a parameter and its version."""
     if not hasattr(argument, "dtype"):
         return argument if sizes is None else sizes
     if fixed:
