@@ -51,7 +51,11 @@ class BytePairs:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, token: str) -> bytes:
-        """Returns the bytes of a token's text; a text with other characters is encoded as UTF-8."""
+        """
+        Returns the bytes that a token's characters represent.
+
+        A text with a character that does not represent a byte is encoded as UTF-8.
+        """
         try:
             return bytes(BYTES[character] for character in token)
         except KeyError:

@@ -31,7 +31,7 @@ OF_TEMPLATES = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError),
     *(TimeoutError, ValueError),
 )
-"""Exceptions that expressions of a template raise."""
+"""Exceptions that the expressions of a template may raise."""
 
 
 class Chat:

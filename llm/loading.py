@@ -111,7 +111,7 @@ def packaged(name: str) -> str:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A GGUF file of a supported architecture, and the context with which it is used."""
+    """A GGUF file of a supported architecture, and the context (in tokens) chosen for it."""
 
     path: str
     prompts: Prompts
@@ -184,8 +184,9 @@ class ModelFile:
 
     def refuse_beyond(self, place: Place, slots: int = 1, beside: ModelFile | None = None) -> None:
         """
-        Raises `ProgramError` if weights and states, including a draft's (`beside`), exceed the
-        device's memory.
+        Raises `ProgramError` if weights and states exceed the device's memory.
+
+        The weights and states of the draft model `beside` count, too.
         """
         other = 0 if beside is None else beside.weight_bytes + beside.state_bytes
         whole = self.weight_bytes + slots * self.state_bytes + other
@@ -216,7 +217,8 @@ class ModelFile:
         Returns the program for a device, from the cache or compiled by `jobs` processes.
 
         The states hold `slots` texts. The function `verify` reads `ahead` proposals. Raises
-        `ProgramError` if sessions of this program and of those `beside` exceed the device's memory.
+        `ProgramError` if sessions of this program and of the programs `beside`, which run on the
+        same device, exceed the device's memory.
         """
         program = self._load_or_compile(place, note, kept, jobs, slots, ahead)
         _refuse_programs(place, [program, *beside])
@@ -259,7 +261,8 @@ def _refuse_programs(place: Place, programs: Sequence[Program]) -> None:
     """
     Raises `ProgramError` if sessions of all programs exceed the device's memory.
 
-    Unlike a model's file, a program tells how many copies of its weights are packed for kernels.
+    The copies of weights that are packed for kernels count, too. Only a compiled program lists
+    these copies, so `ModelFile.refuse_beyond` cannot count them.
     """
     kept = [list_kept(program) for program in programs]
     weights, packed, states = (sum(k[name] for k in kept) for name in kept[0])

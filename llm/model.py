@@ -105,7 +105,12 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """Returns an answer to a prompt. `begins` is False if the prompt continues a raw prompt."""
+        """
+        Returns an answer to the tokens of a prompt, with at most `limit` tokens.
+
+        `begins` is False if the answer continues the prompt's text. It then keeps a space at its
+        start.
+        """
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property
@@ -115,9 +120,10 @@ class LanguageModel:
 
     def predict(self, tokens: Sequence[int], work: Works, goes_on: bool = False) -> Prediction:
         """
-        Predicts the token after `tokens`. Adds the computed tokens to `work`.
+        Predicts the token after `tokens`. Adds the tokens and seconds of the runs to `work`.
 
-        With `goes_on`, the likeliest token probably follows, and then another one.
+        Set `goes_on` if the likeliest token will probably be chosen and another one be predicted:
+        the device then starts the next run at once.
         """
         prediction = None
         if self.speculation is not None:
@@ -137,8 +143,8 @@ class Answer(Iterator[str]):
     """
     An iterator over the text of an answer, in whole characters.
 
-    `tokens` has the tokens so far, `work` has the computations by function, and `end` is the
-    reason for the end.
+    `tokens` has the answer's tokens so far. `work` has the numbers of tokens and seconds by
+    function. `end` is the reason for the end, or None before the end.
     """
 
     def __init__(
@@ -177,7 +183,7 @@ class Answer(Iterator[str]):
         Computes one more token. Returns the text that the token completes (maybe empty), or None
         at the end.
 
-        With a `prediction`, the token is chosen from the prediction, without a computation.
+        If a `prediction` is given, chooses the token from it and runs nothing.
         """
         self._prediction = prediction
         return next(self._pieces, None)

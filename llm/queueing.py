@@ -42,8 +42,8 @@ class Request:
     """
     The tokens of a prompt, and options for its answer.
 
-    `tell` is called with the events, in the models' thread. The answer ends before the first of
-    the `stops`.
+    The models' thread calls `tell` with each event. The answer ends before the first occurrence of
+    a text in `stops`.
     """
 
     tokens: Sequence[int]

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 PART = 128
-"""Number of tokens in a part. A search first finds the part, and then the token in it."""
+"""Number of tokens in a part of the vocabulary. Searches first find the part, then the token."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Prediction:
     """
     A prediction of the next token: the likeliest token and its logit.
 
-    `read` returns the logits of all tokens, until the model runs again.
+    `read` returns the logits of all tokens. Call it before the model runs again.
     """
 
     likeliest: int

@@ -28,7 +28,7 @@ MOST_BYTES = 4 << 20
 """Maximum size of a request's body, in bytes."""
 
 POLLED = 0.2
-"""Seconds between two checks that a waiting caller is still connected."""
+"""Interval in seconds between checks that a waiting caller is still connected."""
 
 
 class GoneError(Exception):

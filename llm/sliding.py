@@ -1,8 +1,10 @@
 """
-Wraps a session in which the states of windowed blocks hold only the last tokens of each text.
+Wraps a session whose windowed blocks store the keys and values of the last tokens only.
 
-The wrapper takes the inputs of a session that holds all tokens, and adds the number of past tokens
-in windowed states. Before a run that does not fit, it moves the retained tokens to the front.
+A windowed block is a transformer block with sliding-window attention. The wrapper takes the inputs
+of a session that stores all tokens, and adds the number of past tokens in the windowed states. If
+the states have no room for a run's tokens, it first drops old tokens and moves the others to the
+front.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def _near_inputs(nears: Sequence[int], batch: bool) -> dict[str, Any]:
 
 
 class SlidingSession:
-    """Wraps a session; `dropped` counts the first tokens that a slot's states no longer have."""
+    """Wraps a session. `dropped` is the number of first tokens that each slot no longer stores."""
 
     def __init__(self, session: Session, sliding: Sliding, slots: int = 1):
         self.session, self.sliding = session, sliding
@@ -86,7 +88,7 @@ class SlidingSession:
     def _follow(
         self, inputs: Mapping[str, Any], following: Following, nears: Sequence[int]
     ) -> Following | None:
-        """Adds the past tokens in the states to the next run's inputs; None if states are full."""
+        """Adds the number of past tokens to the next run's inputs; None if the states are full."""
         later = {**inputs, **following.inputs}
         batch = "past_0" in later
         names = [f"past_{slot}" for slot in range(len(nears))] if batch else ["past"]

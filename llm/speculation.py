@@ -47,7 +47,7 @@ class Draft(Protocol):
     def predict(self, tokens: Sequence[int], work: Works) -> Prediction: ...
 
     def drop_from(self, place: int) -> None:
-        """Is called before the tokens of the predicted text change from index `place` on."""
+        """Forgets the tokens from index `place` on. Called before these tokens change."""
         ...
 
 
@@ -60,7 +60,7 @@ class Speculation:
         self._read = ReadText()
         """Tokens that the last run has read, including proposals."""
         self._first = 0
-        """Length of the shortest text for which the last run has a prediction."""
+        """Number of tokens before the first prediction of the last run."""
         self._predictions: Sequence[Prediction] = ()
 
     def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:

@@ -20,7 +20,7 @@ class Splitting:
     whole: bool = False
     """True if a word that is a token becomes this token without merges."""
     adds_start: bool = False
-    """Default for starting a text with the start token, if the file does not say."""
+    """True if a text begins with the start token, unless the file says otherwise."""
 
 
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -38,7 +38,7 @@ def _letters(digits: str) -> str:
 
 
 def _cased_words(ending: str, digits: str) -> str:
-    """Returns a pattern that also splits where a capital follows a small letter."""
+    """Returns a pattern of words that also splits before a capital behind a small letter."""
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
         rf"|{digits}|{REST_WITH_SLASH}"

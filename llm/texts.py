@@ -2,7 +2,8 @@
 Tracks the texts whose keys and values are in the states of a session, and extends them.
 
 The functions of the program are described in `xdsl_spirv.frontends.gguf.importer`. With several
-slots, the states hold one text per slot.
+slots, the states hold one text per slot. If the likeliest token will probably be chosen, the device
+starts the run that reads this token before the caller asks for it: the *following* run.
 """
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ class Texts:
         self._likeliest = np.zeros(slots, np.int32)
         """The likeliest next token of each slot in the last run of all slots."""
         self._ahead: tuple[float, str, Mapping[str, Any]] | None = None
-        """End time of the last run, and the following run without its tokens; None without one."""
+        """
+        End time of the last run, and function and inputs (except tokens) of its following run.
+        None if the last run has no following run.
+        """
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns the number of unread tokens of a text; the last token counts as unread."""
@@ -100,7 +104,7 @@ class Texts:
         Reads the next tokens of a text, at most `PREFILLED`.
 
         Returns the prediction of the next token, or None if more tokens are unread. With `goes_on`,
-        the likeliest token probably follows, so the device reads it before the caller asks.
+        the device starts a following run.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
@@ -117,10 +121,9 @@ class Texts:
         self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
     ) -> Sequence[Prediction]:
         """
-        Reads the last token of a text and proposals; all other tokens must have been read.
+        Reads the last token of a text, and then proposals. All earlier tokens must be read.
 
-        Returns the prediction after each of these tokens. Only the last token of the text counts
-        as work.
+        Returns the prediction after each of these tokens. `work` counts only the text's last token.
         """
         part = [tokens[-1], *proposals]
         predictions, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
@@ -137,10 +140,10 @@ class Texts:
         self, texts: Mapping[int, tuple[Sequence[int], Works]], goes_on: bool = False
     ) -> Mapping[int, Prediction]:
         """
-        Reads the last token of several texts in one run; all other tokens must be read.
+        Reads the last token of several texts in one run. All earlier tokens must be read.
 
-        Returns the predictions of the next tokens by slot. With `goes_on`, the device then reads
-        each text's likeliest token before the caller asks.
+        Returns the predictions of the next tokens by slot. With `goes_on`, the device starts a
+        following run of all texts.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()
@@ -174,7 +177,7 @@ class Texts:
         """
         Runs a function. Returns a prediction for each row of logits, and the time in seconds.
 
-        `later` are the inputs of a following run that reads the likeliest tokens. The time of a
+        `later` has the inputs of the following run, if the device is to start one. The time of a
         following run counts from the end of the run before it. A failed run empties all slots.
         """
         if self._lost:
@@ -206,7 +209,11 @@ class Texts:
 
 
 def _batch_inputs(places: Sequence[int], active: Collection[int]) -> dict[str, Any]:
-    """Returns the inputs of a run of all slots, except tokens. `places` counts past tokens."""
+    """
+    Returns the inputs of a run of all slots, without the tokens.
+
+    `places` has the number of past tokens of each slot. The slots in `active` are read.
+    """
     return {
         POSITION: np.array(places, np.int32),
         PAST: max(places[slot] for slot in active),

@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-"""Unicode noncharacters. One of them breaks up spellings of control tokens in texts."""
+"""Unicode noncharacters. `Tokenizer.guarded` inserts one into spellings of control tokens."""
 
 
 class Words(Protocol):
@@ -66,8 +66,8 @@ class Tokenizer:
         """
         Returns the tokens of a text, after the start token if the model needs it.
 
-        Control tokens are recognised only if `control` is set. `guard` is a character that
-        `guarded` inserted; it is removed.
+        Control tokens are recognised only if `control` is set. Removes the character `guard`, which
+        `guarded` inserted.
         """
         _refuse_surrogates(text)
         tokens: list[int] = []
@@ -95,7 +95,7 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Returns the text of tokens that start a text. Invalid UTF-8 becomes U+FFFD."""
+        """Returns the text of tokens from a text's start on. Invalid UTF-8 becomes U+FFFD."""
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 

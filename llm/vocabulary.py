@@ -47,8 +47,8 @@ class Vocabulary:
     The tokens of a model by id.
 
     `model` is GGUF's name of the kind of tokenizer. `splitting` is the name of the pre-tokenizer
-    ("" for none). `merges` are pairs separated by a space, the best first. `scores` are empty if
-    the file has none.
+    ("" without one). `merges` are pairs separated by a space, the best first. `scores` is empty if
+    the file has no scores.
     """
 
     model: str

@@ -149,7 +149,7 @@ class ForallOp(IRDLOperation):
             parser.parse_punctuation("->")
             types = parser.parse_comma_separated_list(square, parser.parse_type)
             if len(types) != len(shared):
-                parser.raise_error(f"{len(shared)} shared tensors need as many types")
+                parser.raise_error(f"{len(shared)} shared tensors need {len(shared)} result types")
             for (name, value), type in zip(shared, types, strict=True):
                 arguments.append(name.resolve(type))
                 outputs.append(parser.resolve_operand(value, type))

@@ -442,7 +442,9 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 def verify_fill(op: ops.FillOp) -> None:
     """Checks that the inputs are scalars, of any type; xDSL allows only integers and floats."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
-        raise VerifyException(f"the operation fills with {op.inputs[0].type}: use a scalar")
+        raise VerifyException(
+            f"a tensor cannot be filled with values of type {op.inputs[0].type}: use a scalar"
+        )
 
 
 setattr(ops.FillOp, "verify_", verify_fill)
