@@ -77,7 +77,9 @@ class Computed(Array):
     number: int
 
     def point(self, at: Sequence[IndexT], nowhere: IndexT) -> list[IndexT]:
-        """Returns each loop's index at the element `at`; `nowhere` for loops that it omits."""
+        """
+        Returns each loop's index at the element `at`; `nowhere` for loops that the element lacks.
+        """
         point = [nowhere] * len(self.loops.sizes)
         for loop, index in zip(self.loops.inverse[self.number], at, strict=True):
             if loop is not None:
@@ -102,7 +104,7 @@ class Transposed(Array):
     permutation: tuple[int, ...]
 
     def place(self, at: Sequence[IndexT], nowhere: IndexT) -> tuple[IndexT, ...]:
-        """Returns the source's indices of the element `at`; `nowhere` for omitted dimensions."""
+        """Returns the source's indices of the element `at`; `nowhere` for dropped dimensions."""
         place = [nowhere] * len(self.source.shape)
         for axis, index in zip(self.permutation, at, strict=True):
             if axis >= 0:

@@ -35,7 +35,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 @dataclass(frozen=True)
 class Place:
     """
-    Where elements are stored: `target[offsets + i * strides]`.
+    The place where elements are stored: `target[offsets + i * strides]`.
 
     Elements that other parts overwrite (`replaced`) are not stored.
     """
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops that compute arrays of one shape, and where each of the arrays is stored."""
+    """Loops that compute arrays of one shape, and the place where each array is stored."""
 
     shape: Shape
     results: Sequence[tuple[Array, Place]]

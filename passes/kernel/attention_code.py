@@ -1,5 +1,5 @@
 """
-Lowers scheduled attentions to kernels that multiply cooperative matrices, a tile of keys a time.
+Lowers scheduled attentions to kernels that multiply cooperative matrices, tile by tile.
 
     schedule.collective {            scf.for %key = ... {
       schedule.attention ...    ->     scores: MulAdd; maximum, powers; values: MulAdd
@@ -88,7 +88,8 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """
-        First row of the queries that determine the range of key tiles, and offset of the last row.
+        The query rows that determine the range of key tiles: the first row, and the last row
+        relative to the first.
         """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must

@@ -6,11 +6,11 @@ Lowers scheduled attentions to kernels of multiply-adds without cooperative matr
     }                                }
 
 A group of lanes loops over the keys for a few rows of queries. Each lane computes a partial dot
-product over its part of the head. Exchanges add up the partial sums, so that each lane ends with
-different complete scores (`Scores`). Each lane computes the powers of its scores and sends them to
-the other lanes of the group. For each row the group carries the greatest score, the sum of powers
-and the unnormalized result. If several groups share the rows, their states are merged at the end:
-by exchanges in the subgroup, then through Workgroup memory.
+product over its part of the head dimension. Exchanges add up the partial sums, so that each lane
+ends with different complete scores (`Scores`). Each lane computes the powers of its scores and
+sends them to the other lanes of the group. For each row the group carries the greatest score, the
+sum of powers and the unnormalized result. If several groups share the rows, their states are merged
+at the end: by exchanges in the subgroup, then through Workgroup memory.
 """
 
 from __future__ import annotations

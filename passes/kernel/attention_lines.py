@@ -1,14 +1,14 @@
 """
 Reads queries, keys and values as fragments, one line of fragments at a time.
 
-A line is one row of fragments along the head. `read` loads a line's 32-bit words, which can wait
-in registers; `fragments` builds fragments from these words. Words come from packed fragments
-(`PackedLines`), from cooperative loads (`RowLines`), or from vector loads of an unpacked operand,
-either directly (`VectorLines`) or through Workgroup memory (`StagedLines`).
+A line is one row of fragments along the head dimension. `read` loads a line's 32-bit words, which
+can wait in registers; `fragments` builds fragments from these words. Words come from packed
+fragments (`PackedLines`), from cooperative loads (`RowLines`), or from vector loads of an unpacked
+operand, either directly (`VectorLines`) or through Workgroup memory (`StagedLines`).
 
 Vector loads need the position of each fragment component (CM-18). A product allows any order of
 its inner dimension, and any order of its result's columns, if both operands and the result use the
-same order. The order is chosen so that an invocation's components along the head are contiguous:
+same order. The order is chosen so that an invocation's components of a head are contiguous:
 `vector` neighbouring elements, spread over `count` fragments.
 """
 
@@ -237,7 +237,7 @@ class VectorLines(Lines):
             yield words
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """Loads the vectors of one row. Vectors beyond the head or outside of the operand are 0."""
+        """Loads the vectors of one row. Vectors beyond its end or outside of the operand are 0."""
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)
@@ -260,10 +260,10 @@ class StagedLines(VectorLines):
     """
     Copies tiles of keys or values into Workgroup memory, and reads rows as vectors from the copy.
 
-    With long heads, a subgroup has registers for only one row of fragments, so that without staging
-    each subgroup reads all keys and values from global memory. Staging makes the workgroup read
-    each tile once. Values are stored with pairs of rows interleaved, because fragments need two
-    rows in one word.
+    If heads are large, a subgroup has registers for only one row of fragments, so that without
+    staging each subgroup reads all keys and values from global memory. Staging makes the workgroup
+    read each tile once. Values are stored with pairs of rows interleaved, because fragments need
+    two rows in one word.
     """
 
     def _open(self, value: SSAValue) -> None:

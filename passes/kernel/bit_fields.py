@@ -233,7 +233,9 @@ class ScalarCode:
         )
 
     def affine(self, value: SSAValue, scale: SSAValue | None, addend: SSAValue | None) -> SSAValue:
-        """Computes value * scale + addend for scalars or vectors, without what is None."""
+        """
+        Computes value * scale + addend for scalars or vectors; None stands for no scale or addend.
+        """
         b = self.b
         if scale is not None and addend is not None:
             return b.add(math.FmaOp(value, scale, addend))

@@ -192,7 +192,7 @@ class ComputedOperand:
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """Returns the element at a point in affine form, whose factors neighbours share."""
+        """Returns the element at a point as `Affine`, whose scale and addend neighbours share."""
 
         def make() -> Affine:
             value = self._value(self.root, point, known)

@@ -107,7 +107,9 @@ class InvocationCore(Core):
         return self.builder.loop(count, 1, carried, step, "step")
 
     def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's factors of A (`number` 0) or B (1): a list for each M or N."""
+        """
+        Loads the invocation's factors: a list for each row of A (`number` 0) or column of B (1).
+        """
         b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1
         part = schedule.tile[number] // schedule.grid[number] // vector

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.window import WindowPlan
 
 Loops = dict[int, Index]
-"""Loop index values, by loop."""
+"""Maps each loop to the value of its index."""
 
 
 class WindowKernel:

@@ -57,7 +57,7 @@ MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
     arith.TruncFOp: spv.FConvertOp,
     arith.SIToFPOp: spv.ConvertSToFOp,
 }
-"""Operation on scalars -> operation on every component of a matrix."""
+"""Maps operations on scalars to the operations on every component of a matrix."""
 
 
 class MatrixCode(EpilogueCode):

@@ -47,7 +47,7 @@ class RowsCode:
     stream: ComputedOperand
     few: ComputedOperand
     count: tuple[int, int]
-    """Number of rows and columns of an invocation."""
+    """Numbers of rows and of columns that an invocation computes."""
 
     def places_of(self, unit: Index) -> Point:
         """Returns the index of each loop of K at the start of a unit (one load)."""

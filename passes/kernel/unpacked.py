@@ -1,16 +1,17 @@
 """
-Dequantizes an operand while copying it from packed planes into Workgroup memory, or directly in
-the invocations that hold its fragments.
+Dequantizes an operand: while its tiles are copied into Workgroup memory, or directly in the
+invocations that hold its fragments.
 
-The elements of a unit of packed numbers are computed by the dequantizing operation's body. Bytes
+A plane is a tensor with one part of the packed weights, and a unit is the elements along K that an
+invocation dequantizes together. The dequantizing operation's body computes the elements. Bytes
 remain bit fields of words. Factors and addends that adjacent elements share are applied separately
-(see `bit_fields`). Four adjacent elements that binary16 can represent exactly are computed in
-pairs of binary16.
+(see `bit_fields`). Four adjacent elements that binary16 can represent exactly are computed in pairs
+of binary16.
 
-An invocation copies units: elements along K that are dequantized together. It loads a unit's part
-of each plane, up to 16 bytes at a time. The elements are computed four at a time, immediately
-before their store, so packed data, not elements, waits in registers for the next tile. Factors
-that are equal for all elements of a unit (a scale, or the product of two) are computed once.
+An invocation copies whole units. It loads a unit's part of each plane, up to 16 bytes at a time.
+The elements are computed four at a time, immediately before their store, so packed data, not
+elements, waits in registers for the next tile. Factors that are equal for all elements of a unit (a
+scale, or the product of two) are computed once.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The batch loops: one range for each walk (group of loops) of a layout along the batch."""
+        """The batch loops, as one range of loops for each group that an operand's layout has."""
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
@@ -160,14 +160,14 @@ class AttentionPlan(OfAttention[AttentionAttr]):
 
     @property
     def steps(self) -> int:
-        """Number of fragments along the head of a query or key."""
+        """Number of fragments along the head dimension of a query or key."""
         if self.is_dealt("k"):
             return self.deal("k").count
         return ceil_div(self.op.extents[D], self.schedule.instruction.sizes[2])
 
     @property
     def columns(self) -> int:
-        """Number of fragments along the head of a value."""
+        """Number of fragments along the head dimension of a value."""
         if self.is_dealt("v"):
             return self.deal("v").count
         return ceil_div(self.op.extents[E], self.schedule.instruction.sizes[1])
@@ -291,7 +291,9 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         return right is not None and 1 in right.component.values(0)
 
     def head_walk(self, name: str) -> int:
-        """Returns the index of the layout's walk (group of loops) along the head of q, k or v."""
+        """
+        Returns the index of the layout walk (group of loops) along the head dimension of q, k or v.
+        """
         return 1 + LOOPS_OF[name].index(E if name == "v" else D)
 
     def line(self, name: str) -> int:
@@ -437,11 +439,11 @@ class Deal:
     """
     An order of the `size` elements of a row, for loads by vectors of `vector` elements.
 
-    A fragment has an axis along rows (queries or keys) and an axis along the head. Along the head,
-    some position bits come from the lane and some from the component index. The order replaces the
-    natural order in a block of neighbouring fragments: the component's bits become the lowest bits
-    of the element index, then the fragment's index, then the lane's bits. The elements of an
-    invocation are then contiguous.
+    A fragment has an axis along rows (queries or keys) and an axis along the head dimension. Some
+    bits of a position along the head dimension come from the lane, others from the component
+    index. The order replaces the natural order in a block of neighbouring fragments: the lowest
+    bits of the element index are the component's bits, then follow the fragment's index and the
+    lane's bits. The elements of an invocation are then contiguous.
 
     `axis` (0 or 1) is the fragment's axis along the rows. Elements have 16 bits. If `paired`, a
     word holds one element of each of two neighbouring rows; the two rows count as one row, and

@@ -30,7 +30,10 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
 
 OUTER, SHARED, FIRST, SECOND = range(4)
-"""Indices of a layout's walks (groups of loops): outer batch, shared heads, and two own loops."""
+"""
+Indices of a layout's walks (groups of loops): outer batch, shared heads, and the operand's
+two other loops.
+"""
 
 LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
@@ -60,12 +63,12 @@ class Scores:
 
     @property
     def row_slots(self) -> int:
-        """Number of a lane's slots (scores) that belong to different rows."""
+        """Number of rows, including padding rows, to which one lane's slots (scores) belong."""
         return max(1, self.pitch // self.width)
 
     @property
     def own_rows(self) -> int:
-        """Largest number of existing rows for which one lane holds scores."""
+        """Largest number of rows, without padding rows, for which one lane holds scores."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:

@@ -81,7 +81,7 @@ class Attention:
 
     @property
     def own(self) -> tuple[str, str, str, str]:
-        """Names of the loops along queries, keys, the head of keys, and the head of values."""
+        """Names of the loops along queries, keys, and the head dimensions of keys and of values."""
         return self.rows, "n", "d", "e"
 
     @property

@@ -460,7 +460,7 @@ def _stand_in(value: SSAValue, order: Order, inside: list[Operation]) -> SSAValu
     """
     Returns a placeholder for a tensor in another order.
 
-    Adds the operations that a dispatch of the tensor's reader needs to `inside`.
+    Appends operations to `inside`, such as a padding, that the dispatch of a reader would contain.
     """
     owner, given = value.owner, tensor_type(value)
     stored = TensorType(given.element_type, permute(given.get_shape(), order))

@@ -145,12 +145,11 @@ def _rates(
     candidate: ScheduleCandidate, types: str, units: Collection[str], unpacked: float
 ) -> tuple[float | None, float | None] | None:
     """
-    Returns a tile's TFLOPS, and its TFLOPS with one workgroup per compute unit; None: not
-    measured.
+    Returns two rates of a tile in TFLOPS: usually, and with one workgroup per compute unit.
 
-    `units` are the operands that the kernel dequantizes. Returns None if such an operand is read
-    directly without a measurement, because no other rate predicts this case. Other rates are
-    multiplied by `unpacked`.
+    A rate that was not measured is None. `units` are the operands that the kernel dequantizes; if
+    there are any and the tile was not measured with them, the rates without them are multiplied by
+    `unpacked`. Returns None if a dequantized operand is read directly and was not measured.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
     if not units:

@@ -3,8 +3,8 @@ Estimates the time of a schedule, to choose among the schedules that fit.
 
 Compute units execute workgroups in rounds. A round takes the multiplications of a tile divided by
 the candidate's rate in the target file. All rounds together take at least the time of a single
-workgroup that has a compute unit for itself. If fragments are computed from packed planes, an
-incomplete last round is estimated between these two times.
+workgroup that has a compute unit for itself. If the kernel dequantizes fragments, an incomplete
+last round is estimated between these two times.
 
 Without a measured rate, the rate is estimated from the elements that a tile fetches for each
 multiplication. The time to store results is added, at the file's rate for this kind of store. The

@@ -126,7 +126,11 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if the column occurs only in the last dimension of a computed tensor."""
+    """
+    True if the result's column indexes only the last dimension of an operand.
+
+    Arguments and scalars must not be indexed by the column at all.
+    """
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results

@@ -308,7 +308,9 @@ class _Match:
         return Computed(op, planes) if same else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
-        """Returns the operand before a multiplication, whose factor `scale` absorbs."""
+        """
+        Strips a multiplication by a constant from an operand; moves the constant into `scale`.
+        """
         owner = value.owner
         factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:

@@ -56,7 +56,7 @@ class KOrder:
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """For each component that an invocation holds, its element's index in the fragment."""
+        """Index of each component of an invocation among the unit's elements in a fragment."""
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))

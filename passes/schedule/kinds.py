@@ -116,8 +116,8 @@ class KernelPlan(ABC):
     @property
     def memory_advice(self) -> tuple[str, str]:
         """
-        Parts of an error text: the uses of Workgroup memory, if there are several, and a schedule
-        with less of it.
+        Two parts of an error text: the uses of Workgroup memory ("" for a single use), and changes
+        of the schedule that reduce it.
         """
         return "", "fewer subgroups, rows, columns or keys would fit"
 

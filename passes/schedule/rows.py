@@ -304,7 +304,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def beside(self) -> int:
-        """Number of groups of a subgroup's lanes; each group computes other columns."""
+        """Number of groups of a subgroup's lanes. Each group computes different columns."""
         return self.target.subgroup_size // (self.lanes * self.schedule.within.data)
 
     @cached_property

@@ -9,7 +9,7 @@ follows the sum. A result of 64 x 64 is one workgroup, which uses only one of a 
 units; 16 parts use 16, at the cost of storing and adding partial sums. The schedules' estimates
 (see `cost`) decide whether that is faster.
 
-An operand in packed planes is split by whole blocks. M may be dynamic.
+An operand of packed (quantized) weights is split by whole blocks. M may be dynamic.
 
     %w = linalg.generic (n, b, h, j) of %q[n, b, j]
     sum over b, h, j of %x[m, 32 * b + 16 * h + j] * %w[n, b, h, j]
@@ -114,7 +114,7 @@ class _Cut:
     size: int
     unpacked: int | None = None
     """
-    Index of the operand in packed planes, whose blocks the loop counts: 0 (A), 1 (B), or None.
+    Index of the operand of packed weights whose blocks the loop counts: 0 (A), 1 (B), or None.
     """
 
     @property

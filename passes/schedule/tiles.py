@@ -1,8 +1,8 @@
 """
 Describes an operand's tile between memory and multiplication.
 
-A tile goes through Workgroup memory, is packed in global memory, or is computed from packed
-planes. Its sizes and types follow from the operand's layout and its path in the schedule.
+A tile goes through Workgroup memory, is packed in global memory, or is dequantized from packed
+weights. Its sizes and types follow from the operand's layout and its path in the schedule.
 """
 
 from __future__ import annotations
@@ -190,10 +190,10 @@ class UnitTile(OperandTile):
     """
     A tile of an operand whose fragments invocations compute in registers, unit by unit.
 
-    A unit has the elements along K that an invocation reads together, from packed planes or from
-    rows. `shape` is the tile's size and `extent` the operand's size, along M or N and along K.
-    `order` is the order of elements along K; None if component positions are unknown or units do
-    not fit the tile.
+    A unit has the elements along K that an invocation reads together, from rows or from planes
+    (tensors of packed weights). `shape` is the tile's size and `extent` the operand's size, along M
+    or N and along K. `order` is the order of elements along K; None if component positions are
+    unknown or units do not fit the tile.
     """
 
     unpacking: Units
@@ -205,7 +205,7 @@ class UnitTile(OperandTile):
     ahead: int = 0
     """If not 0, the planes of a K tile are loaded while the previous K tile is multiplied."""
     in_panels: bool = False
-    """True if planes are packed into panels before the kernel reads them."""
+    """True if planes are packed into panels (blocks of rows) before the kernel reads them."""
 
     workgroup_bytes = 0
     k_axis = 1

@@ -95,10 +95,10 @@ def _turn(
 
 def _order(contraction: Contraction, much: int) -> tuple[int, ...] | None:
     """
-    Returns an order of B's dimensions that ends with K's. One loop must index each dimension.
+    Returns an order of B's dimensions in which the dimensions of K come last.
 
-    Returns None if B already runs along K, is not a weight, or has fewer than `much` columns for
-    each row of A.
+    Returns None if B is already contiguous along K, is not a weight, has a dimension that is not
+    indexed by a single loop, or has fewer than `much` columns for each row of A.
     """
     weight, map = contraction.b, contraction.maps[1]
     few, many = typical(contraction.m), typical(contraction.n)
