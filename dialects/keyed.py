@@ -72,7 +72,7 @@ class SpelledAttribute(LocatedAttribute, ABC):
     """A type or attribute whose text lists its parameters in order: `<16xf32, Subgroup>`."""
 
     SPELLING: ClassVar[Sequence[tuple[str, Spelling] | None]]
-    """The name and spelling of each parameter in the order of the text. None is a comma."""
+    """The parts of the text in order: a parameter's name and spelling, or None for a comma."""
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -104,7 +104,7 @@ class Key:
     """The default value; None if the key is required."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """Returns the fault of a value (`is 0, must be at least 1`), None for a valid value."""
+    """Returns the error in a value (`is 0, must be at least 1`); None if the value is valid."""
 
     always_printed: bool = False
     """True if the key is also printed with its default value."""

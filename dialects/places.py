@@ -1,4 +1,4 @@
-"""Names an operation for messages: by its text and by the nodes of the model."""
+"""Describes operations in messages: by their text, and by the model's nodes they come from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place(op: Operation) -> str:
 
 
 SHARED = (ConstantOp, EmptyOp, FillOp)
-"""Classes of operations that common subexpression elimination shares between nodes of the model."""
+"""Classes of operations that several nodes may share after common subexpression elimination."""
 
 
 def node_of(op: Operation) -> str | None:

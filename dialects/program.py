@@ -16,19 +16,25 @@ NAME = "program.name"
 """Attribute with the model's name of an argument or result."""
 
 TYPE = "program.type"
-"""Attribute with the model's element type, in which (unlike in MLIR) integers have a signedness."""
+"""Attribute with the element type in the model, where integers (unlike MLIR's) have a sign."""
 
 SIZES = "program.sizes"
 """Attribute with the names of an argument's dimensions; empty for static dimensions."""
 
 FLOATS = "program.floats"
-"""Attribute with the widest float type of the model. The importer introduced all wider types."""
+"""
+Attribute with the widest float type in the model. If the program has a wider float type, the
+importer introduced it.
+"""
 
 VALUE = "program.value"
 """Attribute with a weight's value, or with a state's value in the first run."""
 
 STATE = "program.state"
-"""Attribute of a state argument: index of the result with the argument's value in the next run."""
+"""
+Attribute of a state argument. Its value is the index of the result that becomes the argument's
+value in the next run.
+"""
 
 RANGE = "program.range"
 """Attribute with the least and the greatest value of an argument's elements."""

@@ -40,7 +40,8 @@ class ScalarFunction:
     """
     The record of an elementwise operation.
 
-    - `meaning`: the function on numpy arrays, computed in binary64 and rounded if it has an error.
+    - `meaning`: the function on numpy arrays. The interpreter applies it to binary64 numbers and
+      rounds the result, unless every device computes the function exactly.
     - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are
       extended to 32 bits first, and the result is rounded. Wider operands are not supported.
     - `image`: returns bounds of the exact function for bounds of the operands.
@@ -66,8 +67,8 @@ ANY = (8, 16, 32, 64)
 FLOATS = (32, 64)
 """Widths of floats that GLSL.std.450 supports, except in transcendental functions."""
 
-AWAY_FROM_ONE = 2.0**-21
-"""Vulkan's absolute error of `Log` and `Log2` for operands between 1/2 and 2."""
+NEAR_ONE = 2.0**-21
+"""The absolute error that Vulkan allows `Log` and `Log2` for operands between 1/2 and 2."""
 
 RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(RemfOp, np.fmod, sequences.remainder, give_nan, inf),
@@ -108,10 +109,10 @@ RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(
         math.IPowIOp, meanings.power_integer, sequences.integer_power, give_nan, 0, widths=ANY
     ),
-    ScalarFunction(math.Log10Op, np.log10, sequences.log10, rising, 6, AWAY_FROM_ONE),
+    ScalarFunction(math.Log10Op, np.log10, sequences.log10, rising, 6, NEAR_ONE),
     ScalarFunction(math.Log1pOp, np.log1p, sequences.log1p, rising, 16),
-    ScalarFunction(math.Log2Op, np.log2, instruction(glsl.GLLog2Op), rising, 4, AWAY_FROM_ONE),
-    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, AWAY_FROM_ONE, widths=FLOATS),
+    ScalarFunction(math.Log2Op, np.log2, instruction(glsl.GLLog2Op), rising, 4, NEAR_ONE),
+    ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, NEAR_ONE, widths=FLOATS),
     ScalarFunction(math.PowFOp, np.power, sequences.power, give_nan, inf),
     ScalarFunction(
         math.RoundEvenOp, np.rint, instruction(glsl.GLRoundEvenOp), rising, 0, widths=FLOATS

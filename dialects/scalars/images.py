@@ -53,7 +53,10 @@ def even(function: Meaning, x: Bounds) -> Bounds:
 
 def oscillating(limit: float) -> Image:
     """
-    Returns an `Image` for functions into [-1, 1]: exact at points |x| < `limit`, else [-1, 1].
+    Returns an `Image` for functions with values in [-1, 1], such as the sine.
+
+    The bounds are exact if the operand is a single number below `limit` in magnitude. Otherwise
+    they are -1 and 1.
     """
 
     def image(function: Meaning, x: Bounds) -> Bounds:

@@ -350,9 +350,10 @@ def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 
 def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
-    Computes |x| - trunc(|x| / |y|) |y| with the sign of x, corrected if the quotient was rounded.
-    The result is exact if Fma rounds once or the product is exact; FRem may err by a multiple of
-    y.
+    Computes |x| - trunc(|x| / |y|) |y| with the sign of x, and corrects errors of the quotient.
+
+    The result is exact if Fma rounds once, or if the product is exact. The instruction FRem is not
+    used, because its result may be wrong by a multiple of y.
     """
     a, b = v.magnitude(x), v.magnitude(y)
     quotient = v.op(glsl.GLTruncOp, v.div(a, b))

@@ -62,7 +62,8 @@ class Values:
     """
     Writes instructions on values of the type `type` into `code`.
 
-    `stated_width` is the width in bits of the operation's own type, if `type` is a wider type.
+    `stated_width` is the width in bits of the operation's type if the computation is widened to
+    `type`.
     """
 
     def __init__(self, code: Code, type: Attribute, stated_width: int | None = None):
@@ -85,7 +86,7 @@ class Values:
         return self.code.add(kind.create(operands=operands, result_types=[self.type]))
 
     def test(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """Adds an instruction with a Boolean for each component, and returns the result."""
+        """Adds an instruction whose result has a Boolean per component, and returns the result."""
         return self.code.add(kind.create(operands=operands, result_types=[like(self.type, i1)]))
 
     def select(self, condition: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:

@@ -1,9 +1,9 @@
 """
 Defines scaled dot-product attention as one operation, and its schedule as an attribute.
 
-Attention consists of three loop nests: scores, softmax and values. As one operation, the matrices
-of scores and probabilities need not exist in memory. The interpreter, the error bound and the
-lowering follow the meaning in the operation's docstring.
+Attention consists of three loop nests: scores, softmax and values. Fused into one operation, it
+does not need the matrices of scores and probabilities in memory. The interpreter, the error bound
+and the lowering follow the meaning in the operation's docstring.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ KEEP_LOOP = "schedule.keep_loop"
 """Attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
-"""Ways to load an operand by vectors, whose width determines the element order of fragments."""
+"""
+Paths on which invocations load vectors and build fragments from them. The width of a vector
+determines the order of elements in the fragments.
+"""
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
@@ -105,16 +108,18 @@ class AttentionAttr(ScheduleAttr):
       operand. `staged` (for both `k` and `v`) copies each tile to Workgroup memory and uses vector
       loads.
     - `buffers`: with 2, the next staged tile is copied while this tile is multiplied.
-    - `rescale`: `always` updates each row's maximum and rescales the sums for every tile of keys,
-      `seldom` only if scores exceed the maximum by more than a few powers of two.
+    - `rescale`: when a row's maximum is updated and its sums are rescaled. `always` does so for
+      every tile of keys, `seldom` only if scores exceed the maximum by more than a few powers of
+      two. `late` computes the exponentials first, and again if their sum shows that the maximum
+      must be updated.
     - `probabilities`: `memory` passes them through Workgroup memory. `registers` uses the
       accumulator's components directly as components of A. `converted` uses instructions that
       reduce rows, compute elements by position and convert accumulators.
 
     With `probabilities = registers` there are further fields:
 
-    - `ahead`: what is loaded early. `values` loads the tile's values before its softmax, `keys`
-      also the next tile's keys.
+    - `ahead`: what is loaded early. With `values`, the values of a tile are loaded before its
+      softmax; with `keys`, also the keys of the next tile.
     - `key_parts`: the number of subgroups that share rows and divide the keys.
     - `order`: whether consecutive workgroups differ first in their `queries` or in their `batch`.
     - `queries`: `read` loads queries again for each tile of keys, which saves registers for long

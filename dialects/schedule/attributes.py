@@ -130,10 +130,10 @@ class DirectAttr(KeyedAttr):
     `PackingAttr`). Loads precede the multiplication by `ahead` instructions along K, which must
     not exceed the instructions in a K tile.
 
-    With `layout = rows` the operand is not packed: invocations load contiguous elements of rows,
-    in the K order of the other operand, whose bit planes the kernel unpacks. With `layout =
-    panels`, bit planes are packed into panels, so that a subgroup reads the numbers of a fragment
-    from contiguous memory.
+    Two layouts are for a product in which one operand is quantized to bit planes, which the kernel
+    unpacks. `layout = panels` packs these bit planes into panels, so that a subgroup reads the
+    numbers of a fragment from contiguous memory. `layout = rows` leaves the other operand unpacked:
+    invocations load contiguous elements of its rows, in the quantized operand's order along K.
     """
 
     name = "schedule.direct"
@@ -249,9 +249,10 @@ class ContractionAttr(ScheduleAttr):
       loaded, which needs fewer registers; with `first = load`, afterwards.
     - `raster`: the dimension of the result along which consecutive workgroups are adjacent.
       `rows<8>` processes 8 rows of tiles at a time (the `group`), column by column.
-    - `result`: how results are stored. `rows` passes each subgroup's part through Workgroup memory
-      and stores it by rows. `components` lets invocations store their components at the result's
-      edges. `elements` uses an instruction that calls a function for each element.
+    - `result`: how results are stored. `fragments` uses cooperative stores. `rows` passes each
+      subgroup's part through Workgroup memory and stores it by rows. `components` is like
+      `fragments`, but at the edges of the result each invocation stores its components one by one.
+      `elements` uses an instruction that calls a function for each element.
     """
 
     name = "schedule.contraction"
@@ -350,7 +351,7 @@ class ContractionAttr(ScheduleAttr):
 @irdl_attr_definition
 class ConsideredAttr(ParametrizedAttribute):
     """
-    A path that was considered for an operation, True if it was taken, and the reason.
+    A kernel path considered for an operation: its name, whether it was taken, and the reason.
 
         #schedule.considered<"rotate", false, "it is not a depthwise convolution">
     """

@@ -80,11 +80,12 @@ class PackingAttr(KeyedAttr):
     - `sizes`: sizes of the loops; DYNAMIC (the least i64) for sizes that an operation's `numbers`
       give.
     - `groups`: numbers of loops for batch, for M or N, and for K.
-    - `words`: the order of an invocation's 32-bit words of a fragment, if it is not the components'
-      order.
+    - `words`: the order of the 32-bit words that an invocation reads of a fragment. Empty if it is
+      the order of the components.
 
-    The device determines the order of elements in a fragment. A fragment of one row is a panel, in
-    which each K tile is stored row by row, with the elements in order.
+    The device determines the order of elements in a fragment. If a fragment has one row, the
+    operand is packed into panels instead: a panel has the elements of one K tile in row-major
+    order.
     """
 
     name = "schedule.packing"
@@ -104,7 +105,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def is_panels(self) -> bool:
-        """True if the operand is packed in panels, whose fragments have one row."""
+        """True if the operand is packed into panels, which is so if a fragment has one row."""
         return self.fragment_sizes[0] == 1
 
     @property

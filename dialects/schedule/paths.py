@@ -27,8 +27,8 @@ class LoopsAttr(ScheduleAttr):
       reductions) in turn until all are done.
     - `elements`: neighbouring elements that an invocation computes at a time, with vector loads and
       stores if they are contiguous.
-    - `reduce`: what computes a reduction: an invocation, a subgroup or a workgroup. The loops
-      inside of a row are divided in the same way.
+    - `reduce`: the group that computes the reduction of one row: an invocation, a subgroup or a
+      workgroup. Its members divide the loops inside of the row.
     - `rows`: with more than 1, a workgroup reduces `rows` times `elements` neighbouring rows
       together, and neighbouring invocations have neighbouring rows. Each row has `workgroup / rows`
       invocations. This is for arrays in which neighbouring rows are contiguous in memory.
@@ -103,11 +103,11 @@ class RowsAttr(ScheduleAttr):
     - `lanes`, `subgroups`: K is divided among `lanes` invocations of a subgroup and among
       `subgroups[0]` subgroups. The other invocations, and `subgroups[1]` subgroups, compute
       other columns.
-    - `bytes`: largest load of the matrix. The elements of a load are a unit of K.
+    - `bytes`: largest load of the matrix, in bytes. The elements of one load are called a unit.
     - `steps`: units that an invocation loads at a time.
-    - `groups`: groups of columns that an invocation computes one after the other. The row elements
-      stay in registers if the invocation has only one unit of K.
-    - `ahead`: groups of columns whose loads are issued early, if there is only one unit of K.
+    - `groups`: groups of columns that an invocation computes one after the other. If the
+      invocation has only one unit along K, the row elements stay in registers.
+    - `ahead`: groups of columns whose loads are issued early, if there is only one unit along K.
     - `digits`: row elements become integers of this many bytes, for packed dot products with a
       matrix of small integers. 0 keeps floats.
     - `within`: invocations that load the same unit, each for a different part of its elements.

@@ -177,8 +177,8 @@ def in_brackets(cls: type[EnumerationAttr[Any]]) -> Spelling:
 
 def as_attribute(value: Any, *, text: bool = False) -> Attribute:
     """
-    Converts an enumerant, a Boolean, a 32-bit number, a symbol's name (with `text`: a text), or a
-    sequence of these to an attribute.
+    Converts an enumerant, a Boolean, a 32-bit number, a string, or a sequence of these to an
+    attribute. A string is the name of a symbol; with `text`, it becomes a string attribute.
     """
     if isinstance(value, Attribute):
         return value

@@ -81,7 +81,7 @@ RESULT_TYPE = "result_type"
 
 
 class Facts(TypedDict, total=False):
-    """Class attributes that a class's header may set, in lower case."""
+    """Class attributes that a keyword in a class's header sets: `compute = f` sets `COMPUTE`."""
 
     fields: Mapping[str, str]
     compute: Callable[..., Any]
@@ -99,11 +99,11 @@ class Facts(TypedDict, total=False):
 
 
 class OperationClass(ABCMeta):
-    """Shows the parameters of a class's constructor in `help`, `inspect` and editors."""
+    """Metaclass that shows the parameters of constructors in `help`, `inspect` and editors."""
 
     @property
     def __signature__(cls) -> Signature | None:
-        """None for a family of operations, and for a class with its own constructor."""
+        """The constructor's signature; None for families and classes with an own constructor."""
         has_own = cls.__init__ is not SPIRVOp.__init__ or ABC in cls.__bases__
         return None if has_own else constructor_of(cls).signature
 
@@ -144,7 +144,11 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     """
 
     def __init__(self, *arguments: Argument, **named: Argument):
-        """Takes the class's declarations in order (see the module's text). Raises `TypeError`."""
+        """
+        Takes the values of the declared fields in order, or by name (see the module's docstring).
+
+        Raises `TypeError` if a required field is missing or an argument has no field.
+        """
         form = constructor_of(type(self))
         initialize = Operation.__init__ if form.is_plain else IRDLOperation.__init__
         initialize(self, **form.parts(arguments, named))
@@ -164,13 +168,13 @@ class Constructor:
             (fields.get(name, name), name, d.constr.get_bases() == {StringAttr})
             for name, d in definition.properties.items()
         ]
-        """Parameter, name of the property, True if the property is a text and not a symbol."""
+        """Triples: parameter, property, and True if a string is a text and not a symbol's name."""
         results = dict[str, object](definition.results)
         declared = results | dict[str, object](
             (*definition.operands, *definition.successors, *definition.regions)
         )
         self.is_plain = not any(isinstance(d, VariadicDef) for d in declared.values())
-        """True if all fields hold one value each, so that xDSL need not count the values."""
+        """True if no operand, result, region or successor is optional or variadic."""
         declared |= {field: definition.properties[name] for field, name, _ in self.properties}
         self.infer = _inference(cls, definition) if results else None
         if self.infer is not None:

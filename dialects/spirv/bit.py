@@ -65,9 +65,10 @@ class BitCountOp(IntegerUnary):
 
 class Shift(IntegerFoldable, ABC, result="base"):
     """
-    `spirv.X %base, %shift : base type, shift type`. A shift by the width or more is undefined.
+    Shifts the bits of each component: `spirv.X %base, %shift : base type, shift type`.
 
-    A result type of another signedness is printed at the end: `: i32, i32 -> si32`.
+    A shift by the width or more is undefined. A result type of another signedness is printed at
+    the end: `: i32, i32 -> si32`.
     """
 
     NEUTRAL: ClassVar[int | None] = 0
@@ -103,7 +104,11 @@ class ShiftRightArithmeticOp(Shift, signed=True, compute=operator.rshift):
 
 
 class BitFieldInsertOp(SPIRVOp):
-    """`spirv.BitFieldInsert %base, %insert, %offset, %count : base, offset, count type`."""
+    """
+    Replaces a bit field of each component of the base.
+
+    `spirv.BitFieldInsert %base, %insert, %offset, %count : base, offset, count type`.
+    """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     base = operand_def(T)
@@ -119,7 +124,7 @@ class BitFieldInsertOp(SPIRVOp):
 
 
 class BitFieldExtract(SPIRVOp, ABC):
-    """`spirv.X %base, %offset, %count : base type, offset type, count type`."""
+    """Extracts a bit field: `spirv.X %base, %offset, %count : base, offset, count type`."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     base = operand_def(T)

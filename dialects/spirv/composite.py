@@ -165,7 +165,7 @@ class CompositeAndPart(TypeAndDerived):
 
 
 class CompositeExtractOp(Foldable):
-    """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
+    """Extracts a part: `spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
 
     composite = operand_def()
     indices = prop_def(IndexArray)
@@ -191,7 +191,11 @@ class CompositeExtractOp(Foldable):
 
 
 class CompositeInsertOp(SPIRVOp):
-    """`spirv.CompositeInsert %object, %composite[0 : i32] : object type into composite type`."""
+    """
+    Returns a copy of a composite with one part replaced.
+
+    `spirv.CompositeInsert %object, %composite[0 : i32] : object type into composite type`.
+    """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     object = operand_def()
@@ -255,7 +259,7 @@ def _vector(op: Operation, type_: Attribute) -> VectorType:
 
 
 class VectorExtractDynamicOp(SPIRVOp, result=rules.element_of):
-    """`spirv.VectorExtractDynamic %vector[%index] : vector type, index type`."""
+    """Extracts a component: `spirv.VectorExtractDynamic %vector[%index] : vector, index type`."""
 
     vector = operand_def()
     index = operand_def()
@@ -277,7 +281,11 @@ class VectorExtractDynamicOp(SPIRVOp, result=rules.element_of):
 
 
 class VectorInsertDynamicOp(SPIRVOp):
-    """`spirv.VectorInsertDynamic %component, %vector[%index] : vector type, index type`."""
+    """
+    Returns a copy of a vector with one component replaced.
+
+    `spirv.VectorInsertDynamic %component, %vector[%index] : vector type, index type`.
+    """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     vector = operand_def(T)

@@ -60,7 +60,7 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     Returns the types of a composite's constituents in order; None if the type is not a composite.
 
     A cooperative matrix has one constituent (CM-08). A tensor has one for each index of its first
-    dimension. An array with a specialized length returns its element type once.
+    dimension. If an array's length is a specialization constant, its element type stands once.
     """
     match composite:
         case VectorType():
@@ -84,7 +84,10 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
 
 
 class ConstantOp(SPIRVOp, HasFolderInterface):
-    """OpConstant(True, False), OpConstantComposite: `spirv.Constant dense<0.0> : vector<2xf32>`."""
+    """
+    OpConstant, OpConstantTrue, OpConstantFalse or OpConstantComposite:
+    `spirv.Constant dense<0.0> : vector<2xf32>`.
+    """
 
     value = prop_def(Attribute)
     result = result_def()
@@ -182,7 +185,9 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
     if types is None or isinstance(type, CooperativeMatrixType | RuntimeArrayType):
         raise VerifyException(f"a list of values cannot be a constant of type {type}")
     if isinstance(type, ArrayType) and known_size(type.length) is None:
-        raise VerifyException("an array with a specialized length cannot have a list of values")
+        raise VerifyException(
+            "an array whose length is a specialization constant cannot have a list of values"
+        )
     if len(types) != len(value):
         raise VerifyException(f"{type} has {len(types)} constituents, but {len(value)} are given")
     for constituent, expected in zip(value, types, strict=True):
@@ -257,7 +262,10 @@ class ConstantSymbol(SPIRVOp, ABC):
 
 
 class SpecConstantOp(ConstantSymbol):
-    """OpSpecConstant(True, False): `spirv.SpecConstant @m spec_id(5) = 16 : i32`."""
+    """
+    OpSpecConstant, OpSpecConstantTrue or OpSpecConstantFalse:
+    `spirv.SpecConstant @m spec_id(5) = 16 : i32`.
+    """
 
     sym_name = prop_def(SymbolNameConstraint())
     default_value = prop_def(Attribute)

@@ -2,8 +2,8 @@
 Loads and stores cooperative matrices through tensor layouts (SPV_NV_cooperative_matrix2).
 
 The text after the layout gives the addressing operands: `spirv.NV.CooperativeMatrixLoadTensor %p,
-%m, %layout view(%v) decode(@f) ["Aligned", 16] : types`. Elements outside of the view have their
-value from `%m`. MLIR has none of these operations.
+%m, %layout view(%v) decode(@f) ["Aligned", 16] : types`. Elements outside of the view are copied
+from `%m`. MLIR has none of these operations.
 """
 
 from __future__ import annotations
@@ -149,7 +149,10 @@ class MatrixTensorOperation(SPIRVOp, ABC):
 class CooperativeMatrixLoadTensorOp(
     MatrixTensorOperation, name="spirv.NV.CooperativeMatrixLoadTensor"
 ):
-    """OpCooperativeMatrixLoadTensorNV: loads a matrix. Clipped elements come from the operand."""
+    """
+    OpCooperativeMatrixLoadTensorNV: loads a matrix. Elements outside of the view are copied from
+    the matrix operand.
+    """
 
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)

@@ -199,7 +199,11 @@ class CooperativeVectorMatrixMulAddOp(
 
 
 class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorLoad"):
-    """`spirv.NV.CooperativeVectorLoad %p[%offset] : pointer type, i32 -> !spirv.coopvec<...>`."""
+    """
+    Loads a vector from memory.
+
+    `spirv.NV.CooperativeVectorLoad %p[%offset] : pointer type, i32 -> !spirv.coopvec<...>`.
+    """
 
     pointer = operand_def(POINTER)
     offset = operand_def()
@@ -217,7 +221,11 @@ class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorL
 
 
 class CooperativeVectorStoreOp(MemoryAccessing, name="spirv.NV.CooperativeVectorStore"):
-    """`spirv.NV.CooperativeVectorStore %p[%at], %v : pointer type, i32, !spirv.coopvec<...>`."""
+    """
+    Stores a vector to memory.
+
+    `spirv.NV.CooperativeVectorStore %p[%at], %v : pointer type, i32, !spirv.coopvec<...>`.
+    """
 
     pointer = operand_def(POINTER)
     offset = operand_def()

@@ -37,7 +37,10 @@ Element = bool | int | float
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """A `dense` literal without a type. `shape` is None for a splat; `raw` has hexadecimal data."""
+    """
+    A `dense` literal without a type. `shape` is None for a splat. `raw` is the text of a literal
+    in hexadecimal (`dense<"0x...">`), which has no `elements`.
+    """
 
     start: int
     end: int

@@ -25,7 +25,7 @@ from xdsl_spirv.dialects.spirv.enums import Capability
 
 
 class DotSignedness(Enum):
-    """The signedness in which each vector's components are extended to the result (DOT-15)."""
+    """Says if components of each vector are extended by sign or by zeros (DOT-15)."""
 
     SIGNED = "S"
     UNSIGNED = "U"

@@ -1,8 +1,8 @@
 """
 Group and non-uniform group operations (SPIR-V 3.42.21, 3.42.24), without rotation.
 
-The operations do not access memory, but are not speculatable, because they depend on the active
-invocations, which are fewer under a condition.
+The operations do not access memory, but are not speculatable: their results depend on which
+invocations are active, so they must not be moved into or out of a condition.
 """
 
 from __future__ import annotations
@@ -49,13 +49,19 @@ class GroupInstruction(SPIRVOp, ABC):
     """
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
-    """The rule that the second operand is uniform in the group, and the operand's name."""
+    """
+    The id of the rule that the second operand must be uniform in the group, and the operand's
+    name for messages. None if it need not be uniform.
+    """
 
     CLUSTER: ClassVar[str] = "GROUP-02"
-    """The rule for the size of a cluster."""
+    """The id of the rule for the size of a cluster."""
 
     INACTIVE: ClassVar[str | None] = None
-    """The rule against reading an inactive invocation. None if the value is only undefined."""
+    """
+    The id of the rule that forbids to read from an inactive invocation. None if this only gives an
+    undefined value.
+    """
 
     traits = traits_def(ReadsInvocations())
 
@@ -156,7 +162,7 @@ class BallotQuestion(GroupNonUniformOperation, ABC, result=i32):
 # fmt: off
 class GroupNonUniformBallotFindLSBOp(BallotQuestion): """Index of the lowest set bit."""
 class GroupNonUniformBallotFindMSBOp(BallotQuestion): """Index of the highest set bit."""
-class GroupNonUniformInverseBallotOp(BallotQuestion, result=i1): """Bit of this invocation."""
+class GroupNonUniformInverseBallotOp(BallotQuestion, result=i1): """The executing lane's bit."""
 # fmt: on
 
 

@@ -48,7 +48,10 @@ class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
 
 
 class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
-    """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` returns `%x`, which likely is `%likely`."""
+    """
+    OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` returns `%x`, and tells the compiler that `%x`
+    probably equals `%likely`.
+    """
 
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)

@@ -2,9 +2,9 @@
 Instructions for OpenCL kernels only: generic pointers, saturating conversions, lifetimes, flags,
 and Intel's subgroup blocks, split barriers and roundings.
 
-`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's. MLIR's printer omits the storage
-class of `spirv.INTEL.SubgroupBlockWrite`, which its parser requires, so MLIR can only exchange the
-generic form.
+MLIR has `spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*`. It cannot parse the text that it
+prints for `spirv.INTEL.SubgroupBlockWrite`, because its printer omits the storage class. Use the
+generic form of this operation to exchange it with MLIR.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ from xdsl_spirv.dialects.spirv.types import (
 
 @irdl_custom_directive
 class PointerOfClass(CustomDirective):
-    """Syntax of a pointer type with a property for its storage class."""
+    """Syntax of a pointer type, whose storage class also becomes a property of the operation."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -103,7 +103,7 @@ class PointerOfClass(CustomDirective):
 
 @irdl_custom_directive
 class PointerToValue(PointerOfClass):
-    """Syntax of a pointer type that also determines the type of an optional value."""
+    """Like `PointerOfClass`, for a pointer type that also gives the type of an optional value."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable

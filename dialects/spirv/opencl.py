@@ -32,7 +32,7 @@ FLOAT: tuple[Predicate, str] = (is_ieee_float, "floating-point")
 
 
 class CLFunction(SPIRVOp, ABC):
-    """A function of values of one kind."""
+    """An OpenCL.std function. `KIND` gives the type of components: floats or integers."""
 
     KIND: ClassVar[tuple[Predicate, str]] = FLOAT
 

@@ -191,7 +191,7 @@ SCOPE = AnyOf((BaseAttr(ScopeAttr), FlatSymbolRefAttrConstr))
 """Attribute constraint: a known scope, or the symbol of a specialization constant."""
 
 SCOPE_SPELLING = or_symbol(in_brackets(ScopeAttr))
-"""The spelling of such a scope: `<Workgroup>` or `@scope`."""
+"""The spelling of a scope: `<Workgroup>`, or `@scope` for a specialization constant."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class MemoryAccessing(SPIRVOp, ABC):
     def __init__(
         self, *arguments: Argument, memory: MemoryOperand | None = None, **named: Argument
     ):
-        """Takes the memory operand as one argument, by name."""
+        """Takes the fields of the class, except that `memory` gives the whole memory operand."""
         super().__init__(*arguments, **(memory or MemoryOperand()).properties(), **named)
 
     @property
@@ -316,7 +316,7 @@ class MemoryCopying(MemoryAccessing, ABC):
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
-        """Takes both memory operands by name."""
+        """Takes the fields of the class, except that two arguments give the memory operands."""
         of_source = (source_memory or MemoryOperand()).properties("source_")
         super().__init__(*arguments, memory=memory, **of_source)
 
@@ -343,8 +343,9 @@ class ReadsInvocations(MemoryReadEffect):
     """
     Reads values of other invocations.
 
-    An unused operation is erased. Equal operations are merged if no operation between them may end
-    an invocation. They are not speculatable, since under a condition fewer invocations are active.
+    Passes may erase an unused operation with this trait. They may merge two equal operations,
+    unless an operation between the two may end an invocation. They must not speculate the
+    operation, because fewer invocations are active under a condition.
     """
 
 

@@ -44,7 +44,7 @@ class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
 
 
 def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
-    """Checks for `wanted` 32-bit integers; for any number of them if `wanted` is None."""
+    """Checks that all values are 32-bit integers, and that there are `wanted` values if given."""
     if wanted is not None and len(values) != wanted:
         raise VerifyException(f"{op.name} takes {wanted} numbers, not {len(values)}")
     for value in values:

@@ -138,7 +138,10 @@ class TosaOp(SPIRVOp, ABC):
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         if len(types) != len(unresolved):
-            parser.raise_error(f"{len(unresolved)} tensors need {len(unresolved)} types", start)
+            count = len(unresolved)
+            parser.raise_error(
+                f"{count} tensors need {count} types, but the text has {len(types)}", start
+            )
         parser.parse_punctuation("->")
         operands = parser.resolve_operands(unresolved, types, start)
         return cls.create(

@@ -234,8 +234,8 @@ class TensorViewType(SpelledAttribute, DeclaredType):
     """
     OpTypeTensorViewNV: `!spirv.NV.tensor_view<2, false, 1, 0>`.
 
-    The parameters are the number of dimensions, true if the view has separate sizes, and the
-    permutation of the dimensions.
+    The parameters are the number of dimensions, a Boolean (true if the view has sizes of its own),
+    and the permutation of the dimensions.
     """
 
     name = "spirv.NV.tensor_view"

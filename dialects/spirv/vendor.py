@@ -63,7 +63,7 @@ class MatrixNVMemory(MemoryAccessing, ABC):
 
 
 class CooperativeMatrixLoadNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatrixLoad"):
-    """`spirv.NV.CooperativeMatrixLoad %p, %st, %major ["Aligned", 16] : types -> matrix type`."""
+    """Loads a matrix: `spirv.NV.CooperativeMatrixLoad %p, %st, %major ["Aligned", 16] : types`."""
 
     STORES: ClassVar[bool] = False
     pointer = operand_def(PointerType)
@@ -78,7 +78,7 @@ class CooperativeMatrixLoadNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatrix
 
 
 class CooperativeMatrixStoreNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatrixStore"):
-    """`spirv.NV.CooperativeMatrixStore %p, %m, %st, %major ["Aligned", 16] : types`."""
+    """Stores a matrix: `spirv.NV.CooperativeMatrixStore %p, %m, %st, %major : types`."""
 
     STORES: ClassVar[bool] = True
     pointer = operand_def(PointerType)

@@ -215,7 +215,7 @@ class ViewOp(IRDLOperation):
 
 
 class _Box(IRDLOperation):
-    """An access to a box of a view. The tile's axes are the last axes of the view."""
+    """An access to a box (hyperrectangle) of a view. A tile has the last axes of the view."""
 
     def check_box(self, view: SSAValue, indices: Sequence[SSAValue], tile: TileType) -> None:
         held = view_of(view)
