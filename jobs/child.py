@@ -1,8 +1,8 @@
 """
 Runs jobs one after another in a separate process: `python -m xdsl_spirv.jobs.child`.
 
-A job may crash the process. The process imports what a kind of job needs once and keeps its device
-open, so that a small job costs little.
+A job may crash the process. The process imports the code of each kind of job once and keeps its
+device open, so that a small job costs little.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FAULTS: dict[str, Status] = {
     "DeviceTimeoutError": "late",
     "OutOfMemoryError": "out of memory",
 }
-"""Statuses for errors after which the device may be unusable, by the name of the error's class."""
+"""Maps classes of errors, by name, to statuses. The device may be unusable after these errors."""
 
 
 @cache
@@ -116,7 +116,9 @@ def perform(job: Job) -> tuple[Result, bool]:
 
 
 def answer(message: str | bytes) -> Any:
-    """Imports the function that a message names, or runs its job. Returns the result."""
+    """
+    Handles a message: imports the function with this name (`str`), or runs this job (`bytes`).
+    """
     return ready(message) if isinstance(message, str) else perform(job_from_bytes(message))
 
 

@@ -58,7 +58,10 @@ AHEAD = 2
 """Number of jobs that are sent to workers in addition to the jobs that run."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
-"""Jobs below this time are sent in groups up to this size, because a Dask task costs 5 ms."""
+"""
+Jobs that take less than this time are sent in groups of at most this size, because a Dask task
+costs 5 ms.
+"""
 STARTS = 5
 """Maximum number of times that a worker of this machine is started."""
 UPDATE = "update the older xdsl-spirv, and restart its workers"
@@ -149,7 +152,12 @@ class Cluster(Engine):
         self._looked = 0.0
 
     def agree(self, resource: str, device: str, driver: str) -> None:
-        """Raises `ProgramError` for a resource with two drivers, whose results would be mixed."""
+        """
+        Records a worker's device and driver for a resource.
+
+        Raises `ProgramError` if another worker offers the resource with another driver, because
+        the results of two drivers would be mixed.
+        """
         known = self._places.setdefault(resource, Place(resource, device, driver))
         if (known.device, known.driver) != (device, driver):
             raise ProgramError(

@@ -65,12 +65,12 @@ class Crew:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._devices = devices
         self._idle: dict[tuple[Place, bool], list[Child]] = defaultdict(list)
-        """Idle processes by device (place), separately for jobs that use a whole device."""
+        """Idle processes by device and `Job.alone`: True for jobs that use the whole device."""
         self._busy: set[Child] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition()
         self._users: dict[tuple[Place, bool], float] = defaultdict(float)
-        """Used share of each GPU: by jobs that run on the GPU, and by jobs that only compile."""
+        """Used share of each GPU, by `Job.runs`: False for jobs that only compile."""
         self._closed = False
 
     @cached_property

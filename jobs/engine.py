@@ -5,9 +5,9 @@ Performs jobs in processes of this machine (`Here`), or of many machines (`clust
         for job, result in engine.run(jobs, store):
             ...
 
-Results come in the order in which jobs end. Several threads may run jobs on one engine: each
-search that depends on earlier results has a thread, and the jobs of other threads use the device
-meanwhile.
+Results come in the order in which jobs end. Several threads may run jobs on one engine. A search
+chooses its next jobs by earlier results. If each search has a thread, the device runs the jobs of
+other searches while one search waits.
 """
 
 from __future__ import annotations

@@ -76,12 +76,12 @@ KINDS: dict[str, Kind] = {
 @dataclass(frozen=True)
 class Job:
     """
-    Work of a `kind` on `data`: JSON and bytes, in dictionaries and lists.
+    A call of the function of a `kind` on `data`. Data is JSON that may also contain bytes.
 
     - `needs`: a resource: `cores`, `interpreter`, `lavapipe`, or a GPU such as `vulkan:nvidia-h200`
     - `seconds`, `memory`: limits of time, and of allocated bytes (None for no limit)
     - `shared`: other jobs may run on the GPU at the same time; for jobs that are not timed
-    - `runs`: False if the job only lets the GPU's driver compile
+    - `runs`: False if the job only compiles with the GPU's driver
     - `near`: group of jobs that reuse what a device's process has loaded
     - `note`: any value for the caller
     """
@@ -122,7 +122,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: its `value` or the `cause` of a failure, its device and its driver."""
+    """The result of a job: the `value` or the `cause` of a failure, and where the job ran."""
 
     status: Status
     value: Any = None

@@ -32,7 +32,7 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
         return Here(cores, only(here(), [int(number)]) if number.isdecimal() else None)
     if number.isdecimal():
         raise ProgramError(
-            f"{device} is an index on one machine, but workers are on several machines",
+            f"{device} gives a device's index on one machine, but workers are on several machines",
             "--scheduler",
             "name a model: vulkan:nvidia-h200",
         )

@@ -37,8 +37,8 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 TURNS = 8
 """
-Number of jobs for each GPU that a worker accepts: one runs, the others wait in the worker. In
-Dask's queue, which has one order for all resources, waiting jobs would block the jobs after them.
+Number of jobs for each GPU that a worker accepts: one runs, the others wait in the worker. Dask
+has a single queue for all resources, in which jobs that wait for a GPU would block later jobs.
 """
 URGENT = 1
 """Dask's priority of jobs for GPUs, above jobs for cores."""
@@ -68,7 +68,11 @@ def turns(resource: str) -> str:
 
 
 def demand(job: Job) -> dict[str, float]:
-    """Returns the worker's resources that a job uses: a queue place, or a core and a device."""
+    """
+    Returns the worker's resources that a job uses.
+
+    A job for a whole GPU uses one of the `TURNS`. Other jobs use a core, and a share of a GPU.
+    """
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
@@ -100,12 +104,12 @@ def _perform_job(crew: Crew, job: Job) -> Result:
 
 
 def differ(theirs: str, ours: str) -> str:
-    """Returns the error text for a worker that runs other code."""
+    """Returns the error text for a worker with code `theirs` and a client with code `ours`."""
     return f"a worker runs xdsl-spirv {theirs}, not {ours}"
 
 
 class _EndsProcesses(WorkerPlugin):
-    """Ends the job processes when a worker closes, because the worker's threads wait for them."""
+    """Ends the processes of jobs when a worker closes: the worker's threads wait for them."""
 
     def teardown(self, worker: Worker) -> None:
         if _crew is not None:

@@ -49,7 +49,7 @@ def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> I
 
 
 def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
-    """Yields the index of a loop. Operations that are traced meanwhile become the loop's body."""
+    """Yields a loop's index once. Operations that the caller then traces are the loop's body."""
     tracer = current()
     entry, body, back, merge = Block(), Block(), Block(), Block()
     header = Block(arg_types=[lower.type.attribute])

@@ -219,14 +219,14 @@ def subgroup_shuffle(value: Number, lane: Number) -> Value:
 
 
 def subgroup_shuffle_xor(value: Number, mask: Number) -> Value:
-    """Returns the value of the subgroup's invocation with the index `lane ^ mask`."""
+    """Returns the value of the subgroup's invocation with the index `lane() ^ mask`."""
     return _exchange_value(spv.GroupNonUniformShuffleXorOp, value, mask)
 
 
 def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) -> Value:
     """
-    Returns the value of the invocation `lane + delta` (u32), modulo the size of the subgroup or
-    cluster (SPV_KHR_subgroup_rotate).
+    Returns the value of the invocation with the index `lane() + delta` (u32), modulo the size of
+    the subgroup or of the cluster (SPV_KHR_subgroup_rotate).
     """
     (operand,) = of_one_type(value)
     size = None if cluster is None else value_of(cluster, u32).ssa

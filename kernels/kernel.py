@@ -107,7 +107,10 @@ class Kernel(HasBinary):
         return report
 
     def prove(self, *premises: str, questions: Sequence[str] = (), seconds: float = 5.0) -> Result:
-        """Proves the kernel correct for every launch that satisfies the premises, or refutes it."""
+        """
+        Proves the kernel correct for every launch that satisfies the premises, or finds a launch in
+        which it fails. `questions` and `seconds` are as for `kernels.prove`.
+        """
         return prove(self, *premises, questions=questions, seconds=seconds)
 
     def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
         parameters[parameter.name] = said
     if not any(isinstance(p, BufferType) for p in parameters.values()):
         raise KernelError(
-            "the kernel has no buffer", name, "without a buffer, a kernel has no result; add one"
+            "the kernel has no buffer", name, "add a parameter x=k.buffer(k.f32) for the result"
         )
     return parameters
 

@@ -108,7 +108,7 @@ def view(element: Type, *shape: int | None) -> Any:
 
 
 class LaunchedKernel(ABC):
-    """A kernel over tiles."""
+    """Base class of kernels over tiles that can be launched: `TileKernel` and `TritonKernel`."""
 
     name: str
 
@@ -129,7 +129,7 @@ class LaunchedKernel(ABC):
         return text_of(ModuleOp([self.trace().program.clone()]))
 
     def on(self, target: str, **options: Any) -> str:
-        """Lowers the kernel tile by tile for a target. Returns the code of the invocations."""
+        """Lowers the kernel tile by tile for a target. Returns the code that an invocation runs."""
         from xdsl_spirv.runtime.modules import text_of
 
         with refusals(self.name):
@@ -139,10 +139,11 @@ class LaunchedKernel(ABC):
         """
         Runs the kernel with the arguments of the function. Arrays are not changed.
 
-        The interpreter computes on whole tiles; an argument `tiles.Unwritten` has no contents.
-        `device="vulkan"` lowers for the device, or for `target`. `subgroups=(rows, columns)` and
-        `instruction="16x16x16"` or `"fma"` select the schedule. `sizes="open"` makes a kernel for
-        all sizes, not only for the given ones. Constants of the kernel are given by name.
+        The interpreter computes on whole tiles. An argument `tiles.Unwritten` is memory that was
+        never written. `device="vulkan"` lowers for the device, or for `target`. `subgroups=(rows,
+        columns)` and `instruction="16x16x16"` or `"fma"` select the schedule. `sizes="open"` makes
+        a kernel for all sizes, not only for the given ones. Constants of the kernel are given by
+        name.
 
         Raises `KernelError` for arguments that do not fit and for faults in whole tiles.
         """
@@ -150,9 +151,9 @@ class LaunchedKernel(ABC):
 
     def check(self, *arguments: Any, target: str | None = None, **named: Any) -> Report:
         """
-        Runs the kernel under all checks: on whole tiles, and with a `target` also by invocations.
+        Runs the kernel on whole tiles, and with a `target` also its lowered code under all checks.
 
-        A fault in whole tiles raises `KernelError`. Findings in invocations name Python lines.
+        A fault in whole tiles raises `KernelError`. Findings in lowered code name Python lines.
         Results that depend on the order of sums (CHOICE-02) are allowed, since buffers are
         compared bit by bit. A kernel that depends on the target's mapping of matrix components to
         invocations has the finding CHOICE-01.
@@ -344,7 +345,7 @@ def kernel(function: Callable[..., None]) -> TileKernel:
         raise KernelError(
             "the kernel has no view",
             function.__name__,
-            "without a view, a kernel has no result; add one",
+            "add a parameter y=view(f32, None) for the result",
         )
     made = TileKernel(function.__name__, function, parameters, constants)
     made.trace()

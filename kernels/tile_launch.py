@@ -34,7 +34,7 @@ class LoweredProgram:
     kernels: ModuleOp
     binary: bytes
     pushed: Sequence[tuple[int, int]]
-    """The argument and axis of each size (or number) that the launch passes."""
+    """Numbers that the launch pushes: for each, an argument's index, and the axis of its size."""
     target: Target
     way: str = "tile by tile"
     """The way of compilation, and the reason why the program is not a function on tensors."""
@@ -128,7 +128,12 @@ class RaisedProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """Runs the program on its schedule's grid. Returns the arrays with their new contents."""
+        """
+        Runs the compiled function. Returns the arrays with their new contents.
+
+        If a scalar argument is negative, the program is lowered tile by tile instead. Only then
+        `grid` is used: the compiled function has a grid of its own.
+        """
         from xdsl_spirv.runtime.execution import run
 
         names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
@@ -171,9 +176,9 @@ def raise_program(
     Compiles a program as a function on tensors. A program without `tile.place` needs the `grid` of
     workgroups and the numbers of the launch.
 
-    Raises `NotRaised` if the program has no such form, the target does not support it, or its
-    temporaries need more memory than its arguments. In the last case, tiles in registers are
-    better.
+    Raises `NotRaised` if the program cannot be expressed as a function, if the target does not
+    support the function, or if its temporaries need more memory than the arguments: the program
+    keeps these values in registers, which is faster.
     """
     from xdsl_spirv.compiler import compile_module
     from xdsl_spirv.passes.graph.place_tiles import placed_programs
@@ -217,8 +222,10 @@ def lower_program(
     numbers: Mapping[str, Any] | None = None,
 ) -> LoweredProgram | RaisedProgram:
     """
-    Compiles a program for a target, or for a device's target: tile by tile if `subgroups` or
-    `instruction` is given, else raised to tensors for `grid` and `numbers` if possible.
+    Compiles a program for a target, or for the target of a device.
+
+    The program is compiled as a function on tensors, for `grid` and `numbers`, if that is possible.
+    Otherwise, or if `subgroups` or `instruction` is given, it is compiled tile by tile.
 
     Raises `PassFailedException` for features that the target does not support.
     """

@@ -195,9 +195,9 @@ Add = Callable[[Operation], SSAValue]
 
 def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
     """
-    Returns a tile with `function(add, *elements)` of the elements of tiles of one shape.
+    Applies `function(add, *elements)` to corresponding elements of tiles of one shape.
 
-    `add` appends an operation and returns its result.
+    `function` writes the code for one element: `add` appends an operation and returns its result.
     """
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()

@@ -88,7 +88,7 @@ def variable(value: Any) -> Variable:
 
 
 def range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Number]:
-    """A loop of the kernel, like Python's `range`. The step is a positive integer."""
+    """Yields the index of a loop of the kernel, like Python's `range`. The step is an int >= 1."""
     if stop is None:
         start, stop = 0, start
     if type(step) is not int or step < 1:

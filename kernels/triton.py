@@ -162,7 +162,7 @@ def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str,
 
 
 def _refuse_shared(given: Mapping[str, Any]) -> None:
-    """Raises `KernelError` if two arguments share memory. A launch copies each separately."""
+    """Raises `KernelError` if two arguments share memory, because a launch copies each of them."""
     arrays = [(name, value) for name, value in given.items() if isinstance(value, np.ndarray)]
     for number, (name, array) in enumerate(arrays):
         for other, second in arrays[:number]:

@@ -67,7 +67,10 @@ def _roots(op: Operation) -> Iterator[SSAValue]:
 def _list_passed(
     op: Operation, module: structure.ModuleOp
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
-    """Yields (sources, targets): values that become arguments of blocks and calls, or results."""
+    """
+    Yields (receivers, values): the arguments of a block or function, or the results of an
+    operation, and the values that are passed to them.
+    """
     match op:
         case branches.Branching():
             yield from ((target.args, passed) for target, passed in op.edges)

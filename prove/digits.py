@@ -58,7 +58,8 @@ def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
     Returns an upper bound of the sum of the addends that are not multiples of `factor`.
 
-    Ranges may bound a sum such as `column`, which a guard compares, without bounding its addends.
+    A part of the sum may have a range although its own addends have none: for example, a guard
+    `column < 300` bounds `column`, which is itself a sum. So such parts are bounded as a whole.
     """
     divided = [f % factor == 0 for f, _ in list_addends(term, times)]
     if all(divided):

@@ -44,7 +44,7 @@ from xdsl_spirv.prove.values import (
 )
 
 State = dict[Hashable, Value]
-"""Values by variable, and by memory key for memory whose contents are modelled."""
+"""The current values of variables, and of memory whose contents are modelled, by key."""
 
 TRIPS = 256
 """Maximum number of iterations of a loop that is unrolled."""
@@ -229,7 +229,11 @@ class Executor:
     def leave_construct(
         self, op: flow.SelectionOp | flow.LoopOp, guard: Term | None, frame: Frame
     ) -> None:
-        """Continues at the merge block. `guard` is the condition for this, if it is known."""
+        """
+        Continues at the merge block of a construct.
+
+        `guard` is the path condition there; None to combine the conditions of the incoming edges.
+        """
         merge = op.merge_block
         assert merge is not None
         edges = frame.edges.pop(merge, None)

@@ -56,7 +56,7 @@ def number(x: Term, type: Attribute) -> Any:
 
 
 def encode_float(terms: Terms, value: Any, type: Attribute) -> Term:
-    """Returns fresh bits that encode a float."""
+    """Creates fresh bits, with the condition that they encode a float."""
     value = z3.simplify(value)
     if z3.is_fp_value(value):
         exponent, fraction = float_sort(type).ebits(), float_sort(type).sbits() - 1
@@ -150,7 +150,10 @@ def is_componentwise(op: Operation) -> bool:
 def conversion(
     kind: type[Operation], source: Attribute, target: Attribute, terms: Terms
 ) -> tuple[Callable[[Term], Term], Callable[[Term], Term] | None]:
-    """Returns a component's conversion, and the condition of an undefined result or None."""
+    """
+    Returns two functions of a component: its conversion, and the condition that the result is
+    undefined. The second is None if the result is always defined.
+    """
     if kind in (conversions.ConvertFToSOp, conversions.ConvertFToUOp):
         return _to_integer(source, width(target), kind is conversions.ConvertFToSOp)
     sort = float_sort(target)

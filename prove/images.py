@@ -1,5 +1,5 @@
 """
-Executes image instructions symbolically: a texel is a part of the image, by its coordinates.
+Executes image instructions symbolically. A texel is the part of an image at given coordinates.
 
 The value of an image, a sampler or an image with a sampler is a pointer to its variable. Sampling
 is not an access: no invocation writes to an image that is bound for sampling, because images do

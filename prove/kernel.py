@@ -106,7 +106,7 @@ class Kernel(AddressExecutor):
         super().__init__(module, limits)
         self.fixed = fixed
         self.exact = False
-        """True if `fixed` contains the values of every launch of the kernel in a program."""
+        """True if a program launches the kernel only with the values in `fixed`."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)
@@ -131,7 +131,10 @@ class Kernel(AddressExecutor):
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """(integer, signedness) read from buffers that are never written, by buffer name."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
-        """Function of a buffer's contents -> buffer, byte offset, byte strides of the arguments."""
+        """
+        Maps the name of an uninterpreted function, which stands for a buffer's contents, to the
+        buffer's name, the byte offset, and the byte stride of each argument (index).
+        """
         self.renamings: dict[int, Callable[[Term], Term]] = {}
         """Functions that rename symbols for another invocation, by the lowest renamed level."""
         self.tickets: list[Ticket] = []
@@ -358,7 +361,7 @@ class Kernel(AddressExecutor):
         self.accesses.append(made)
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Requires that every index of an access path is in bounds."""
+        """Records a demand that every index of an access path is in bounds."""
         if place.storage is StorageClass.Image:
             return  # The instruction that creates the pointer has this demand.
         if isinstance(place.root, Address):

@@ -459,8 +459,10 @@ class LoopExecutor(Executor):
 
     def _list_facts(self, terms: Sequence[Term]) -> list[Term]:
         """
-        Returns the facts about the symbols of terms, and about the symbols of these facts. A fact
-        is selected by its newest symbol. Facts that are left out can only make proofs fail.
+        Returns the facts whose newest symbol occurs in the terms or in another returned fact.
+
+        Other facts are left out to keep queries small. This cannot make a proof wrong, but some
+        proofs may fail without them.
         """
         for fact in self.facts[len(self._about) :]:
             names = _made_in_loops([fact])

@@ -66,7 +66,7 @@ def _shift_by(shift: Compute, fill: Compute) -> Compute:
 
 
 def too_far(value: Term, amount: Term) -> Term:
-    """Returns the condition that a shift is by the width or more."""
+    """Returns the condition that a shift amount is at least the width of the value."""
     if amount.size() < 32 and (1 << amount.size()) <= value.size():
         return NEVER
     return z3.UGE(amount, z3.BitVecVal(value.size(), amount.size()))
@@ -98,7 +98,7 @@ def by_zero(x: Term, y: Term) -> Term:
 
 
 def signed_overflow(x: Term, y: Term) -> Term:
-    """Returns the condition that a signed division is by zero, or of the least integer by -1."""
+    """Returns the condition that a signed division is undefined: x / 0, or least integer / -1."""
     return z3.Or(y == 0, z3.And(y == -1, x == z3.BitVecVal(1 << (x.size() - 1), x.size())))
 
 
@@ -256,7 +256,7 @@ def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tu
 
 
 class _Counter:
-    """Gives each scalar of an uninterpreted result its own function, by a numbered label."""
+    """Numbers the scalars of a result, so that each has its own uninterpreted function."""
 
     def __init__(self, label: str, operands: Sequence[Value]):
         self.label, self.operands, self.number = label, operands, 0

@@ -21,9 +21,12 @@ from xdsl_spirv.prove.values import Term, both, known_number, z3
 
 def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:
     """
-    Returns sets of suggested premises. The first set has the usual premises without products of
-    unknown numbers. If there is a `launch`, which is assumed to be correct, the second set has all
-    usual premises. The last set has the contents and sizes of `launch`.
+    Returns sets of suggested premises, for example `len(Output) >= n` or `grid.y == 1`.
+
+    The first set compares lengths, sizes and other numbers, but no products of unknown numbers. The
+    last set has premises about subgroups and addresses. If there is a `launch`, which is assumed to
+    be correct, suggests premises that it satisfies: the second of three sets adds products, and
+    the last set adds sizes and contents of the launch.
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}
@@ -93,8 +96,11 @@ def _list_numbers(kernel: Kernel) -> dict[str, Term]:
 
 def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
     """
-    Returns the suggested premises that a launch satisfies. Only the tightest of several multiples
-    of a length is returned. Without a launch, the usual suggestions are returned.
+    Returns the suggested premises that a launch satisfies.
+
+    Of premises that differ only in a factor (`len(x) >= n`, `len(x) * 2 >= n`), returns the
+    tightest. Without a launch (`values` is empty), returns the premises without such factors and
+    without products of unknown numbers.
     """
     if not values:
         usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))

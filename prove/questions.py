@@ -68,11 +68,11 @@ class Proof:
     questions: list[Question]
     given: list[str] = field(default_factory=list[str])
     unused: list[str] = field(default_factory=list[str])
-    """Given premises without which the questions are proved, too."""
+    """Given premises that the proofs do not need."""
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    """Instructions whose access was not executed by any launch found, with the reason."""
+    """Instructions with an access for which no launch was found that executes it; the reason."""
     reached: int = 0
     """Number of instructions whose access is executed by a launch that satisfies the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])
@@ -82,7 +82,7 @@ class Proof:
 
     @property
     def result(self) -> str:
-        """`proved` if every question is, `candidate` if a launch may show a bug, else `unknown`."""
+        """`candidate` if a launch may show a bug, `proved` if all is proved, else `unknown`."""
         results = {q.result for q in self.questions}
         if "candidate" in results:
             return "candidate"
@@ -158,7 +158,11 @@ def _list_about(access: Access) -> Iterator[Question]:
 def _find_unreached(
     proof: Proof, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
 ) -> None:
-    """Finds accesses that no launch executes, because a proof about them would be vacuous."""
+    """
+    Records in `proof` the accesses that no launch under the premises executes.
+
+    A proof about such accesses would be vacuous.
+    """
     guards: dict[Operation, list[Term]] = {}
     for access in accesses:
         guards.setdefault(access.op, []).append(access.guard)
@@ -321,7 +325,7 @@ def _facts(kernel: Kernel, other: Renaming) -> Term:
 
 
 def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
-    """Returns the facts that counters give unique results and a subgroup elects one invocation."""
+    """Returns the facts that tickets are unique, and that a subgroup elects one invocation."""
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)
@@ -413,8 +417,10 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
-    Returns conditions that two accesses of a workgroup are by different invocations, or by
-    different subgroups if barriers or an equal matrix type order them within a subgroup.
+    Returns the conditions that two accesses in a workgroup are by different invocations.
+
+    The invocations must be of different subgroups if the accesses cannot race within a subgroup:
+    barriers order them, or the subgroup makes both together for matrices of the same type.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
@@ -477,7 +483,7 @@ def _disjuncts(condition: Term) -> Sequence[Term]:
 
 
 def _is_denied(differ: Term, known: set[int]) -> bool:
-    """True if the equality of two numbers is among the known terms, so that `differ` is false."""
+    """True if `differ` states x != y, and x == y is among the `known` terms (by their ids)."""
     return z3.is_distinct(differ) and z3.simplify(negate(differ)).get_id() in known
 
 

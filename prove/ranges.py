@@ -12,7 +12,7 @@ from typing import TypeAlias
 from xdsl_spirv.prove.values import Term, z3
 
 Range: TypeAlias = tuple[int, int]
-"""(minimum, maximum)."""
+"""The range (minimum, maximum) of a term."""
 
 
 class Ranges:
@@ -21,7 +21,7 @@ class Ranges:
     def __init__(self, conditions: Iterable[Term], outer: Ranges | None = None):
         self.known: dict[int, Range] = dict(outer.known) if outer is not None else {}
         self.kept: list[Term] = list(outer.kept) if outer is not None else []
-        """References to terms, which prevent that z3 reuses their ids."""
+        """References to terms, so that z3 does not reuse their ids."""
         self._found: dict[int, Range] = {}
         self._arms: dict[int, tuple[Ranges, Ranges]] = {}
         for condition in conditions:
@@ -183,8 +183,8 @@ MEANINGS: Mapping[int, Callable[[list[tuple[int, int, int]]], Range]] = {
     z3.Z3_OP_BOR: _or,
 }  # fmt: skip
 """
-Functions from the (minimum, maximum, bits) of operands to a result's range, by operator. A result
-that wraps may differ by a multiple of its modulus.
+Maps each operator to a function that computes the result's range from the (minimum, maximum, bits)
+of the operands, without wrapping. A negative range is not known.
 """
 
 ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
@@ -197,4 +197,7 @@ ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
     z3.Z3_OP_SGT: (True, True, True),
     z3.Z3_OP_SGEQ: (False, True, True),
 }
-"""Comparisons as (strict, first operand is the larger, signed)."""
+"""
+Maps each comparison to three flags: True if it is strict, if it states that the first operand is
+the larger one, and if it is signed.
+"""

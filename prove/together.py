@@ -120,10 +120,10 @@ def find_unused(
     limits: Limits,
 ) -> list[str]:
     """
-    Returns given premises without which all questions are proved, too.
+    Returns the given premises that the proofs of the questions do not need.
 
-    `added` are the suggested premises that the proof needs. A premise that gave the execution a
-    number counts as used.
+    `added` has the suggested premises that the proofs need. A premise that fixes a number of the
+    symbolic execution counts as needed.
     """
     trial, named = [replace(q) for q in proved], {**premises, **added}
     if not premises or _halve(trial, kernel.facts, named, limits):
@@ -134,7 +134,7 @@ def find_unused(
 
 
 def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
-    """Returns the suggested premises for smaller multiples than a given one, smallest first."""
+    """Returns the suggested premises that differ from `text` in a smaller factor, in order."""
     stem, _, factor = text.rpartition(" * ")
     if " >= " not in stem or not factor.isdecimal():
         return []

@@ -85,7 +85,7 @@ def test_a_worker_without_a_scheduler(
         (
             "tcp://host:1",
             "vulkan:0",
-            "vulkan:0 is an index on one machine, but workers are on several machines",
+            "vulkan:0 gives a device's index on one machine, but workers are on several machines",
         ),
     ],
 )
