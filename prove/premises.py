@@ -98,8 +98,8 @@ def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term
     """
     Returns the suggested premises that a launch satisfies.
 
-    Of premises that differ only in a factor (`len(x) >= n`, `len(x) * 2 >= n`), returns the
-    tightest. Without a launch (`values` is empty), returns the premises without such factors and
+    If several differ only in a factor (`len(x) >= n`, `len(x) * 2 >= n`), returns the tightest of
+    them. Without a launch (`values` is empty), returns the premises without such factors and
     without products of unknown numbers.
     """
     if not values:
