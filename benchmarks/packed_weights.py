@@ -13,7 +13,6 @@ every result are compared with numpy in binary64.
   some good ones. `2 parts` before a schedule splits the product along K.
 - `--variants` runs only the cases and schedules of a file `{"case": [...]}`
   (`variants-packed-h200.json`: 18 schedules for few and many rows).
-- `--order` is an order of loop_orders.py.
 - XDSL_SPIRV_CACHE=FOLDER stores the driver's pipeline cache. Its zstd frames contain machine code
   that `nvdisasm -b SM90` reads.
 
@@ -35,7 +34,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import loop_orders
 import numpy as np
 from device_runs import CUDA, WARM_UP, graph_us, parser_of, torch
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
@@ -259,9 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--schedules", help="a JSON file, or few")
     parser.add_argument("--variants", type=Path, help='JSON: {"case": ["#schedule...", ...]}')
-    parser.add_argument("--order", choices=loop_orders.ORDERS, default="usual")
     options = parser.parse_args(arguments)
-    loop_orders.apply(options.order)
     schedules: list[str] = []
     if options.schedules:
         few = options.schedules == "few"
@@ -298,7 +294,6 @@ def main(arguments: list[str] | None = None) -> int:
         document = {
             "what": "packed weights",
             "target": options.target,
-            "order": options.order,
             "device": getattr(getattr(device, "info", None), "name", options.device),
             "date": datetime.date.today().isoformat(),
             "records": records,

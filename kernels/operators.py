@@ -18,6 +18,18 @@ SYMBOLS = {
     "greater_equal": ">=", "equal": "==", "not_equal": "!=",
 }  # fmt: skip
 """numpy's names of operators."""
+REFUSED = {
+    "matmul": ("the operator @", "multiply matrices with multiply_add(a, b, c)"),
+    "power": ("the operator **", "multiply: x * x"),
+    "absolute": ("abs()", "use absolute(x), or maximum(x, -x) for tiles"),
+    "invert": ("the operator ~", "compare the other way, or choose with where(...)"),
+    "positive": ("the unary operator +", "leave it out"),
+    "divmod": ("divmod()", "divide and subtract"),
+}
+"""
+Operators that values or tiles lack, by numpy's names: how Python writes each one, and what to write
+instead.
+"""
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -36,9 +48,12 @@ class Operators(NDArrayOperatorsMixin):
         """Applies an operator. Raises `KernelError` for other numpy functions."""
         symbol = SYMBOLS.get(ufunc.__name__)
         if symbol is None or method != "__call__" or len(inputs) != 2:
+            other = (
+                f"numpy's {ufunc.__name__}",
+                "use the functions of xdsl_spirv.kernels: sqrt, ...",
+            )
+            written, instead = REFUSED.get(ufunc.__name__, other)
             raise KernelError(
-                f"numpy cannot compute the {ufunc.__name__} of a value of the kernel",
-                str(self.type),
-                "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...",
+                f"{written} cannot be used on a value of a kernel", str(self.type), instead
             )
         return self.binary(symbol, *inputs)

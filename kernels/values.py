@@ -98,12 +98,6 @@ class Value(Operators):
             "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...; convert with .to(f32)",
         )
 
-    def __pow__(self, exponent: Any) -> NoReturn:
-        raise KernelError(f"the operator ** does not support {self.type}", "", "multiply: x * x")
-
-    def __abs__(self) -> NoReturn:
-        raise KernelError("abs() cannot be used in kernels", str(self.type), "use absolute(...)")
-
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise KernelError(
             f"components of a {self.type} cannot be assigned",

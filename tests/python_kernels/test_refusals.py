@@ -84,3 +84,28 @@ def of_tiles() -> object:
 def test_a_refused_operator_is_shown_with_the_kernels_line(make: Callable[[], object], cause: str):
     with pytest.raises(KernelError, match=cause):
         make()
+
+
+LACKING: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "@": (lambda x: x @ x, r"the operator @ .*; multiply matrices with multiply_add\(a, b, c\)"),
+    "**": (lambda x: x**2, r"the operator \*\* .*; multiply: x \* x"),
+    "abs": (abs, r"abs\(\) .*; use absolute\(x\)"),
+    "divmod": (lambda x: divmod(x, 2)[0], r"divmod\(\) .*; divide and subtract"),
+}
+
+
+@pytest.mark.parametrize(("apply", "cause"), LACKING.values(), ids=LACKING)
+def test_an_operator_that_kernels_lack_is_named_as_python_writes_it(
+    apply: Callable[[Any], Any], cause: str
+):
+    with pytest.raises(KernelError, match=cause):
+
+        @k.kernel(workgroup=1)
+        def f(x: Any = k.buffer(k.f32)):  # pyright: ignore[reportUnusedFunction]
+            x[0] = apply(x[0])
+
+    with pytest.raises(KernelError, match=cause):
+
+        @t.kernel
+        def g(x: t.View = t.view(k.f32, None)):  # pyright: ignore[reportUnusedFunction]
+            x.store(0, apply(x.load(0, 16)))
