@@ -372,7 +372,7 @@ def _collect(
             "arith.constant"
         ):
             raise NotFused(
-                f"{op.name} is not elementwise, so that the contraction's kernel cannot compute it"
+                f"{op.name} is not elementwise, so the contraction's kernel cannot compute it"
             )
         case _:
             pass

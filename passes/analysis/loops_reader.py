@@ -307,7 +307,7 @@ def _copy(reader: Reader, op: Operation) -> None:
         raise NotLoops(
             op,
             f"the operation copies {source.type} to {target.type}, which differ in shape or type: "
-            f"reshape or convert before",
+            f"reshape or convert the source first",
         )
     reader.define(op, 0, array)
 

@@ -418,7 +418,7 @@ class ProgramCode:
         b, block = self.b, op.body.block
         lower, upper, step = (self.index(v) for v in (op.lb, op.ub, op.step))
         if not isinstance(step, int) or step < 1:
-            b.refuse("the loop's step is not a positive constant: make it one")
+            b.refuse("the loop's step must be a positive constant")
         self._check_registers(op)
         self._load_operands(op)
         homes = self._homes(block.args[1:])
@@ -472,7 +472,7 @@ class ProgramCode:
             fits = 1 << (self.b.schedule.subgroups * total // REGISTERS).bit_length()
             self.b.refuse(
                 f"the loop carries {total} registers ({listed}), but an invocation has "
-                f"{REGISTERS}: make tiles smaller, or take {fits} subgroups"
+                f"{REGISTERS}: make tiles smaller, or use {fits} subgroups"
             )
 
     def write_if(self, op: scf.IfOp) -> None:

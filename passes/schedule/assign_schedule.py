@@ -260,7 +260,7 @@ def choose(
         if best is None:
             decisions.note(op, kind.path, _explain(problems, target))
             continue
-        taken, reason = True, f"the fastest of {count} tiles that fits, by estimate"
+        taken, reason = True, f"the fastest fitting tile of {count}, by estimate"
         if kind.judge:
             taken, reason = load_function(kind.judge)(best, decisions)
         decisions.note(op, kind.path, reason, taken)

@@ -291,7 +291,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
             size = target.subgroup_size
             yield f"lanes = {schedule.lanes.data}, but a subgroup of {target.name} has only {size}"
         if "subgroup-shuffle" not in target.features:
-            yield f"{target.name} lacks subgroup-shuffle, with which lanes add up the scores"
+            yield f"{target.name} lacks subgroup-shuffle, which lanes need to add up scores"
         if target.held_registers is not None and self.registers > target.held_registers:
             yield (
                 f"queries and results need {self.registers} registers of an invocation, but "

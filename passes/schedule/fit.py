@@ -54,8 +54,8 @@ def problems_of(plan: Plan) -> Iterator[str]:
         elif isinstance(path, DirectAttr):
             other = "b" if name == "a" else "a"
             yield (
-                f"{name}: layout = rows needs rows that are contiguous along K, not converted, and "
-                f"an operand {other} that is direct and dequantized: use staged"
+                f"{name}: layout = rows needs {other} = direct for a dequantized operand, and rows "
+                f"of {name} that are contiguous along K and not converted: use staged"
             )
         else:
             yield from _operand(name, tile, plan)

@@ -482,7 +482,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
             yield "readers of columns need a result of one row that is not transposed"
         elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
             width = operands.side_by_side
-            yield f"several parts of the columns are read: a load needs one column, not {width}"
+            yield f"if several parts of columns are read, a load must have 1 column, not {width}"
         elif not is_multiple(operands.columns, count) or self.tile_columns % count:
             yield (
                 f"the kernel reads {count} columns together, but {operands.columns} columns or "
@@ -500,7 +500,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         elif main.fast_loop not in self.operands.reduced or self.sums.type != f32:
             yield f"within = {size} needs weights that are contiguous along K, and sums in f32"
         elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
-            yield f"within = {size}, but the elements of one load divide among {shared} lanes"
+            yield f"within = {size}, but only {shared} lanes can share the elements of one load"
 
     def _problems_of_operands(self) -> Iterator[str]:
         types = self.contraction.types

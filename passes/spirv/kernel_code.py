@@ -212,7 +212,7 @@ class KernelCode(SpirvEmitter):
         if (size := type.get_shape()[dimension]) != DYNAMIC_INDEX:
             return size
         if op.source not in self.arguments:
-            refuse(op, "the operation reads the size of a value other than an argument: pass it")
+            refuse(op, "only sizes of arguments can be read: pass this size as an argument")
         return self.arguments[op.source], dimension
 
     def size(self, op: memref.DimOp) -> SSAValue:

@@ -164,8 +164,8 @@ class Exchange:
                 if isinstance(held, spv.StructType) and held.has_decoration(spv.Decoration.Block):
                     refuse(
                         op,
-                        "Workgroup memory with an explicit layout excludes other Workgroup memory, "
-                        "which MulAdds need: declare it without Block",
+                        "cooperative MulAdds need Workgroup memory without an explicit layout, and "
+                        "a module with this variable cannot have it: declare it without Block",
                     )
 
     # Code.

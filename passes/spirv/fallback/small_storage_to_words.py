@@ -217,7 +217,7 @@ class _Lowering:
                 place = self.places[op.operands[0]]
             case _:
                 refuse(
-                    op, "the operation uses a pointer to 8- or 16-bit scalars: only load and store"
+                    op, "the operation uses a pointer to 8- or 16-bit scalars: use loads or stores"
                 )
         if any(isinstance(part.type, spv.MatrixType) for part, _ in _paths(place)):
             refuse(op, f"{place.type} contains matrices, which cannot be rewritten: use vectors")
