@@ -76,12 +76,12 @@ GROUPS: Sequence[Group] = (
     ),
     Group(
         "named barriers",
-        "no Vulkan driver has this object, and it is not a value and not memory",
+        "no Vulkan driver supports named barriers",
         r"NamedBarrier",
     ),
     Group(
         "descriptor heaps",
-        "here descriptors decide which buffer an entry point binds, and pointers do not",
+        "entry points bind buffers by descriptor set and binding here, not through heaps",
         r"DescriptorHeapEXT",
     ),
     Group("motion estimation", "Intel's video units", r"SubgroupAvc.*"),
@@ -256,7 +256,9 @@ def page() -> str:
     lines = [
         "# Instructions with an operation in the dialect, and instructions without",
         "",
-        "`python scripts/compute_instructions.py` writes this page; the script explains the sets.",
+        "This page lists the SPIR-V instructions that are operations of the `spirv` dialect, and the "
+        "others with the reason.",
+        "`python scripts/compute_instructions.py` writes the page; the script explains the groups.",
         "",
         f"{len(compute)} of {total} core instructions have an operation "
         f"({', '.join(f'{n} {who}' for who, n in counts.most_common())}).",

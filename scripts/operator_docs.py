@@ -17,10 +17,11 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "operators.md"
 HEAD = """\
 # ONNX operators
 
-`python scripts/operator_docs.py` writes this page. Each operator of the table is imported by a
-function in a file of `frontends/onnx/operators/`. Other operators are expanded if ONNX or the
-model defines them as functions of other operators. If a row has several opsets, the meaning of the
-operator changes at each of these opsets. [onnx](onnx.md) lists the refused models.
+This page lists the ONNX operators that the importer reads. `python scripts/operator_docs.py` writes
+it. A function in a file of `frontends/onnx/operators/` imports each operator of the table. Other
+operators are expanded if ONNX or the model defines them as functions of other operators. If a row
+has several opsets, the meaning of the operator changes at each of these opsets.
+[ONNX models](onnx.md) lists the refused models.
 
 | operator | domain | from opset | file |
 |---|---|---|---|

@@ -67,7 +67,7 @@ def test_a_race_through_overlapping_bindings(kernel: Kernel, find: Find) -> None
 
 
 @pytest.mark.bug(
-    "a place written through one variable and read through another", rule="ALIAS-01", op=LOAD
+    "a location written through one variable and read through another", rule="ALIAS-01", op=LOAD
 )
 def test_a_second_reference(kernel: Kernel, find: Find) -> None:
     """No barrier makes writes through one reference visible to another reference."""

@@ -210,7 +210,7 @@ def test_tiles(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "all invocations write one place with different values",
+    "all invocations write one location with different values",
     rule="OVERLAP-01",
     op="spirv.Store",
     first=0,

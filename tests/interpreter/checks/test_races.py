@@ -118,7 +118,7 @@ def test_loop(kernel: Kernel, find: Find) -> None:
 
 
 @pytest.mark.bug(
-    "all invocations write one place with the same value", rule="RACE-01", op=STORE, count=63
+    "all invocations write one location with the same value", rule="RACE-01", op=STORE, count=63
 )
 def test_one_place(kernel: Kernel, find: Find) -> None:
     Tile(kernel).store("%zero", "%one")
