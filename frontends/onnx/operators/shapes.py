@@ -168,7 +168,7 @@ def _number_or_size(b: Nodes, t: Tensor) -> Any:
     """Returns the element of a known one-element tensor, as a number or a size."""
     numbers = t.numbers
     if numbers is None:
-        return sizes_in(b, t, "start and limit")[0]
+        return sizes_in(b, t, "limits")[0]
     number = numbers.item()
     return int(number) if float(number).is_integer() else number
 
