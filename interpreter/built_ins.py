@@ -50,7 +50,7 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
     "SubgroupLeMask": np.less_equal,
     "SubgroupLtMask": np.less,
 }
-"""Functions `compare(i, lane)` by mask built-in: True if the mask of `lane` contains lane i."""
+"""Mask built-in -> `compare(i, lane)`, which is True if the mask of `lane` contains lane i."""
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:

@@ -200,9 +200,10 @@ def in_binary32(function: Function) -> Function:
 
 def half_in_binary32(function: Function) -> Function:
     """
-    Wraps +, -, * or / so that binary16 is computed in binary32. The result is exact after the
-    second rounding, because binary32 has more than twice the precision. numpy's binary16 loops are
-    slow, since they convert one number at a time.
+    Wraps +, -, * or / so that binary16 is computed in binary32, and the result rounded to binary16.
+
+    Both roundings together give the correctly rounded result, because binary32 has more than twice
+    the precision. numpy's binary16 loops are slow, since they convert one number at a time.
     """
     widen = widener(F16)
 

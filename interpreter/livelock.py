@@ -134,5 +134,5 @@ def describe(
         )
     else:
         cause = "WAIT-01: all invocations that are left wait for a write that will not come"
-        remedy = "let invocations write before they wait, and launch all that others wait for"
+        remedy = "let invocations write before they wait, and launch every awaited invocation"
     return InterpreterError(cause + "".join(f"\n  {line}" for line in lines), place, remedy)

@@ -94,7 +94,7 @@ class Decorator:
 
     kind: Kind
     of_operands: bool = False
-    """True if properties do not matter: the decorated function is the operation's own function."""
+    """True if the decorated function is the second stage: the operation's properties are unused."""
 
     def __call__(self, *ops: Key) -> Callable[[StageT], StageT]:
         def decorate(stage: StageT) -> StageT:

@@ -145,7 +145,10 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """First workgroup of a batch -> index in `ops` of each invocation's last line."""
+    """
+    First workgroup of a batch -> for each invocation, the index in `ops` of the operation that
+    last began a line; -1 for none.
+    """
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 

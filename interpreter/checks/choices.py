@@ -8,9 +8,9 @@ component mapping (CM-18). Floats may depend on the order of a MulAdd's addition
 rounding, within the error interval that docs/numerics.md derives. The interval follows from the
 length n of the longest sum, and from a run in which every MulAdd computes |A| |B| + |C|. n is at
 most the number of executed MulAdds times their K. The interval is valid if everything after the
-MulAdds is linear or clamps. A kernel that only moves floats otherwise, and stores only floats,
-cannot leave the interval, so it is not run again. If a kernel applies another function to floats,
-no interval can be derived, and only integers are compared.
+MulAdds is linear or clamps. If a kernel, apart from its MulAdds, only moves floats and stores no
+other type, its results are always in the interval, so it is not run again. If a kernel applies
+other functions to floats, no interval can be derived, and only integers are compared.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Counters:
 
 
 def _at_limits(result: Array, dtype: DType, sign: bool) -> Array:
-    """Returns a mask of results at the ends of the range, which need not be saturated."""
+    """Returns a mask of results at an end of the range, where saturated results are."""
     limits = np.iinfo(dtype)
     return (result == limits.min) | (result == limits.max) if sign else result == -1
 

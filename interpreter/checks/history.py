@@ -98,7 +98,12 @@ class Region:
             self.singles[which].append((index, words))
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
-        """Records the last two different readers of granules. Returns a mask of the granules."""
+        """
+        Records the last two different readers of each granule that invocations share.
+
+        Returns a mask of these granules, or None if there are none. `fresh` is a mask of the
+        granules whose earlier reader counts.
+        """
         if not fresh.any():
             return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
@@ -249,7 +254,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes loaded since a store; -1 from a search for undefined bytes to the next store."""
+        """Bytes loaded since the last store; -1 if undefined bytes were searched since then."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)

@@ -25,7 +25,7 @@ ACCESSES: dict[str, type[Any]] = {
     "OpImageWrite": Write,
     "OpImageSampleExplicitLod": Sample,
 }
-"""Image instructions, by name, with the class that builds their function from a `TexelAccess`."""
+"""Image instruction -> the class that builds its function, given a `TexelAccess`."""
 
 
 class CheckedTexels(TexelAccess):

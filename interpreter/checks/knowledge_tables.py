@@ -51,7 +51,7 @@ MEMOS = 1 << 17
 
 
 def row(m: int, k: int) -> int:
-    """Returns the row of writes that are available at level `m`, and then made available at `k`."""
+    """Returns the index of the row for writes available at level `m`, then made so at level `k`."""
     return 1 + m * LEVELS + k
 
 
@@ -217,7 +217,10 @@ class Tables:
         return self._change_all(tree, level, self._number(step), step)
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
-        """Applies a step to every invocation and group, with the scope level shared with `lane`."""
+        """
+        Applies a step to the time stamps of every invocation and group in a tree. The step gets the
+        level of the smallest scope that contains both the invocation or group and `lane`.
+        """
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
         lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
@@ -423,7 +426,7 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """Returns the releases before the acquired one; None if the acquired one includes them."""
+    """Returns the releases before the acquired release; None if that release includes them."""
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None

@@ -325,7 +325,7 @@ def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array)
         matrices.op,
         f"rows of {tiles.width} elements overlap at a Stride of {stride}"
         if of_one_tile
-        else f"tiles of {tiles.memory.label or 'memory'} overlap in one store with other values",
+        else f"tiles of {tiles.memory.label or 'memory'} overlap in one store, with unequal values",
         different[..., None],
         batch.mask,
         values={"first element": tiles.starts},

@@ -114,7 +114,7 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """True if all findings are about Workgroup memory: one workgroup reproduces them."""
+        """True if all findings are about Workgroup memory: one workgroup then reproduces them."""
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)

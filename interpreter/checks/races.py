@@ -539,7 +539,10 @@ class Races:
         region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
-        """Records the atomic writers of byte ranges (granules); joins consecutive ones."""
+        """
+        Records the atomic writers of byte ranges (granules). If the earlier write is atomic, too,
+        records the smallest group that contains both writers.
+        """
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)

@@ -277,7 +277,10 @@ class Checks:
     of_data: bool = False
     """True to report only undefined integers that depend on the contents of buffers."""
     launches_stand_alone: bool = True
-    """True to test each launch with other component mappings of cooperative matrices."""
+    """
+    True if a launch may be tested alone with other component mappings. False if the program
+    requires one mapping, or all its launches must use the same one.
+    """
     report: Report = field(default_factory=Report, compare=False)
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 

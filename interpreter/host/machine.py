@@ -153,7 +153,10 @@ class Host:
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
-        """Runs one operation. Without results, memref operations write into their last operands."""
+        """
+        Runs one operation on values. An operation without results (on memrefs) writes into its last
+        operands.
+        """
         try:
             function = find(type(op))
             if function is not None:

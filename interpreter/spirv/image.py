@@ -233,7 +233,7 @@ def where(lanes: Mask, new: Array, old: Array) -> Array:
 
 
 def take_components(components: Array, form: Plain) -> Array:
-    """Returns the leading components that a type has."""
+    """Returns the first components of texels, as many as `form` has (x alone for a scalar)."""
     return components[..., : form.shape[0]] if form.shape else components[..., 0]
 
 

@@ -1,5 +1,5 @@
 """
-Executes raw instructions, for which the dialect has no operations. DebugPrintf prints.
+Executes DebugPrintf, and refuses or ignores other instructions that the dialect lacks.
 
 A DebugPrintf prints once for each active invocation, in the order of workgroups and invocations,
 to `Options.print`. `%v3f` prints a vector. A length modifier is ignored, because the value's type

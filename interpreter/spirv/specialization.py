@@ -158,8 +158,8 @@ def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
     """
     Returns the operation that an OpSpecConstantOp names, with constants as operands.
 
-    Ids in the instruction's operands become the operation's operands, in order. Literals, or types
-    if there are none, become its only property.
+    The ids among the instruction's operands become the operation's operands, in order. All literals
+    together become one property, and each type becomes another.
     """
     opcode, *layout = op.layout.data
     name = opcode.data if isinstance(opcode, StringAttr) else str(opcode)

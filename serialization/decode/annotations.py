@@ -33,7 +33,7 @@ CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
     Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
 }
 """
-Decoration -> MLIR's attribute class for it. The value of the decoration is a list of such
+Decoration -> the class of MLIR's attribute for it. An id's decorations become a list of these
 attributes.
 """
 

@@ -228,7 +228,7 @@ class _Finder:
         return self._end(target, loop) == back[0]
 
     def _end(self, label: int, loop: Construct) -> int:
-        """Returns the last SPIR-V block in the same block of the dialect as `label`."""
+        """Returns the last SPIR-V block that is decoded into the same dialect block as `label`."""
         while True:
             block = self.blocks[label]
             if block.merge is not None:

@@ -55,9 +55,11 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Makes one operation with all fields set. CPython reserves room for the fields that the first
-    objects of a class have. xDSL sets links to neighbours late, so without this call each
-    operation would need a dictionary of 230 bytes.
+    Creates one operation with all fields set, which saves memory in all later operations.
+
+    CPython gives objects compact storage for those fields that the first objects of their class
+    have. xDSL sets links to neighbours late, so without this call each operation would need a
+    dictionary of 230 bytes.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])

@@ -147,7 +147,10 @@ def _is_repeated(value: SSAValue) -> bool:
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
-    """Adds operands to a terminator, as pairs (target, value); no target without successors."""
+    """
+    Adds operands to a terminator. Each pair is the successor that gets a value, and the value; the
+    successor is ignored if the terminator has none.
+    """
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]
         return

@@ -93,7 +93,10 @@ def declare(module: Module, span: range) -> Declared:
 
 
 class FunctionDecoder:
-    """Decodes the body of one function. Uses many times the memory of the function's words."""
+    """
+    Decodes the body of one function. Discard it after each function: it takes many times the
+    memory of the function's words.
+    """
 
     def __init__(self, module: Module, declared: Declared):
         self.index = module.index

@@ -101,7 +101,7 @@ class Words:
 Reader: TypeAlias = Callable[[Words], None]
 
 Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
-"""Makes an operation from an instruction's words. Raises `NotDeclared` if they do not fit."""
+"""A function that makes an operation from words. Raises `NotDeclared` if they do not fit."""
 
 
 @cache
@@ -312,7 +312,10 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
-    """Makes a property's attribute for an id. Raises `NotDeclared` if the property forbids it."""
+    """
+    Makes the attribute of a property from an id. Raises `NotDeclared` if it has none of the
+    `accepted` classes (all are accepted if `accepted` is empty).
+    """
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)

@@ -62,7 +62,7 @@ SYMBOLIC_CONSTANTS = {
     "spirv.EXT.SpecConstantCompositeReplicate": "constituent",
     "spirv.KHR.SpecConstantData": "data",
 }
-"""Operation of a composite constant with a symbol -> the property with its symbols or words."""
+"""Operation that declares a composite constant -> the property with its constituents or words."""
 
 
 def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
@@ -308,7 +308,8 @@ class ModuleEncoder:
 
     def is_declaration(self, op: Operation) -> bool:
         """
-        True if the result is defined outside of the block (a constant). The result gets an id.
+        True if the operation's result is defined outside of its block, like a constant. If so,
+        gives the result an id.
         """
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False

@@ -470,7 +470,7 @@ class FunctionEncoder:
         self._split(op)
 
     def _is_behind(self, value: SSAValue) -> bool:
-        """True if the value is declared, or the encoding of its block has begun."""
+        """True if a value's definition comes before the current instruction in the binary."""
         owner = value.owner
         block = owner if isinstance(owner, Block) else owner.parent_block()
         declared = isinstance(owner, Operation) and self.module.is_declaration(owner)

@@ -72,10 +72,10 @@ class IdSource(Protocol):
 
 
 Writer: TypeAlias = Callable[[IdSource, Operation], Sequence[int] | None]
-"""Returns the words of one operand of an instruction; None if the operation omits the operand."""
+"""A function that returns the words of one operand; None if the operation omits the operand."""
 
 Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
-"""Returns the words of an operation's instruction."""
+"""A function that returns the words of an operation's instruction."""
 
 
 def encoder_of(op: Operation) -> Encode:
@@ -194,7 +194,11 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
-    """Returns empty masks for omitted operands, or raises `SPIRVEncodeError`."""
+    """
+    Returns words for the omitted operands before `later`: an empty mask for each.
+
+    Raises `SPIRVEncodeError` if an omitted operand is not an optional mask.
+    """
     words: list[int] = []
     for operand in left_out:
         if operand.quantifier == "*":

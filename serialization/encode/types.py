@@ -152,7 +152,7 @@ class Decorations:
 
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
-"""Returns the id of a module's symbol, whose definition is written at the first request."""
+"""A function that returns the id of a symbol, and writes its definition at the first request."""
 
 FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float16Type: (16, None),
@@ -259,7 +259,8 @@ class TypeTable:
         carried: Callable[[Attribute, Operation | None], int],
     ):
         """
-        `size_id` returns the id of an array's length; `carried` declares a type without a class.
+        `size_id` returns the id of an array's length. `carried` declares a type that has no class
+        in the dialect.
         """
         self._declarations = declarations
         self._decorations = decorations
@@ -272,7 +273,7 @@ class TypeTable:
         self._forward: dict[spv.PointerType, int] = {}
         """Pointers to structs that contain an open struct. They are declared after that struct."""
         self.name: Callable[[int, str], None] | None = None
-        """Writes an id's OpName; None if the caller does not want names."""
+        """Function that writes an id's OpName; None if the caller does not want names."""
         self._makers: dict[type[Attribute], Callable[..., int]] = {
             NoneType: self._nothing,
             IntegerType: self._integer,
@@ -515,7 +516,7 @@ class ConstantTable:
         return self._declare("OpConstantNull", self._types.id(t, op), ())
 
     def undefined(self, t: Attribute, op: Operation | None) -> int:
-        """Returns the id of the only OpUndef of a type, among the constants."""
+        """Returns the id of a type's OpUndef, which is declared once, among the constants."""
         return self._declare("OpUndef", self._types.id(t, op), ())
 
     def _declare(self, name: str, result_type: int, operands: Sequence[int]) -> int:

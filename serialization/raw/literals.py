@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class NumberType(NamedTuple):
-    """A scalar type: the properties that the form of a literal depends on."""
+    """A scalar type, by the properties that determine the text and the words of its literals."""
 
     width: int
     is_float: bool

@@ -42,7 +42,7 @@ class Spec(NamedTuple):
     """Describes how to read one operand of the grammar."""
 
     form: str
-    """Form of the words: a literal's form, `pair`, or an enumeration's `id`, `value` or `mask`."""
+    """A literal's form (`integer`, ...), `id`, an enumeration's `value` or `mask`, or `pair`."""
     kind: str
     quantifier: str
     name: str

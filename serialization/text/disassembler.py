@@ -303,7 +303,10 @@ class _Printer:
         return self.margin + " ".join(f"!0x{word:08x}" for word in words)
 
     def _partly(self, instruction: RawInstruction, shape: Shape) -> str | None:
-        """Prints name and leading ids, other words as numbers; None if an id exceeds the bound."""
+        """
+        Returns a line with the instruction's name, its leading ids, and all other words as numbers;
+        None if an id exceeds the bound.
+        """
         first = shape.ids
         words = instruction.words[1:]
         try:

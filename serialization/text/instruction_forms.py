@@ -45,7 +45,7 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 
 
 FEW = 32
-"""`operand_columns` caches its results across modules for fewer operand words than this."""
+"""Number of operand words from which on `operand_columns` does not cache its result."""
 
 
 class _Integers(dict[int, str]):
@@ -290,7 +290,7 @@ class Form:
         self.shape = shaped
         self.deciding = deciding
         self.inner: dict[tuple[int, ...], Form] = {}
-        """Words that select a form of the opcode -> the form; empty if the opcode has one form."""
+        """Deciding words -> the form with these words; empty if the opcode has no deciding word."""
         self.columns: list[Column] | None = None
         self.template = ""
         self.places: list[int] = []

@@ -78,7 +78,7 @@ declared_rule("EXT-02", "2.4", "A feature needs the version of SPIR-V that intro
 
 @module_rule("CAP-01", "2.4")
 def capabilities(m: Module) -> Problems:
-    """A declared capability must enable every used feature."""
+    """Every used feature must be enabled by a declared capability."""
     verdicts: dict[object, list[Problem]] = {}
     for i in m.instructions:
         opcode = i.words[0] & 0xFFFF
@@ -330,7 +330,10 @@ NARROW = (
     ("Int16", "Int16", STORAGE_16),
     ("Float16", "Float16", STORAGE_16),
 )
-"""Scalar, the capability for arithmetic on it, and the capability that allows only its storage."""
+"""
+Triples: a scalar, the capability for arithmetic on it, and a map from each storage class to the
+capability that allows only to store the scalar there.
+"""
 
 
 def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:

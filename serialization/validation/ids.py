@@ -212,7 +212,7 @@ def _values_of(i: Instruction) -> Sequence[int]:
 
 @module_rule("ID-05", "2.16.1")
 def values(m: Module) -> Problems:
-    """An operand that must be a value must not be a type, label or function."""
+    """A type, label or function must not be the operand of an instruction that needs a value."""
     definitions = m.definitions
     for i in m.instructions:
         op = i.op

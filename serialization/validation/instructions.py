@@ -38,7 +38,7 @@ class Shape:
     least: int
     """Smallest number of words of the instruction, including the first word."""
     plain: int
-    """Largest number of words at which all operands are ids."""
+    """Instructions of at most this number of words have only ids as operands."""
     kinds: tuple[str, ...]
     """Kinds of the operands at fixed positions, in order."""
 

@@ -27,7 +27,7 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """A broken rule: its cause, its remedy, and the instruction (None for the checked one)."""
+    """A broken rule: cause, remedy, and the instruction if it is not the one being checked."""
 
     cause: str
     remedy: str
