@@ -35,7 +35,7 @@ SCORE_ROUNDINGS = 6
 """Number of roundings of a score: queries, keys, product, scale, mask, difference."""
 
 TANH_ROUNDINGS = 16
-"""Error of a hyperbolic tangent in units of `u`, before the multiplication by the cap."""
+"""Error of a hyperbolic tangent in unit roundoffs, before the multiplication by the cap."""
 
 TILE = 8
 """Minimum number of keys that a kernel processes between two updates of a row's maximum."""
@@ -79,7 +79,11 @@ def attention_interval(op: AttentionOp, operands: Sequence[Interval], dtype: DTy
 def _parts(
     op: AttentionOp, scores: Array, off: Array, values: Array, radius: Array, narrow: DType
 ) -> tuple[Array, Array]:
-    """Returns partial results and error bounds, from the largest score error of each row."""
+    """
+    Returns the partial results for each part of the keys, and their error bounds.
+
+    The bounds are computed from the largest score error of each row.
+    """
     assert op.parts is not None
     total, size, moved = (
         partial(op, scores, x, op.parts.value.data)
@@ -139,9 +143,10 @@ def _score_errors(
 
 def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
-    Returns error bounds of exp(s - m) / sum, namely exp(e) - 1 for the error e of the exponents.
+    Returns error bounds of the probabilities exp(s - m) / sum.
 
-    The exponents have errors of one or two ulp. The function exp(x) adds 3 + 2 |x| ulp.
+    If an exponent has the error e, its exponential has the relative error exp(e) - 1. Computing an
+    exponent adds one or two ulp, and the function exp(x) adds 3 + 2 |x| ulp.
     """
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     depth = np.where(np.isfinite(scores), np.abs(scores - top), 0.0)

@@ -290,7 +290,11 @@ def _spread_sum(
     off: Array,
     size: Array,
 ) -> Interval:
-    """Returns the interval of sums. `size` has the sums of the terms' magnitudes."""
+    """
+    Returns the interval of sums whose exact value is `middle` +- `off`, widened by rounding errors.
+
+    `size` is the sum of the magnitudes of the terms.
+    """
     dtype = _dtype(op.results[0].type)
     bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
     return spread(middle, off + bound.evaluate(middle, size), dtype)
@@ -395,7 +399,9 @@ def _dtype(type: Attribute) -> DType:
 
 
 def _as_named(value: Interval, name: str) -> Interval:
-    """Reinterprets an integer operand by its type's name: as unsigned for `u8`."""
+    """
+    Reinterprets an integer as unsigned if the name of its type begins with `u` (such as `u8`).
+    """
     if name[0] != "u":
         return value
     if value.is_point:

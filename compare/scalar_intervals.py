@@ -70,7 +70,9 @@ def spread(middle: Array, off: Array, dtype: DType) -> Interval:
 
 
 def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
-    """Wraps known integers that exceed the type. An unknown integer may be any of the type."""
+    """
+    Wraps known integers that exceed the type. An unknown integer gets the whole range of the type.
+    """
     info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
     fits = (low >= info.min) & (high <= info.max)
     known = low == high

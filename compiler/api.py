@@ -74,8 +74,8 @@ def compile(
 
     `source` is one of these:
 
-    - an ONNX file or `ModelProto`. `dims` gives sizes to its open dimensions by name (None leaves
-      a dimension open), and `constants` fixes inputs;
+    - an ONNX file or `ModelProto`. `dims` gives sizes to its open dimensions by name (None leaves a
+      dimension open), and `constants` fixes inputs;
     - a program of `torch.export`;
     - a file of StableHLO;
     - an MLIR file or a module of `linalg` on tensors, which is not changed. `weights` gives values
@@ -85,14 +85,15 @@ def compile(
       tokens.
 
     `context` turns the past of an ONNX model (key and value tensors that are inputs and outputs)
-    into state of a session, with space for this many tokens. `state` names such inputs and their
-    outputs, also for a program of `torch.export`. With several `functions` of a module, the
-    program contains all of them, to be run in a `session`.
+    into state of a session, with space for this many tokens. `state` maps other inputs, also of a
+    program of `torch.export`, to the outputs that give their next values. With several `functions`
+    of a module, the program contains all of them, to be run in a `session`.
 
     With `form="graph"` the model becomes one graph of TOSA operators, for any target.
 
     The program is called with numpy arrays: `program(x)`. With `jobs` above 1, kernels are lowered
-    by this many forks of the process (Linux only). No other thread may hold a lock then.
+    by this many forks of the process (Linux only). During the call, other threads must not hold
+    locks, since a fork could wait for them forever.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """

@@ -295,7 +295,10 @@ def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, A
 
 
 def _only_number(array: Array) -> int | float | None:
-    """Returns the number that all elements equal, None if they differ or JSON cannot hold it."""
+    """
+    Returns the value that all elements have. Returns None if elements differ, or if JSON cannot
+    represent the value.
+    """
     if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
         return None
     number = array.reshape(-1)[0].item()
@@ -313,7 +316,9 @@ def _run_until(
     ctx: Context,
     observe: Observer | None,
 ) -> Passes:
-    """Runs the passes up to and including the last pass named `last`. Returns later passes."""
+    """
+    Runs the passes up to and including the last pass named `last`. Returns the remaining passes.
+    """
     first, rest = split_after(passes, last)
     run(first, ctx, module, observe)
     return rest
@@ -363,13 +368,16 @@ def pipeline_of(text: str) -> PassPipeline:
     Parses a pass pipeline in the syntax of `xdsl-opt -p`. Raises `ProgramError` if it is wrong.
     """
     passes = Universe.get_multiverse().all_passes
-    with said_of_passes(passes):
+    with converting_pass_errors(passes):
         return PassPipeline.parse_spec(passes, text)
 
 
 @contextmanager
-def said_of_passes(known: Iterable[str]) -> Generator[None]:
-    """Converts xDSL's errors about a wrong pipeline to `ProgramError`. `known` are pass names."""
+def converting_pass_errors(known: Iterable[str]) -> Generator[None]:
+    """
+    Converts the errors that xDSL raises for a wrong pass pipeline to `ProgramError`. `known` are
+    the names of all passes.
+    """
     try:
         yield
     except ValueError as error:

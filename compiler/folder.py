@@ -47,7 +47,10 @@ SMALL = 4096
 
 
 class Known(dict[SSAValue, Any]):
-    """Known contents of values. A function in place of contents is called at the first read."""
+    """
+    Known contents of values. Contents may be given as a function, which is called at the first
+    read.
+    """
 
     def __getitem__(self, value: SSAValue) -> Any:
         known = super().__getitem__(value)

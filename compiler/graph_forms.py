@@ -75,7 +75,10 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """Returns the loop (None for a constant) of each dimension; None for any other index."""
+        """
+        Returns the loop that indexes each dimension (None for a constant index). Returns None if an
+        index is neither a loop nor a constant, or if two dimensions have the same loop.
+        """
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]
@@ -104,7 +107,7 @@ class Access:
         """Returns the loop that indexes dimension k. Raises `ProgramError` if there is none."""
         used = [i for i, c in enumerate(self.rows[k]) if c]
         if len(used) != 1 or self.rows[k][used[0]] != 1 or self.constant[k]:
-            raise refusal(op, f"dimension {k} of the map {self.map} is not one loop")
+            raise refusal(op, f"dimension {k} of the map {self.map} is not the index of one loop")
         return used[0]
 
     def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:

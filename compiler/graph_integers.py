@@ -61,13 +61,18 @@ def take_narrow(argument: SSAValue) -> bool:
 
 
 def narrow_numbers(module: ModuleOp) -> None:
-    """Narrows integers to i32 if their values provably fit, as for kernels."""
+    """
+    Narrows integers to i32 if their values provably fit. The passes are the same as for kernels.
+    """
     for rewriting in (DecomposeLinalgPass(), ScalarsIntoLoopsPass(), NarrowTo32BitsPass()):
         rewriting.apply(Context(), module)
 
 
 def zero_points(op: GenericOp) -> list[Shifted] | None:
-    """Returns the two factors of a sum of products of bytes with known zero points, or None."""
+    """
+    Returns both factors of a sum of products of bytes, with their zero points. Returns None for
+    other operations.
+    """
     block = op.body.block
     if block.args[-1].type != IntegerType(32):
         return None

@@ -355,7 +355,10 @@ class _HostReader:
         element: str | None = None,
         shaped: SSAValue | None = None,
     ) -> None:
-        """Declares a buffer. Sizes are taken from `shaped`, a value in this memory, if given."""
+        """
+        Declares a buffer for `value`. Dynamic sizes are read from `shaped`, another value in the
+        same memory, if given.
+        """
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
@@ -422,7 +425,10 @@ class _HostReader:
         self.launches.append(Launch(dispatch, block))
 
     def _push_constants(self, op: gpu.LaunchFuncOp) -> tuple[PushConstant, ...]:
-        """Returns the numbers that a launch passes, or the dynamic sizes that a kernel reads."""
+        """
+        Returns the push constants of a launch: the numbers that it passes, or else the dynamic
+        sizes that its kernel reads.
+        """
         numbers = [
             PushConstant(NUMBER_BYTES * number, type, value)
             for number, (type, value) in enumerate(numbers_of(op))

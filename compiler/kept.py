@@ -61,7 +61,9 @@ def path_for(
 
 
 def _without_origins(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Drops the dates and scripts of a target's constants, which change no program."""
+    """
+    Drops the dates and scripts of a target's constants, because programs do not depend on them.
+    """
     return {name: value for name, value in fields if name != "fitted"}
 
 

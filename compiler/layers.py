@@ -121,8 +121,8 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
     """
     Returns the types of the values that a dispatch reads and writes.
 
-    If the dispatch updates a tensor in place, or reads a slice of dynamic sizes, only the slices
-    count.
+    If the dispatch updates parts of a tensor in place, or reads only slices of dynamic size,
+    returns the types of these parts or slices instead of the tensor's type.
     """
     moved: list[Attribute] = []
     for value, argument in zip(dispatch.inputs, dispatch.body.block.args, strict=True):

@@ -294,7 +294,7 @@ class _Generic:
         elif maps[0].loops() is None:
             if len(body) > 1 or inputs[0] not in last.operands:
                 raise self.refusal(
-                    "the windows of a reduction are over a value that its body computes"
+                    "a reduction over windows combines a value that its body computes"
                 )
             result = self._pool(self.translator.value(op.operands[0]), kind)
         else:
@@ -310,7 +310,10 @@ class _Generic:
         return kind.combine(self.b, result, start)
 
     def _evaluate(self, end: Operation) -> dict[SSAValue, Value]:
-        """Returns the values of a body before `end`, with a dimension for each loop."""
+        """
+        Translates the operations of a body before `end`. Returns all values of the body, each with
+        a dimension for each loop.
+        """
         op, sizes, given_values = self.op, self.sizes, self.translator.values
         values: dict[SSAValue, Value] = {}
         for argument, operand, access in zip(
@@ -391,7 +394,9 @@ class _Generic:
         return self._from_loops(value, self.parallel)
 
     def _pool(self, value: Value, kind: Combiner) -> Value:
-        """Appends to the graph MaxPool2D, or AvgPool2D times the number of elements of a window."""
+        """
+        Appends a MaxPool2D to the graph, or an AvgPool2D and a multiplication by the window's size.
+        """
         op, read = self.op, self.maps[0]
         windows = read.windows(op, self.sizes)
         rest = [k for k in range(len(read.rows)) if k not in windows.dimensions]

@@ -102,7 +102,10 @@ def _of_slice(
 
 
 def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:
-    """Yields the limit of a comparison. Sizes are not negative, so signedness is ignored."""
+    """
+    Yields the limit that an asserted comparison implies. Signedness is ignored, because sizes are
+    not negative.
+    """
     left, right = number(op.lhs), number(op.rhs)
     match op.predicate.value.data:
         case 2 | 6:

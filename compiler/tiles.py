@@ -42,7 +42,10 @@ def lower_to_spirv(
 
 
 def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> bytes:
-    """Returns the binary of a program, with argument names. The size of axis 0 of `x` is `x.0`."""
+    """
+    Returns the binary of a tile program, in which arguments are named. The size of axis 0 of `x` is
+    named `x.0`.
+    """
     _, made = lower_to_spirv(program, target)
     name = program.sym_name.data
     raw = decode(encode(made, names=True, lines=True))
@@ -62,7 +65,7 @@ def is_view(program: tile.ProgramOp, argument: int) -> bool:
 def _with_names(
     raw: RawModule, variables: dict[str, str], block: str, members: list[str]
 ) -> RawModule:
-    """Renames variables, and adds names to the members of a block."""
+    """Renames variables by `variables`, and names the members of the block called `block`."""
     rows: list[list[int]] = []
     pointers: dict[int, int] = {}
     types: dict[int, int] = {}

@@ -22,7 +22,10 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Assignment:
-    """Buffers at offsets in `needed` bytes of memory; without sharing, in `total` bytes."""
+    """
+    Buffers with offsets of temporaries, and the bytes of memory that temporaries need: `needed` if
+    they share memory, `total` if they do not.
+    """
 
     buffers: tuple[Buffer, ...]
     needed: int
@@ -53,11 +56,14 @@ Life: TypeAlias = tuple[int, int]
 Piece: TypeAlias = tuple[int, int]
 """(begin, end) of a range of the memory, in bytes."""
 LONG = 64
-"""Longest lifetime, in dispatches, that is indexed by dispatch."""
+"""
+Maximum lifetime, in dispatches, of memory ranges that are indexed by dispatch. Ranges with longer
+lifetimes are searched one by one.
+"""
 
 
 class _Pieces:
-    """Placed memory ranges, indexed by the dispatches at which they are in use."""
+    """The memory ranges that are already assigned, indexed by the dispatches that use them."""
 
     def __init__(self):
         self.at: defaultdict[int, set[Piece]] = defaultdict(set)

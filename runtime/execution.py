@@ -176,7 +176,10 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """Returns options with a target's map of matrix components, and no test of other maps."""
+    """
+    Returns options for a program whose kernels depend on a target's map of matrix components. The
+    checks then do not try other maps.
+    """
     from xdsl_spirv.targets import TargetError, load
 
     try:

@@ -17,7 +17,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Considered:
-    """A considered kind of kernel (`path`), True if it was chosen, and the reason."""
+    """
+    A kind of kernel (`path`) that was considered, whether it was chosen (`taken`), and the reason.
+    """
 
     path: str
     taken: bool

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 SOON = 1e-3
-"""Delay in seconds after which another module's pending timer is restarted."""
+"""
+Minimum delay in seconds before a timer of another module fires, if it expired during the block.
+"""
 
 
 @contextmanager

@@ -56,9 +56,10 @@ def device_phases(
     taken: Sequence[float], steps: Sequence[tuple[int, str]], end: float, copies: bool
 ) -> Iterator[Phase]:
     """
-    Yields consecutive phases until `end`: copy in, steps by dispatch and name, copy out.
+    Yields consecutive phases that end at `end`: the copy of inputs, each step, the copy of outputs.
 
-    Without `copies`, the submission had no copies.
+    `taken` has the nanoseconds of each phase, and `steps` the dispatch index and name of each step.
+    If `copies` is False, the phases of the copies are left out.
     """
     start = end - sum(taken)
     named = [(None, "copy in"), *steps, (None, "copy out")]

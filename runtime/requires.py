@@ -156,7 +156,12 @@ def _is_core(row: Mapping[str, Any], vulkan: Version) -> bool:
 
 
 def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
-    """Yields the alternatives in the registry's rows. A feature of version `vulkan` occurs once."""
+    """
+    Yields the alternatives that the registry's rows list.
+
+    Several structures may contain the same feature. After a structure of version `vulkan` or older,
+    the others are skipped.
+    """
     settled: set[str] = set()
     for row in rows:
         if "property" in row:

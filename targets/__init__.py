@@ -76,20 +76,22 @@ SCALAR_DEPTH = 16
 @dataclass(frozen=True)
 class ScheduleCandidate:
     """
-    A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
+    A schedule that the default heuristic may choose: a workgroup tile and a grid of subgroups.
 
+    - `tile`: rows and columns
     - `subgroups`: rows, columns, and optionally slices of K
     - `direct`: operands (`b` or `ab`) packed into fragments and read without Workgroup memory
     - `fragments`: operands packed into fragments and staged in Workgroup memory
-    - `panels`: operands packed into panels
+    - `panels`: operands packed tile by tile (into panels), whatever their layout
     - `ahead`, `staged_ahead` (for staged operands), `stages`, `buffers`, `group`, `first` and
       `result`: options of the schedule (docs/passes/assign-schedule.md)
     - `edges`: replaces `result` if the edges of the result are not whole fragments
-    - `rates`: TFLOPS of large contractions by types (`f16 -> f32`); excludes all other types
+    - `rates`: TFLOPS of large contractions by types (`f16 -> f32`). If given, the candidate is only
+      used for these types
     - `alone`: TFLOPS of a contraction with one workgroup for each compute unit
     - `streams`: TB/s of reading uncached weights, if different from the target's
-    - `rows`: operand that is read by rows if the other one is `direct` and in packed planes
-    - `most_m`: the largest M of contractions that the candidate is for; 0 for any
+    - `rows`: an operand that is read row by row. The other operand must be `direct` and quantized
+    - `most_m`: the largest M for which the candidate is used; 0 for any M
     """
 
     tile: tuple[int, int]
@@ -116,7 +118,9 @@ class ScheduleCandidate:
 
 @dataclass(frozen=True)
 class Residency:
-    """Workgroup memory of a compute unit, and the number of subgroups that fully occupy it."""
+    """
+    Workgroup memory of a compute unit, and the number of subgroups that fully occupy the unit.
+    """
 
     memory_bytes: int
     subgroups: int
@@ -203,15 +207,17 @@ class Target:
     """Factors for terms of a time estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
     """
-    TB/s of storing results from registers, by way of storing: `rows`, or `fragments 32` (fragments
-    whose rows have 32 bytes). The time of a store without an entry is not estimated.
+    TB/s of storing results from registers: `rows` for storing row by row, `fragments 32` for
+    fragments whose rows have 32 bytes. The time of stores without a rate is not estimated.
     """
     streams: Mapping[str, float]
-    """TB/s at which tiles read uncached weights, by types. A candidate's `streams` overrides it."""
+    """
+    TB/s of reading uncached weights into tiles, by types. A candidate's `streams` overrides it.
+    """
     merged_parts: Mapping[str, float]
     """
-    If an attention's keys have more than `most` parts and its results at least `elements`
-    elements, half as many parts are faster. Empty if not measured.
+    The number of parts into which an attention's keys are cut is halved if there are more than
+    `most` parts and each has at least `elements` result elements. Empty if not measured.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""
@@ -233,9 +239,11 @@ class Target:
     """Maximum elements of a contraction's result that an invocation computes by multiply-adds."""
     scalar_depth: int
     """
-    Elements of K (or words of four) that a workgroup without matrix instructions stages at a time.
-    Larger values need more registers: drivers hold an address for each element that an invocation
-    reads.
+    Number of K elements (or 32-bit words of packed elements) that a workgroup without matrix
+    instructions stages at a time.
+
+    Larger values need more registers, because drivers hold an address for each element that an
+    invocation reads.
     """
     model: Model
     """Constants of the time estimates."""
@@ -250,10 +258,10 @@ class Target:
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
-    Order in which matrix instructions read a lane's words, by operand (`A`, `B`).
+    Order in which matrix instructions read the words of a lane, by operand (`A`, `B`).
 
-    Operands without an entry have the order of their components. Operands that are packed in the
-    order of the instruction need no moves between registers.
+    An operand without an entry is read in the order of its components. An operand that is packed in
+    the order of the instruction needs no moves between registers.
     """
     component_map: tuple[Fragment, ...]
     """Maps components of cooperative matrices to invocations (CM-18). Empty if not known."""

@@ -55,7 +55,10 @@ class Linear:
         return groups
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
-        """Returns a map with each bit's step along an axis replaced by `weights[step]`, or by 0."""
+        """
+        Returns a map in which the step of each bit along an axis is `weights[step]`, or 0 if
+        `weights` has no such step.
+        """
         return Linear(
             tuple(
                 (*place[:axis], weights.get(place[axis], 0), *place[axis + 1 :])
@@ -66,7 +69,8 @@ class Linear:
 
     def run(self, axis: int) -> int:
         """
-        Returns the length of aligned runs of indices with consecutive coordinates along an axis.
+        Returns the largest width such that each aligned block of `width` indices has consecutive
+        coordinates along an axis.
         """
         width = 1
         for place in self.bits:

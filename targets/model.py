@@ -46,7 +46,7 @@ class LanesModel:
     """Constants for the schedule of an attention without matrix instructions."""
 
     most_rows: int
-    """Maximum rows of an invocation. Several subgroups share the work of more rows."""
+    """Maximum rows of an invocation. If there are more rows, several subgroups share them."""
     most_keys: int
     """Number of keys that an invocation loads at a time."""
     registers: int
@@ -58,11 +58,13 @@ class LanesModel:
     least_bits: int
     """Minimum bits of a load. Limits the number of lanes that share a key."""
     side_by_side: int
-    """Bytes of a key that adjacent invocations read. Fewer bytes waste memory bandwidth."""
+    """
+    Bytes of a key that adjacent invocations read together. Fewer bytes waste memory bandwidth.
+    """
     subgroups_across_rows: int
-    """Number of subgroups of a workgroup that process different rows."""
+    """Number of subgroups in a workgroup if the subgroups process different rows."""
     subgroups_across_keys: int
-    """Number of subgroups of a workgroup that process different keys."""
+    """Number of subgroups in a workgroup if the subgroups process different keys."""
     waves: int
     """Number of workgroups for each compute unit."""
     fewest_steps: int
@@ -70,7 +72,7 @@ class LanesModel:
     most_parts: int
     """Maximum parts of the keys whose results a merging dispatch reads for each row."""
     long_past: int
-    """Assumed number of keys if the number is dynamic."""
+    """Assumed number of keys if the number is not known at compile time."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class AttentionModel:
     most_head: int
     """Maximum elements of a query or value for which accumulators fit in registers."""
     many_rows: int
-    """Number of rows sharing keys, above which matrix instructions are faster."""
+    """Number of rows with the same keys above which matrix instructions are faster."""
     side_by_side: int
     """Number of subgroups that a compute unit executes without delaying one another."""
     registers: int
@@ -90,7 +92,9 @@ class AttentionModel:
     """Like `registers`, for kernels whose probabilities stay in registers."""
     held_reading: int
     """
-    Like `held`, for kernels that read queries for each tile of keys: the driver reads them early.
+    Like `held`, for kernels that read the queries again for each tile of keys.
+
+    The limit is lower because drivers move these reads forward.
     """
     most_held: int
     """Maximum 32-bit registers for fragments and prefetched words."""
@@ -113,7 +117,7 @@ class AttentionModel:
     """Candidate numbers of score fragments along a tile of keys, best first."""
     structures: tuple[Structure, ...]
     two_strips: float
-    """Time of two strips of query rows that share fragments, relative to one strip."""
+    """Time with two strips of query rows in a subgroup, relative to the time with one strip."""
     few_tiles: int
     """Maximum query tiles for which packing keys and values is not worthwhile."""
     turned: float
@@ -121,9 +125,14 @@ class AttentionModel:
     turned_by_one: float
     """Like `turned`, for subgroups that have only one strip of rows."""
     key_parts: tuple[int, ...]
-    """Candidate numbers of subgroups that share rows, if sizes are dynamic."""
+    """
+    Candidate numbers of subgroups that divide the keys of the same rows, if sizes are dynamic.
+    """
     merging: float
-    """Time factor if keys are divided and merged although undivided keys give enough workgroups."""
+    """
+    Time factor of an attention with dynamic sizes whose subgroups divide the keys and merge their
+    results.
+    """
     merging_values_ahead: float
     """Like `merging`, for kernels that prefetch the values of a strip."""
     rate: float
@@ -160,15 +169,20 @@ class ContractionModel:
     load_weight: float
     """Cost of fetching a row or column of a tile, in multiplications, if no rate is known."""
     unrated: float
-    """TFLOPS of the multiplications of a tile, if no rate is known."""
+    """Assumed TFLOPS of the multiplications of a tile, if no rate is known."""
     across_k: float
-    """Factor of an 8-bit rate if a tile in Workgroup memory is not contiguous along K."""
+    """
+    Factor of the rate of 8-bit elements if a tile in Workgroup memory is not contiguous along K.
+    """
     accumulators: int
     """
-    Maximum accumulators of an invocation, so that `residency.subgroups` fit on a compute unit.
+    Maximum accumulators of an invocation for which `residency.subgroups` subgroups fit on a compute
+    unit.
     """
     unpacked: float
-    """Factor of a rate if the kernel unpacks an operand, for targets without a measured rate."""
+    """
+    Factor of the known rate if the kernel dequantizes an operand and this case was not measured.
+    """
     long_loop: int
     """Minimum K tiles of a loop for which an incomplete last tile gets separate code."""
     most_residents: int
@@ -193,7 +207,10 @@ class ProcessorRowsModel:
     most_integer_sums: int
     """Maximum integer sums of an invocation: the code that quantizes each sum is long."""
     most_elements: int
-    """Maximum elements of a step for each row, which limits the code size."""
+    """
+    Maximum elements that an invocation loads for a row in one step of the loop. Limits the code
+    size.
+    """
     most_straight: int
     """
     Maximum elements of a column for code without a loop. Each element takes two or three
@@ -201,11 +218,14 @@ class ProcessorRowsModel:
     """
     most_straight_words: int
     """
-    Maximum words of 32 bits that several columns of a subgroup have in code without a loop. Each
-    word takes some nine instructions.
+    Maximum 32-bit words in a subgroup's columns for code without a loop. Each word takes about nine
+    instructions.
     """
     often: int
-    """Minimum columns for code without a loop: few columns do not repay fetching the code."""
+    """
+    Minimum columns for code without a loop. With fewer columns, fetching the long code takes longer
+    than it saves.
+    """
     turns: int
     """Number of subgroups of a workgroup, which the CPU runs one after another."""
 
@@ -215,7 +235,7 @@ class RowsModel:
     few: int
     """Maximum rows of a contraction with few rows. With more rows, staging operands is faster."""
     few_for_matrices: int
-    """Like `few`, for types whose matrix instructions have an unknown rate."""
+    """Like `few`, for element types whose rate with matrix instructions is not known."""
     much: int
     """Minimum ratio of columns to rows for which a contraction counts as having few rows."""
     conversion: float
@@ -223,7 +243,9 @@ class RowsModel:
     conversion_of_packed: float
     """Time to convert a streamed packed element to a float, in multiply-adds."""
     product: float
-    """Time to multiply an element by a row, in multiply-adds."""
+    """
+    Time to multiply an element of the streamed operand by an element of one row, in multiply-adds.
+    """
     busy: int
     """Number of subgroups that occupy a compute unit while they only wait for memory."""
     banks: int
@@ -231,35 +253,49 @@ class RowsModel:
     most_rows: int
     """Maximum rows of an invocation. More rows do not fit in registers."""
     most_sums: int
-    """Maximum sums of an invocation."""
+    """Maximum number of sums that an invocation accumulates."""
     under_way: int
     """Number of loads of an invocation in flight."""
     most_spread: int
     """Maximum elements of a load if adjacent lanes take adjacent loads along K."""
     most_beside: int
-    """Maximum elements of the operand with few rows that an invocation holds for one load."""
+    """
+    Maximum elements of the smaller operand (the one with few rows) that an invocation holds for
+    each load of the larger operand.
+    """
     subgroups: int
     """Maximum subgroups of a workgroup that share the work along K."""
     resident: int
-    """Number of resident subgroups of a compute unit if they have 64 registers each."""
+    """
+    Number of subgroups that are resident on a compute unit if each invocation has 64 registers.
+    """
     most_bits: int
     """Maximum bits of packed weights for which arithmetic, not memory, limits a kernel."""
     most_of_digits: int
-    """Maximum rows for which multiplying 8-bit digits of row elements is faster than floats."""
+    """
+    Maximum rows for which splitting row elements into 8-bit integers is faster than multiplying
+    floats.
+    """
     sharing: tuple[int, ...]
-    """Numbers of subgroups of a workgroup that compute 8-bit digits of row elements together."""
+    """
+    Candidate numbers of subgroups in a workgroup that together split row elements into 8-bit
+    integers.
+    """
     least_sharing: int
-    """Minimum subgroups along K for sharing the 8-bit digits of row elements."""
+    """Minimum subgroups along K that share row elements split into 8-bit integers."""
     shared_width: int
-    """Columns in a group if subgroups share the 8-bit digits of row elements."""
+    """Columns of a group if subgroups share row elements split into 8-bit integers."""
     few_groups: int
     """Maximum groups of columns for which registers have room for two prefetched groups."""
     least_in_groups: int
     """Minimum columns of an invocation for which row elements are split into 8-bit integers."""
     least_in_narrow_groups: int
-    """`least_in_groups` for a single row, if groups have half as many columns."""
+    """Like `least_in_groups`, for a single row and groups of half as many columns."""
     most_folded: int
-    """Maximum elements of an operation that each workgroup of a product recomputes."""
+    """
+    Maximum result elements of an operation that is fused into a product, whose workgroups all
+    recompute it.
+    """
     norm_readers: int
     """Maximum products that each recompute the norm of their rows."""
     on_processor: ProcessorRowsModel | None = None
@@ -322,15 +358,18 @@ class LoopsModel:
     """Minimum steps of a contiguous reduction that several invocations should share."""
     windows_held: int
     """
-    Registers for windows and their weights, as a multiple of `Target.held_registers`: drivers load
-    the 5 x 5 windows of 4 adjacent elements before they multiply.
+    Registers for windows and their weights, as a multiple of `Target.held_registers`.
+
+    Drivers load all 5 x 5 windows of 4 adjacent elements before they multiply.
     """
     least_beside: int
-    """Minimum adjacent rows for which reading the rows together is faster."""
+    """Minimum number of adjacent rows for which reading them together is faster."""
     beside_bits: int
-    """Number of bits of adjacent rows that are read at a time by a workgroup."""
+    """Number of contiguous bits, from adjacent rows, that a workgroup reads at a time."""
     few: int
-    """Adjacent rows are read together only if at least 1 / `few` of the compute units get work."""
+    """
+    Adjacent rows are read together only if at least 1 / `few` of the compute units get a workgroup.
+    """
     least_steps: int
     """Minimum elements of a row for each of the invocations that share a row."""
     cached: int

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.arg_spec import parse_spec
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from xdsl_spirv.compiler.compiler import said_of_passes
+from xdsl_spirv.compiler.compiler import converting_pass_errors
 from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.progress import Stage, stage
 from xdsl_spirv.runtime.errors import ProgramError
@@ -70,7 +70,7 @@ class SPIRVOpt(xDSLOptMain):
         )
 
     def setup_pipeline(self) -> None:
-        with said_of_passes(self.available_passes):
+        with converting_pass_errors(self.available_passes):
             super().setup_pipeline()
         before = self.pipeline.callback
 

@@ -16,7 +16,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
-from xdsl_spirv.compiler.compiler import said_of_passes
+from xdsl_spirv.compiler.compiler import converting_pass_errors
 from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import text_of, verify
@@ -91,7 +91,7 @@ class Session:
     def parse(self, pipeline: str) -> list[ModulePass]:
         """Parses a pipeline. Raises `ProgramError` for invalid text."""
         known = dict(self.passes)
-        with said_of_passes(known):
+        with converting_pass_errors(known):
             return expand_pipelines(PassPipeline.parse_spec(known, pipeline).passes)
 
     def load(self, pipeline: str) -> int:

@@ -4,9 +4,9 @@ Determines the legal results: an interval around the source module's results on 
 A module without contractions and sums has one legal result, because each operation is rounded
 separately and a pass must preserve every rounding. A sum or product of floats may be computed in
 any order. A contraction leaves order and precision to the device (CM-25), so its interval is that
-of docs/numerics.md. With other operations, the interval is propagated for every element. On
-integers that all partial sums can represent, every order gives the same result, so the interval is
-a point.
+of docs/numerics.md. With other operations, the interval is propagated for every element. If the
+inputs are integers so small that every partial sum is exact, every order gives the same result, so
+the interval is a point.
 """
 
 from __future__ import annotations

@@ -195,7 +195,12 @@ Verdict = Callable[[Sequence[Array]], "tuple[Wrong | None, str] | None"]
 
 
 def _verdict(subject: Subject, judge: Judge, before: ModuleOp, after: ModuleOp) -> Verdict:
-    """Returns a function of inputs that returns a fault if only `after` is wrong, else None."""
+    """
+    Returns a function that runs both modules on inputs.
+
+    The function returns the fault of `after`. It returns None if `after` is right, or if `before`
+    is wrong, too.
+    """
 
     def verdict(values: Sequence[Array]) -> tuple[Wrong | None, str] | None:
         try:

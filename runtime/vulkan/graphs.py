@@ -152,7 +152,7 @@ def enabling_of_graphs(info: DeviceInfo) -> Enabling:
 
 
 def describe(tensor: Tensor) -> TensorDescriptionARM:
-    """Returns a tensor's description."""
+    """Returns the Vulkan structure that describes a tensor's type, sizes and layout."""
     return TensorDescriptionARM(
         tiling=LINEAR,
         format=TENSOR_FORMATS[tensor.element],

@@ -102,7 +102,11 @@ def ctype_of(annotation: Any) -> Any:
 
 
 def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Returns a decorator that adds members to a ctypes structure (sType, pNext if `number`)."""
+    """
+    Returns a decorator that turns the annotations of a ctypes structure into members.
+
+    If `number` (the value of sType) is given, the members sType and pNext come first.
+    """
 
     def lay_out(kind: type[S]) -> type[S]:
         members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]

@@ -148,8 +148,10 @@ class LoadedWork:
         self, commands: int, stamp: Callable[[], None] | None = None, once: bool = False
     ) -> None:
         """
-        Records all steps, those that run only once if `once` is True. If there is a `stamp`, it is
-        called after every step, and every step waits for the previous one.
+        Records all steps. Steps that run only once are left out unless `once` is True.
+
+        If `stamp` is given, it is called after every step, and every step waits for the previous
+        one.
         """
         if self.images is not None:
             self.images.record(commands, False)
@@ -452,7 +454,10 @@ class LoadedWork:
         return [*host.phases, *device_phases(taken, steps, end, self.in_one_go)]
 
     def _start_stamps(self, commands: int, count: int) -> Callable[[], None]:
-        """Resets `count` timestamps, and records the first. Returns what records the next one."""
+        """
+        Resets `count` timestamps and records the first. Returns a function that records the next
+        one.
+        """
         self.device.call("vkCmdResetQueryPool", commands, self.queries, 0, count)
         self._barrier(commands, COMPUTED, COMPUTING)
         last, indices = PipelineStage.BOTTOM_OF_PIPE, iter(range(count))

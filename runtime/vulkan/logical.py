@@ -66,7 +66,7 @@ class LogicalDevice:
         self.objects: Counter[str] = Counter()
         self.lost = self.abandoned = False
         self.running: list[int] = []
-        """Fences of submissions that were not waited for, in order."""
+        """Fences of submissions whose end is not known yet, in order of submission."""
         self._idle: list[int] = []
         """Fences for further submissions."""
         self.submissions = 0

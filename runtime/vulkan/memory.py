@@ -198,9 +198,9 @@ class Buffers:
     ) -> OutOfMemoryError:
         largest = max(items, key=lambda item: item.size)
         return OutOfMemoryError(
-            f"the program needs {readable(total)} of device memory, the largest of its "
-            f"{len(items)} buffers ({largest.name!r}) {readable(largest.size)}; "
-            f"{self.device.info.name} has {readable(free)} free",
+            f"the program needs {readable(total)} of device memory, but "
+            f"{self.device.info.name} has {readable(free)} free; the largest of the program's "
+            f"{len(items)} buffers is {largest.name!r} with {readable(largest.size)}",
             "",
             "end other programs that use the device, or use a smaller batch",
             result,
@@ -293,8 +293,10 @@ class Copy:
 
 def pack(sizes: Iterable[tuple[str, int]], at: int = 0) -> tuple[list[Copy], int]:
     """
-    Returns copies of whole buffers, given as (name, size), that lie one after another in the
-    staging buffer from byte `at` on, and their end.
+    Returns copies between whole buffers and the staging buffer, and the end of the last one.
+
+    `sizes` has the name and size of each buffer. The copies lie one after another in the staging
+    buffer, from byte `at` on.
     """
     copies: list[Copy] = []
     for name, size in sizes:
