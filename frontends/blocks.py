@@ -31,7 +31,10 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""Function that computes an element from the numbers of its fields and loop indices, by name."""
+"""
+Function that computes an element. Its first argument maps the names of fields to their numbers, its
+second the names of loops to their indices.
+"""
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,10 @@ def _power_scaled(x: Numbers, i: Numbers) -> Number:
 
 
 def _float_scaled(x: Numbers, i: Numbers) -> Number:
-    """Multiplies an f4 by an f8 (E4M3). The bits of an f8 as an f16 give 2^-8 of its value."""
+    """
+    Multiplies an f4 by an f8 (E4M3) scale. The bits of an f8, read as an f16, have 2^-8 of its
+    value.
+    """
     scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
     return _four_float(x, i, scale * 2.0**22)
 
@@ -307,7 +313,9 @@ def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
 
 
 def _look_up(blocks: Array) -> Array:
-    """Returns the table entry of each 4-bit code, because kernels read bytes faster than tables."""
+    """
+    Replaces each 4-bit code by its table entry, because kernels would read the table more slowly.
+    """
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
 

@@ -10,7 +10,8 @@ from xdsl_spirv.speech import spoken
 
 class FrontendError(Exception):
     """
-    A model file is malformed, incomplete, or contains something that the importers do not support.
+    Raised if a model file is malformed or incomplete, or contains something that the importers do
+    not support.
 
     `cause` describes the problem, `place` the file, node or input, and `remedy` a solution. `kind`
     groups causes for statistics. `operator` and `node` identify the faulty node.

@@ -461,7 +461,7 @@ class Manifest:
     requires: Requires | None = None
     """Requirements on a device, None in programs of older versions."""
     padding: int | None = None
-    """Bindings are padded to a multiple of this many bytes. Kernels may read the padding."""
+    """Alignment in bytes of the size of bindings. Kernels may read the padding."""
 
     def of(self, function: Function) -> Manifest:
         """Returns the manifest of a program that has only this function."""

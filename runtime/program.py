@@ -385,7 +385,7 @@ def _check_weights(buffers: Iterable[Buffer], weights: Mapping[str, Array], path
 
 
 WORD = 4
-"""The size of a block of push constants must be a multiple of this many bytes in Vulkan."""
+"""Alignment in bytes of the size of a push-constant block in Vulkan."""
 
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:

@@ -23,7 +23,10 @@ HEADER = re.compile(r"^\s*(?:\^|\"?[a-z_]+\.func\b)")
 NUMBER = re.compile(r"[Cc]onstant\b[^0-9\-]*(-?[0-9.]+(?:e[+-]?[0-9]+)?|true|false)")
 
 EXACT = 2000
-"""Texts with more lines than this are compared faster, by ignoring frequent lines."""
+"""
+Maximum number of lines of texts that are compared exactly. For longer texts, frequent lines are
+ignored, which is faster.
+"""
 
 SYNONYMS = {
     "for": "loop",

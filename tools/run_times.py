@@ -72,7 +72,8 @@ def read_times(path: str, dispatches: Sequence[Dispatch]) -> Measured:
     timed = [(d.kernel, d.entry_point) for d in times.dispatches]
     if launched != timed:
         raise ProgramError(
-            f"the times are for {len(timed)} dispatches; the program has {len(launched)} others",
+            f"the file has times for {len(timed)} dispatches of another program: this program has "
+            f"{len(launched)} dispatches",
             path,
             "measure the program again with run --profile",
         )

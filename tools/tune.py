@@ -198,7 +198,10 @@ def _replay_outcomes(
 
 
 def _recorded_sources(records: Sequence[Record]) -> list[Source]:
-    """Returns the measured contractions that the current lowering of their modules still has."""
+    """
+    Returns the measured contractions. Leaves out contractions that the lowering of their modules no
+    longer produces.
+    """
     measured = dict.fromkeys(map(source_of_record, records))
     modules = dict.fromkeys((s.text, s.target, s.weights) for s in measured)
     met = {source for module in modules for source in sources_of(*module, _say)}

@@ -66,7 +66,10 @@ class Architecture:
     turns_part: bool = True
     """True if a file may restrict rotation to the first elements of a head."""
     unturned: int = 0
-    """Every n-th block, counted from 1, has no rotary positions; this is n, or 0 for none."""
+    """
+    A number n: every n-th block, counted from 1, has no rotary positions. 0 if all blocks have
+    them.
+    """
     factors: tuple[str, ...] = ()
     """Names of tensors that divide rotary frequencies: one, or two for short and long contexts."""
     window: Window | None = None

@@ -185,10 +185,12 @@ class Step:
 
     def likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """
-        Returns the first token (i32) with the highest logit in each row, and the logit.
+        Returns the token (i32) with the highest logit in each row, and the logit. If several tokens
+        have the highest logit, returns the first one.
 
-        The maximum of each part of a row is computed first, for parallelism. If the maximum is
-        NaN, the token is the last one, since a following run may read its embedding.
+        The maximum of each part of a row is computed first, for parallelism. If the maximum is NaN,
+        the last token of the vocabulary is returned, since a following run may use the result as an
+        index of the embedding.
         """
         b, rows, count = self.b, logits.sizes[0], self.parameters.vocabulary
         parts = -(-count // PART)
@@ -390,7 +392,10 @@ class Step:
         return self.b.reshape(x, [self.length, count, self.parameters.head])
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
-        """Returns the sizes of the loops over heads and tokens, as the states order them."""
+        """
+        Returns the sizes of the loops over heads and tokens, in the order of the dimensions of
+        states.
+        """
         return [heads, tokens]
 
     walked = (1, 0)

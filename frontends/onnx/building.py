@@ -63,10 +63,10 @@ from xdsl_spirv.frontends.onnx.values import (
 )
 
 LARGE = 1024
-"""Constants of at least this size in bytes become arguments of the function (weights)."""
+"""Minimum size in bytes of a constant that becomes an argument of the function (a weight)."""
 
 Body = Callable[..., Number]
-"""Builds an elementwise body, from a builder of scalar operations and one number per operand."""
+"""Function that builds an elementwise body. It takes a `Scalars` and one number per operand."""
 
 
 class TensorBuilder:
@@ -127,7 +127,10 @@ class TensorBuilder:
         return t.value
 
     def _of_sizes(self, t: Tensor) -> Tensor:
-        """Computes symbolic sizes, or their quotients, in a tensor's element type (not i64)."""
+        """
+        Computes a tensor whose elements are symbolic sizes, or quotients of sizes. Its element type
+        must not be i64.
+        """
         portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
         sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
         sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
@@ -521,7 +524,10 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Concatenates tensors along an axis. If the first is part of a state, the state grows."""
+        """
+        Concatenates tensors along an axis. If the first tensor is the front part of a state, the
+        others are appended to the state.
+        """
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])
@@ -539,7 +545,9 @@ class TensorBuilder:
         return Front(state, whole, part.sizes, axis, self.value(part))
 
     def _appended(self, front: Front, tensors: Sequence[Tensor]) -> Front:
-        """Inserts tensors into a state after the elements of `front`. Returns the longer front."""
+        """
+        Writes tensors into a state, directly after the part `front`. Returns the enlarged part.
+        """
         whole, size, axis = front.whole, front.sizes[front.axis], front.axis
         for t in tensors:
             starts = with_size([0] * whole.rank, axis, size)

@@ -26,10 +26,13 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""Returns the axis of a list in an operator's result, or None if the operator mixes elements."""
+"""
+Function that returns the axis of a list in an operator's result, or None if the operator mixes
+elements.
+"""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
-"""Computes the results of an operator on tensors."""
+"""Function that computes the results of an operator on tensors."""
 
 NOWHERE = -(1 << 31)
 """An index that is out of bounds in every dimension."""

@@ -25,7 +25,10 @@ Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
 """Values of inputs, by the index of the input."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
-"""Deduces possible values of inputs from inputs, sizes of the first result, and attributes."""
+"""
+Function that deduces possible values of inputs from inputs, sizes of the first result, and
+attributes.
+"""
 
 KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg", "Relu", "Sqrt"))
 """Operators whose result has the shape of their first operand."""

@@ -309,7 +309,11 @@ class Nodes(TensorBuilder):
     def _fold_sizes(
         self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
     ) -> Any:
-        """Folds a node on sizes. The dividend of a rounded quotient must be at least 0."""
+        """
+        Folds a node whose operands are symbolic sizes.
+
+        If the node rounds a quotient toward zero, a run requires that the dividend is not negative.
+        """
         assert entry.fold is not None
         is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
         if node.op_type == "Div" and self.values[node.input[0]].element.is_float:
@@ -374,7 +378,11 @@ class Nodes(TensorBuilder):
             return None
 
     def _move_sizes(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
-        """Folds a node that moves sizes: the evaluator moves their positions in a list."""
+        """
+        Folds a node that only moves elements, which are symbolic sizes.
+
+        The evaluator moves integers instead: the position of each size in a list.
+        """
         onnx: Any = import_module("onnx")
         schema = onnx.defs.get_schema(node.op_type, self.versions.get("", 1))
         items: list[Any] = []

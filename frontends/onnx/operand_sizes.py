@@ -18,7 +18,10 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 from xdsl_spirv.speech import counted
 
 Rule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Size]
-"""Returns the required number of elements of an operand, from all operands and attributes."""
+"""
+Function that returns the required number of elements of an operand, from all operands and
+attributes.
+"""
 
 
 def _number(count: int) -> Rule:
@@ -26,7 +29,10 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """Returns the rule that requires as many elements as an axis of the operand `operand` has."""
+    """
+    Returns a rule: the operand must have as many elements as operand number `operand` has along an
+    axis.
+    """
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -70,7 +76,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
 }
 """Maximum ranks by operator and operand index. None means the rank of the first operand."""
 PARTS = ("GatherElements", "ScatterElements")
-"""Operators whose indices have at most the data's size in each dimension except the axis."""
+"""Operators whose indices must not exceed the size of the data in any dimension except the axis."""
 
 
 def check_operand_sizes(

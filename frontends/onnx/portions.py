@@ -75,7 +75,10 @@ def _reduce(size: Size, divisor: int) -> Size | Portion:
 
 
 def _exact(number: Any) -> Portion:
-    """Converts a number to a portion. Raises `TypeError` if floats are inexact, as for a third."""
+    """
+    Converts a number to a portion. Raises `TypeError` if floats cannot represent the number exactly
+    (such as 1/3).
+    """
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
         raise TypeError(f"{portion} is not exact in floats")

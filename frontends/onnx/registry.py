@@ -25,7 +25,7 @@ from xdsl_spirv.frontends.onnx.values import Array, Tensor
 
 Results: TypeAlias = "Tensor | Sequence[Tensor | None]"
 Fold: TypeAlias = Callable[..., Array]
-"""Computes the result from known operands, which may contain dynamic sizes."""
+"""Function that computes the result from known operands, which may contain dynamic sizes."""
 
 Function = TypeVar("Function", bound=Callable[..., Results])
 
@@ -63,7 +63,10 @@ REFUSED = {
     ),
     "ImageDecoder": ("no device decodes images", "give the model the image's elements"),
 }
-"""Reasons and remedies for unsupported operators. Nodes with constant operands are folded."""
+"""
+Reason and remedy for each unsupported operator. If all operands are constant, the operator is
+folded and thus supported.
+"""
 
 DOMAINS = {"ai.onnx": ""}
 """Maps other names of ONNX's domains to the registered names."""
@@ -176,7 +179,7 @@ def lookup(domain: str, name: str, version: int) -> Operator | None:
 
 
 WINDOWS = frozenset(("windows", "transposed", "images", "sampling", "recurrent", "signals"))
-"""Operator files for which onnx's evaluator is wrong with unusual attributes."""
+"""Files of operators that onnx's evaluator computes wrongly if attributes have unusual values."""
 
 
 def is_evaluated(entry: Operator) -> bool:

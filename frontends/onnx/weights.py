@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.values import Array
 
 LARGE = 1024
-"""Initializers of at least this size in bytes are weights."""
+"""Minimum size in bytes of an initializer that counts as a weight."""
 
 EXTERNAL = 1
 """Value of `data_location` for tensors in separate files."""

@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operatio
 from xdsl_spirv.frontends.stablehlo.operations import integers, number, pad_tensor
 
 FEW = 4
-"""Loops of at most this many iterations are unrolled."""
+"""Maximum iterations of a loop that is unrolled."""
 
 
 @operation("func.call")
@@ -32,7 +32,10 @@ def composite(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
 
 @operation("stablehlo.case", "stablehlo.if")
 def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
-    """Imports the region that a known index selects, else all regions, and selects by index."""
+    """
+    Imports the region that the index selects, if the index is known. Otherwise imports all regions,
+    and selects their results by the index.
+    """
     regions = [region.blocks[0] for region in op.regions]
     last = len(regions) - 1
     if index.numbers is not None:

@@ -39,7 +39,10 @@ Types: TypeAlias = tuple[Sequence[Attribute], Sequence[Attribute]]
 """Types of the operands, and types of the results."""
 
 Typing: TypeAlias = Callable[[int, list[Attribute]], Types]
-"""Returns all types of an operation, from the number of operands and the types in the text."""
+"""
+Function that returns all types of an operation, from the number of operands and the types in the
+text.
+"""
 
 
 @irdl_attr_definition

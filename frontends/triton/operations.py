@@ -36,7 +36,9 @@ def _constant(c: Converter, op: Operation) -> None:
     if isinstance(value, DenseIntOrFPElementsAttr):
         values = value.get_values()
         if not value.is_splat():
-            c.writer.refuse("a constant of different numbers is not supported", "load the numbers")
+            c.writer.refuse(
+                "a constant tensor of different numbers is not supported", "load the numbers"
+            )
         kind = IntegerAttr if isinstance(element, IntegerType) else FloatAttr
         value = kind(values[0], cast(Any, element))
     if element in SUMS:

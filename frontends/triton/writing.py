@@ -36,13 +36,13 @@ class Writer:
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
         self.numbers: dict[SSAValue, int] = {}
-        """Values of type `index` in sums, with their positions in the order of creation."""
+        """Position of each value of type `index` that occurs in sums, in the order of creation."""
         self.not_negative: set[SSAValue] = set()
         self.assumed: set[Sum | None] = set()
         """Sums that `tl.assume` declares not negative."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[SSAValue, SSAValue] = {}
-        """A number that was cast to an index -> the original integer."""
+        """Maps an index that was cast from an integer to the integer."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
         """Maps a uniform tile to its scalar."""

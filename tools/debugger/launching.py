@@ -25,7 +25,11 @@ from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 
 def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
-    """Returns a kernel's launch, and a note if no file describes it. Raises `Misuse`."""
+    """
+    Returns a kernel's launch, and a note if the launch is assumed because no file describes it.
+
+    Raises `Misuse` for a folder, and for an unsuitable file or option.
+    """
     if Path(path).is_dir():
         raise Misuse(f"{path} is a folder", "", "name one kernel")
     collection = collect([path])

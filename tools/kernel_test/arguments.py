@@ -36,7 +36,9 @@ ADDRESS = "&"
 """Prefix of a value `&NAME`, which means the physical address of the buffer NAME."""
 
 SHARE = 8
-"""Buffers may use 1 / SHARE of the machine's memory, because checks copy and annotate them."""
+"""
+Buffers may use at most 1 / SHARE of the machine's memory, because checks copy and annotate them.
+"""
 
 UNBOUND = 1 << 20
 """Descriptor set number of buffers that have only a physical address."""
@@ -307,7 +309,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
 
 
 def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
-    """Converts the description of an array of structs to descriptions of an array per member."""
+    """Converts an array of structs to a struct of arrays, one for each member."""
     count = node.count
     if contents.size is not None:
         said = math.prod(contents.size)

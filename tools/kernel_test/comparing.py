@@ -24,7 +24,12 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Differing elements, each as index, actual and expected value; `worst` also has the error."""
+    """
+    Differences between a buffer and its expected contents: `count` of `total` elements differ.
+
+    `first` has the first of them as (index, actual value, expected value). `worst` has the one with
+    the largest error, and that error.
+    """
 
     label: str
     count: int

@@ -110,7 +110,9 @@ COMPILERS: Mapping[str, tuple[Compiler, ...]] = {
 
 
 class CompileError(ProgramError):
-    """A compiler rejects the kernel; `file` and `line` locate the first error, if known."""
+    """
+    Raised if a compiler rejects the kernel. `file` and `line` locate the first error, if known.
+    """
 
     def __init__(self, path: Path, output: str, compiler: str):
         lines = [

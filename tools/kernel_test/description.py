@@ -65,7 +65,7 @@ Given: TypeAlias = Any
 
 
 class Misuse(ProgramError):
-    """A test's description is wrong, so that nothing was run. The exit status is 2."""
+    """Raised if a test's description is wrong, so that nothing was run. The exit status is 2."""
 
 
 @dataclass(frozen=True)

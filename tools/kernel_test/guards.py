@@ -34,7 +34,7 @@ def _built_ins(m: Module, id: int) -> list[str]:
 
 
 def _find_dependents(m: Module, seeds: Iterable[int]) -> set[int]:
-    """Returns the ids of values and local variables that are computed from the seeds."""
+    """Returns the ids of all values and local variables that depend on the seeds."""
     found, before = set(seeds), -1
     while before != len(found):
         before = len(found)
@@ -49,14 +49,17 @@ def _find_dependents(m: Module, seeds: Iterable[int]) -> set[int]:
 
 
 def _list_read(i: Instruction) -> list[int]:
-    """Returns the ids of the values that a result depends on. An element's index is not read."""
+    """Returns the ids that an instruction depends on, except the indices of a pointer."""
     if CHAIN.match(i.op) or i.op == "FunctionCall":
         return [i.words[3]]
     return [i.words[2]] if i.op == "Store" else i.ids()
 
 
 def _find_changed(m: Module, i: Instruction) -> int:
-    """Returns the id of a result, of the local variable of a store, or of a returning function."""
+    """
+    Returns the id that an instruction changes: its result, the local variable that it stores to, or
+    the function whose result it returns.
+    """
     if i.op == "ReturnValue" and i.block is not None:
         return i.block.function.at.result
     if i.op != "Store":

@@ -44,7 +44,9 @@ ATTEMPTS = 3
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
 """Time limits of the warm-up before a timing, in total and per step, in seconds."""
 WARM = 1.04
-"""The device is warm if the reference takes at most this multiple of its shortest time."""
+"""
+A device is warm if the reference takes less than its shortest time, multiplied by this factor.
+"""
 REFERENCE_RUNS = 5
 """Minimum number of runs of the reference, before and after a candidate."""
 KEPT = 1 / 8
@@ -52,7 +54,7 @@ KEPT = 1 / 8
 SMALL = 256
 """Maximum size of the buffers of a candidate that is only compiled, in bytes."""
 DEEP = 4096
-"""Input values are smaller if a dimension exceeds this size, so that sums are exact in 16 bits."""
+"""Size of a dimension above which input values are smaller, so that sums are exact in 16 bits."""
 
 
 def source_of(data: Mapping[str, Any]) -> Source:
@@ -322,7 +324,10 @@ class _Bench:
                 return
 
     def keep(self, key: str, reference: _Reference) -> bool:
-        """Caches a reference and unloads old ones. Returns False if the key has another one."""
+        """
+        Caches a reference and unloads old ones. Returns False if another reference is cached for
+        the key.
+        """
         if key in self.references:
             return self.references[key] is reference
         self.references[key] = reference

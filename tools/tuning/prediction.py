@@ -34,7 +34,10 @@ UNSTEADY, A_RUN = 0.01, 0.06
 KNOWN = 24
 """Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0
-"""Errors of estimates are clipped to the median error plus this value, in log time."""
+"""
+Limit of the errors of estimates, in log time above the median error. Larger errors are reduced to
+it.
+"""
 MOST = 600
 """Maximum number of measurements that a prediction uses."""
 RATED = "rated"

@@ -28,7 +28,7 @@ STEP = 12
 KEEP = 3
 """Factor of successive halving: 1 / KEEP of the candidates continue, with KEEP times the runs."""
 FAR_BEHIND = 1.5
-"""A candidate that is slower than the best by this factor is not measured further."""
+"""Ratio to the best time above which a candidate is not measured further."""
 FINALISTS = 3
 """Number of candidates that are measured a second time."""
 REMEMBERED = 150

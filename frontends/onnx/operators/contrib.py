@@ -124,7 +124,7 @@ def _weights_as_onnx(b: Nodes, channels: Size, w: Tensor, attributes: ConvAttrib
     )
     if first and last and set(w.sizes[1:]) != {1}:
         b.refuse(
-            f"the channels of the weights {w} may be first or last",
+            f"the order of the weights {w} is ambiguous: channels may be first or last",
             "use Transpose, Conv and Transpose",
         )
     return to_channels_first(b, w) if last else w

@@ -29,7 +29,7 @@ MOST_ROUNDS = 4096
 """Maximum number of unrolled loop iterations."""
 
 FEW_ROUNDS = 4
-"""Loops of at most this many iterations are always unrolled, so that more values are known."""
+"""Maximum iterations of a loop that is always unrolled, so that more values are known."""
 
 MOST_WRITTEN = 32_768
 """Maximum number of imported nodes of subgraphs; importing so many takes half a minute."""

@@ -50,7 +50,7 @@ class ExpertAttributes:
 
 
 Projection: TypeAlias = Callable[[slice], Matrices]
-"""Returns some rows of each expert's matrix."""
+"""Function that returns the given rows of each expert's matrix."""
 
 
 @operator("MoE", domain=MICROSOFT)

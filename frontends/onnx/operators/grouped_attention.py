@@ -1,8 +1,9 @@
 """
 Imports onnxruntime's `GroupQueryAttention`: query heads share keys, and past keys are in buffers.
 
-The number of past keys is a size in a session or if all tokens are new. Otherwise it is data (a
-length per sequence). A size is used in slices of the buffers, and data in computed indices.
+In a session, or if all tokens are new, the number of past keys follows from the sizes of inputs,
+and past keys are read as slices of the buffers. Otherwise the number is data (a tensor with a
+length for each sequence), and past keys are read at computed indices.
 """
 
 from __future__ import annotations
@@ -198,7 +199,11 @@ def _angles(
 
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
-    """Returns the number of keys in the buffer, which is at least `total`."""
+    """
+    Returns the number of keys in the buffer, which is at least `total`.
+
+    If the size of the buffer is static or keys are evicted, a buffer that is too small is an error.
+    """
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
     if isinstance(past, int) or evicts:

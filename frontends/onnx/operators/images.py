@@ -33,7 +33,7 @@ COORDINATES = (
 
 
 class Arrays:
-    """Computes with arrays in f32 as `Scalars` does with numbers of a body."""
+    """An implementation of some methods of `Scalars` that computes with arrays in f32."""
 
     select, minimum, maximum, absolute = np.where, np.minimum, np.maximum, np.abs
 
@@ -62,7 +62,10 @@ class Filter:
     """True if elements outside the image have weight 0."""
 
     def count(self, scale: float) -> int:
-        """Returns the number of source elements of a new element, given the least scale."""
+        """
+        Returns the number of source elements that contribute to a new element, where `scale` is the
+        smallest scale.
+        """
         reach = (1 if self.mode == "linear" else 2) / (min(scale, 1.0) if self.antialias else 1.0)
         return 2 * int(np.ceil(reach))
 

@@ -208,7 +208,10 @@ class Recurrence:
     def _within(
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
-        """Returns states and output. An ended sequence keeps its states and outputs zeros."""
+        """
+        Returns the states and the output after step `at`. A sequence that has ended keeps its
+        states, and its outputs are 0.
+        """
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])

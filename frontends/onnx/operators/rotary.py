@@ -4,8 +4,8 @@ Imports rotary embeddings of ONNX and onnxruntime, which rotate queries and keys
     y[2 i], y[2 i + 1] = the pair x[2 i], x[2 i + 1] rotated by angle i of its position
 
 If not interleaved, the pairs are x[i], x[half + i]. Tables of cosines and sines have a row per
-position. If the first position is a size, the rows are a slice; otherwise positions are data, and
-rows are gathered.
+position. If the first position follows from the sizes of inputs, the rows are a slice of the table.
+If positions are data, the rows are gathered.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import I32, I64, Element, Tensor, sum_element
 
 FARTHEST = 2.0**30
-"""Positions are clamped to this magnitude, so that they fit 32-bit integers."""
+"""
+Maximum magnitude of positions. Larger ones are clamped, so that positions fit 32-bit integers.
+"""
 
 
 def parts(
@@ -39,7 +41,7 @@ def parts(
     Returns the weighted elements around a position; their sum is the interpolated value.
 
     `outer` are the indices of batch and channel. `mode` is nearest, linear or cubic. `border` is
-    "zeros", or how the function `held` moves positions into the image.
+    "zeros", or the mode in which the function `held` moves positions into the image.
     """
     taps = [_taps(s, place, mode) for place in places]
     around: list[list[tuple[Number, Number | None, Number]]] = []

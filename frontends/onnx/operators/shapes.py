@@ -127,8 +127,10 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
 @operator("Range")
 def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
     """
-    Imports Range with a known step between numbers, with step 1 between dynamic sizes, or with a
-    declared size.
+    Imports Range.
+
+    Without a declared size, the step must be known, and the limits must be known numbers or sizes.
+    Between dynamic sizes, the step must be an integer.
     """
     element, step = start.element, delta.numbers
     sizes = b.declared_result

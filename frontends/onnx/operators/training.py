@@ -18,7 +18,10 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 TRAINING = "ai.onnx.preview.training"
 
 Step = Callable[..., Sequence[Number]]
-"""Computes new values from learning rate, step count, gradient, further operands, and old value."""
+"""
+Function that computes new values from learning rate, step count, gradient, further operands, and
+old value.
+"""
 
 
 def _step_tensors(

@@ -132,7 +132,7 @@ def window_of(
                 beyond[i] = _missing(whole, count, step, reach[i], reach[i] - given[rank + i])
         if isinstance(count, int) and count < 1:
             b.refuse(
-                f"a window of {reach[i]} elements is larger than {size} elements",
+                f"a window of {reach[i]} elements is larger than the {size} elements of the image",
                 "use a smaller window",
             )
         sizes.append(count)

@@ -212,7 +212,7 @@ HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
         ),
         (
             "%a = arith.constant dense<[1, 2]> : tensor<2xi32>",
-            "a constant of different numbers",
+            "a constant tensor of different numbers",
         ),
         (
             "%c = arith.cmpi slt, %n, %n : i32\n cf.cond_br %c, ^a, ^b\n^a:\n cf.br ^b\n^b:\n"
