@@ -1,12 +1,12 @@
 """
 Finds epilogues that can be computed on whole fragments, without the positions of components.
 
-Cooperative matrices of one type hold their components at equal positions, which the device
-chooses. Arithmetic and conversions are instructions on matrices (CM-19, CM-26). Any other function
-is computed on each invocation's components in registers, if the target lists their number.
-Matrices of two types may hold components at different positions (CM-18) and need a conversion of
-the whole matrix. A bias is loaded with stride 0 (CM-12), in the other layout if it is a column.
-Other epilogues are computed element by element through Workgroup memory.
+Cooperative matrices of one type hold their components at equal positions, which the device chooses.
+Arithmetic and conversions are instructions on matrices (CM-19, CM-26). Any other function is
+computed on each invocation's components in registers, if the target lists their number. Matrices of
+two types may hold components at different positions (CM-18) and need a conversion of the whole
+matrix. A bias is loaded with stride 0 (CM-12): as a row-major matrix if it is a row, else as a
+column-major matrix. Other epilogues are computed element by element through Workgroup memory.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class RowMajor:
 
     def leaves(self, dimension: int, sizes: Sequence[Size]) -> bool:
         """
-        True if the index of a dimension provably leaves the dimension, for loops of `sizes`.
+        True if some iteration of loops of `sizes` provably indexes beyond the dimension.
 
         A dynamic dimension of a tensor without padding counts as large enough.
         """
@@ -189,7 +189,7 @@ class RowMajor:
         return surely_below(least, 0) or surely_below(self.shape[dimension] - 1, greatest)
 
     def stays(self, dimension: int, sizes: Sequence[Size]) -> bool:
-        """True if the index of a dimension provably stays in it, for loops of `sizes`."""
+        """True if every iteration of loops of `sizes` provably indexes inside of the dimension."""
         least, greatest = self.indices[dimension].span(sizes)
         return surely_below(-1, least) and surely_below(greatest, self.shape[dimension])
 

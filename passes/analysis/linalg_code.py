@@ -216,7 +216,9 @@ def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None
 
 
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
-    """Returns the dimensions of the higher rank for each dimension of the lower rank."""
+    """
+    Returns the groups of dimensions that a reshape merges into one dimension or splits from one.
+    """
     return [[axis.value.data for axis in group] for group in op.reassociation]
 
 

@@ -106,7 +106,10 @@ def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
 
 
 def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """Returns the source's axes: None for dimensions of size 1, and for split or joined ones."""
+    """
+    Returns the loop that indexes each dimension of a reshape's source; None for dimensions of size
+    1, and for dimensions that the reshape splits or merges.
+    """
     outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
     inner = [size for size in array.source.shape if size != 1]
     axes: list[Axis] = [None] * len(inner)

@@ -227,7 +227,8 @@ def _reshape_dependences(
     array: Reshaped, at: tuple[frozenset[int], ...]
 ) -> tuple[frozenset[int], ...]:
     """
-    Returns, for each source dimension, the dependences of the result dimensions that overlap it.
+    Returns, for each dimension of the source, the dimensions in `at` of all result dimensions that
+    overlap it.
     """
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)

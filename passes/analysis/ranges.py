@@ -195,7 +195,10 @@ def _absolute(_: Operation, x: Range) -> Range:
 
 
 EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
-"""Relative error bounds: four units in the last place, above any device's division error."""
+"""
+Relative error bound of each type: four units in the last place. No device's division has a larger
+error.
+"""
 
 
 def _round_ends(low: float, high: float, type: Attribute) -> Range:

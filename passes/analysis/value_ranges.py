@@ -314,7 +314,7 @@ def _element(value: SSAValue) -> SSAValue:
     """
     Returns the tensor of which a body's scalar is the current element, or else the scalar itself.
 
-    Two scalars for which this is the same value are equal in every iteration.
+    Two scalars with the same result are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
         if (read := _read_by(value)) is None:

@@ -1,10 +1,9 @@
 """
-Emits each pure operation into the outermost scope that has its operands.
+Emits each pure operation into the outermost scope in which all of its operands are defined.
 
-An operation goes into the innermost scope that defines an operand, and its result is reused
-wherever it dominates. An operation that depends on a row only is therefore computed once for each
-row. A loop is inserted into its block only when its body is complete, so that hoisted operations
-precede it.
+The result is reused wherever the operation dominates. An operation that depends on a row only is
+therefore computed once for each row. A loop is inserted into its block only when its body is
+complete, so that hoisted operations precede it.
 
 Index arithmetic uses known bounds and factors: a remainder that cannot change its operand is not
 emitted, and linearizing delinearized indices gives the original index.

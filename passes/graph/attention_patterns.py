@@ -144,7 +144,7 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
 """
-If all keys n with n `relation` m + c are hidden: the limit of the `Band`, and a number to add to c.
+Maps a relation to (limit of `Band`, number to add to c). Keys n with n `relation` m + c are hidden.
 """
 
 KEYS = "n"

@@ -269,7 +269,7 @@ def _has_kernel(value: SSAValue, block: Block) -> bool:
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:
-    """Returns the instructions per element, or more than any budget for divisions and functions."""
+    """Returns the instructions per element; divisions and functions exceed every budget."""
     ops = body_ops(op.body.block)
     dear = any(
         isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops

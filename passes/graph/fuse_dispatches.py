@@ -24,7 +24,9 @@ from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
 def copy_to_dispatch(ops: Sequence[Operation]) -> DispatchOp:
-    """Builds a dispatch of copies of operations, in order, which returns the last one's results."""
+    """
+    Builds a dispatch that contains copies of operations and returns the last operation's results.
+    """
     made = {value for op in ops for value in op.results}
     inputs = list(dict.fromkeys(v for op in ops for v in op.operands if v not in made))
     block, inside = DispatchOp.open_body(inputs)

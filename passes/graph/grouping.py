@@ -3,8 +3,8 @@ Groups operations of a block that become one `schedule.dispatch`.
 
 A group is convex: no operation outside depends on the group while the group depends on that
 operation. A group becomes a dispatch as soon as it is complete, so that two dispatches cannot
-depend on each other. Each dispatch gets copies of the operations without cost that it reads
-(constants, fills, paddings with zeros).
+depend on each other. Operations without cost (constants, fills, paddings with zeros) are copied
+into each dispatch that reads them.
 """
 
 from __future__ import annotations

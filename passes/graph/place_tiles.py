@@ -191,7 +191,10 @@ class _Placed:
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """
-        Returns the buffer axis for axis `number` of an access, and removes its index from `walks`.
+        Returns the buffer axis for axis `number` of an access.
+
+        `walks` maps each variable that moves the access to its step. The axis's variable is
+        removed.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None

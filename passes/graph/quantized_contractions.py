@@ -74,7 +74,7 @@ class QuantizedContractionsPass(ModulePass):
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """Returns a converter to equal signs if `always` or if the target needs one, else None."""
+    """Returns a converter to equal signedness if `always` or if the target needs it, else None."""
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None

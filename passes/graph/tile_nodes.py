@@ -205,4 +205,4 @@ OF_ZEROS = ("extf", "truncf", "mulf", "addf", "subf", "sitofp", "uitofp")
 SIGNED: Mapping[int, Callable[[int], bool]] = {
     2: lambda d: d < 0, 3: lambda d: d <= 0, 4: lambda d: d > 0, 5: lambda d: d >= 0,
 }  # fmt: skip
-"""Signed comparisons by predicate, as conditions on the difference of the operands."""
+"""Maps the predicate of a signed comparison to a condition on the difference of the operands."""

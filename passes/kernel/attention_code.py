@@ -408,7 +408,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         key = b.plus(first, place.lane_column)
 
         def limit(bound: Size) -> SSAValue:
-            """Returns row index + bound - index of the lane's first key, as i32."""
+            """Returns (row index + bound) - (index of the lane's first key), as i32."""
             diagonal = self.difference(b.plus(self.row, place.lane_row), key)
             return b.pure(arith.AddiOp, diagonal, b.i32(bound + (strip * self.m + place.row)))
 

@@ -325,8 +325,8 @@ def exchange_parts(
     Stores the numbers of all subgroups except the first of each group in Workgroup memory, then
     waits at a barrier.
 
-    Returns a function that loads the numbers of another subgroup, from the invocation with the
-    same lane index. `at` is the index of the group, of the subgroup in the group, and of the lane.
+    Returns a function that loads the numbers of another subgroup, from the invocation with the same
+    lane index. `at` has three indices: of the group, of the subgroup in the group, and of the lane.
     """
     lanes, count, (group, own, lane) = plan.target.subgroup_size, len(numbers), at
     memory = b.allocate(f32, [plan.workgroup_bytes // 4], "of_parts")

@@ -109,8 +109,10 @@ def run_body(
     write: Callable[[Operation, Sequence[SSAValue]], Sequence[SSAValue]],
 ) -> list[SSAValue]:
     """
-    Evaluates a body by `write`, which returns the results of an operation, and returns the values
-    that the body yields. `outside` returns a value that the body does not define.
+    Evaluates a body and returns the values that it yields.
+
+    `write` returns the results of one operation. `outside` returns the replacement of a value that
+    is defined outside of the body.
     """
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, inputs, strict=False))
 

@@ -358,7 +358,7 @@ class RowsKernel(RowsCode):
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """Calls take(row, column, total) for each sum, after a reduction by halves."""
+        """Calls take(row, column, total) for each sum, after `reduce_by_halves`."""
         b, size = self.b, self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
         share = size // len(totals)

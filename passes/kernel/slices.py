@@ -27,7 +27,10 @@ from xdsl_spirv.passes.kernel.staging import Operand, TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[SSAValue], Sequence[int], Condition], None]
-"""Function that uses the complete sums of fragments; without the condition, they are undefined."""
+"""
+Function (sums, fragment numbers, condition) that uses complete sums. If the condition is false, the
+sums are undefined.
+"""
 
 
 class SliceSums:
@@ -41,7 +44,7 @@ class SliceSums:
         type: spv.CooperativeMatrixType,
         in_rows: bool,
     ):
-        """With `in_rows`, the memory holds the fragments as one matrix, one fragment wide."""
+        """With `in_rows`, the memory holds the fragments one below the other, as one matrix."""
         self.builder, self.place, self.type = builder, place, type
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid

@@ -78,7 +78,7 @@ def exchanged(
     b: KernelEmitter, value: SSAValue, distance: int, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Reduces over the lanes whose indices differ in multiples of `distance`, by XOR shuffles.
+    Reduces over the lanes whose indices differ by multiples of `distance`, by XOR shuffles.
 
     `distance` and the subgroup size `size` are powers of two.
     """

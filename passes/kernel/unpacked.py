@@ -99,7 +99,9 @@ class UnitCode(ElementCode):
         (self.result,) = yields_of(unpacking.op.body.block)
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
-        """The result of the unpacking body before it is narrowed to its type."""
+        """
+        The value that the unpacking body yields, without a final conversion to a narrower type.
+        """
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
         """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""
@@ -474,7 +476,9 @@ class UnitFragments(DirectOperand):
         return place
 
     def _lines(self, first: Index, count: int, axis: int) -> dict[tuple[int, int], Index]:
-        """Returns the invocation's rows or columns, by fragment and offset in the fragment."""
+        """
+        Maps (fragment, offset in the fragment) to the index of a row or column of the invocation.
+        """
         b, tile = self.builder, self.tile
         size = (self.map.rows, self.map.columns)[axis]
         own = b.plus(b.times(first, size), self._of_lane(axis))

@@ -171,8 +171,8 @@ class LoopsCode:
         around: Array | None,
     ) -> SSAValue:
         """
-        Returns an element of an array that has `part` at `offsets`, and elsewhere the element of
-        `around`, or 0 if it is None.
+        Returns an element of an array that consists of `part` at `offsets` and of `around`
+        elsewhere. If `around` is None, the array is 0 there.
         """
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]

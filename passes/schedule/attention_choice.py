@@ -2,7 +2,7 @@
 Chooses the schedule of an attention: cooperative matrices or multiply-adds, and the parameters.
 
 The schedule with the least estimated time that fits the target is taken. The target file's `model`
-has the costs. The text of each misfit names a remedy.
+has the costs. Each reason why a schedule does not fit names a remedy.
 """
 
 from __future__ import annotations

@@ -79,8 +79,10 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Returns the duration of `rounds` workgroups if `residents` run at once. A rate of 1 is one
-    workgroup per unit. An incomplete last wave takes the mean of a lower and an upper bound.
+    Returns the duration of `rounds` successive workgroups per compute unit, of which `residents`
+    run at once. The unit of time is that of one workgroup at a rate of 1.
+
+    An incomplete last wave is estimated as the mean of a lower and an upper bound.
     """
     rest = rounds % residents
     if rounds == 1:

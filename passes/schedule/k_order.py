@@ -56,7 +56,10 @@ class KOrder:
 
     @cached_property
     def elements(self) -> tuple[int, ...]:
-        """Index of each component of an invocation among the unit's elements in a fragment."""
+        """
+        Maps an invocation's component of a fragment to an index among the `count` elements of the
+        unit.
+        """
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))

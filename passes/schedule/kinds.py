@@ -216,7 +216,8 @@ class Kind:
     """
     A kind of kernel. Functions are given as `module:name` of this package.
 
-    `explain` shows the kind as `path`. Operations of the class `computes` can have this kind.
+    `path` is the kind's name in the output of `explain`. Operations of the class `computes` can
+    have this kind.
     """
 
     path: str

@@ -294,8 +294,8 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
     """
     True if neighbouring rows are contiguous in memory, and the reduced elements are not.
 
-    Considers arrays of at least `rows` * `short` elements; without any, of at least `rows`
-    elements.
+    Considers only arrays of at least `rows` * `short` elements. If there are none, considers arrays
+    of at least `rows` elements.
     """
     for size in (rows * short, rows):
         reduced = [

@@ -112,7 +112,9 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """Iterations in a load, by loop of K or of the columns. Counts of 1 are left out."""
+        """
+        Maps loops of K or of the columns to their iterations in one load; leaves out counts of 1.
+        """
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)
@@ -221,7 +223,9 @@ class RowsSums:
 @dataclass(frozen=True)
 class RowsDigits:
     """
-    Layout in Workgroup memory of the shared digits, which are bytes of rows scaled to integers.
+    Layout in Workgroup memory of the digits that invocations share.
+
+    The elements of a row are scaled to integers; the bytes of these integers are the digits.
     """
 
     plan: RowsPlan

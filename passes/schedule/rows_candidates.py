@@ -248,10 +248,10 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 def _straight_columns(plan: RowsPlan, columns: int) -> int:
     """
-    Returns the number of columns of a subgroup whose code has no loop.
+    Returns how many columns a subgroup multiplies in code without a loop.
 
-    The columns share the loads and the scaling of the row. They are as many as fit into the cache
-    of decoded instructions, and divide all columns, so that no lane is inactive.
+    The columns share the loads and the scaling of the row. Their code fits into the cache of
+    decoded instructions. Their number divides all columns, so that no lane is inactive.
     """
     model = plan.target.model.rows.on_processor
     assert model is not None

@@ -44,7 +44,7 @@ GRIDS = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2), (1, 8),
 SLICES = (1, 2, 4, 8)
 """Numbers of slices of a K tile. Only `neighbours` tries more than one."""
 DEPTHS = (1, 2, 4)
-"""Depths of a K tile, in instructions."""
+"""Candidate depths of a K tile, in multiples of the instruction's depth."""
 STAGES = (1, 2)
 RASTER_GROUPS = (1, 4, 8, 16)
 

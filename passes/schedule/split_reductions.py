@@ -71,7 +71,7 @@ class SplitReductionsPass(LimitedPass):
     name = "split-reductions"
 
     parts: int = 0
-    """Number of parts of every contraction that can be split; 0: the number with the least time."""
+    """Number of parts of every contraction that can be split. 0 selects the fastest number."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = self.find_target(op)

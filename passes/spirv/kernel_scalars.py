@@ -65,7 +65,9 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Returns `a`, the one-bit quotient or shift: dividing by 0 and shifting by 1 are poison."""
+    """
+    Returns `a`, the quotient or shift of one-bit values: a division by 0 or a shift by 1 is poison.
+    """
     return a
 
 

@@ -132,7 +132,8 @@ class MatrixMemory:
         containers: Sequence[object],
     ) -> list[SSAValue]:
         """
-        Returns the access chain's indices to element `index` of the array at `head`.
+        Returns the access chain's indices of element `index` in the array that the indices `head`
+        select.
 
         An index beyond an inner array continues in the next array, if there are no gaps.
         """
