@@ -29,7 +29,7 @@ def sum_and_norm(rows: int | None, columns: int, also: str = "") -> str:
     """
     Returns a function that computes the sum x = a + b and a scaled RMS norm in f16.
 
-    The first result and the norm's input are x, or the %y that the lines `also` compute.
+    The lines `also` may compute %y from x: %y is then the first result and the norm's input.
     """
     m = "?" if rows is None else rows
     x, half = f"tensor<{m}x{columns}xf32>", f"tensor<{m}x{columns}xf16>"

@@ -176,8 +176,8 @@ def test_few_kernels_need_no_forks(monkeypatch: pytest.MonkeyPatch):
     assert len(compile_module(parse_text(text), "lavapipe", jobs=8).code) == 1
 
 
-def test_alike_kernels_stay_together():
-    """Parts have about equal sizes, and kernels that may be shared are in one part."""
+def test_equal_kernels_are_lowered_by_one_process():
+    """The module is split into three parts, one for each process."""
     module, ctx = parse_text(network()), context()
     passes = linalg_to_spirv("lavapipe")
     for each in split_after(passes, OUTLINED)[0]:

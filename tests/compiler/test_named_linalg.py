@@ -32,7 +32,7 @@ SIGNED = {"max": "max_signed", "min": "min_signed"}
 
 
 def all_kinds() -> str:
-    """Returns a function that computes each operation, alternately by name and by kind."""
+    """Returns a function with each operation, written as `linalg.NAME` or `linalg.elementwise`."""
     lines: list[str] = []
     for number, name in enumerate([*UNARY, *BINARY]):
         operands, types = ("%x", F) if name in UNARY else ("%x, %y", f"{F}, {F}")

@@ -58,8 +58,8 @@ def test_named_instructions_exist(script: ModuleType):
     assert named <= set(grammar().instruction_names)
 
 
-def test_declared_types_are_forms(script: ModuleType):
-    """A type has at least as many operands as the grammar requires."""
+def test_instructions_of_types_have_other_forms(script: ModuleType):
+    """The dialect expresses instructions of types by attributes, which `FORMS` states."""
     declared = [cls for cls in ATTRIBUTES if issubclass(cls, DeclaredType)]
     assert {cls.INSTRUCTION for cls in declared} <= set(script.FORMS)
 

@@ -69,7 +69,7 @@ def test_a_comparison_and_a_choice_may_become_a_minimum():
 
 @pytest.mark.parametrize("seed", [57, 90, 106, 160, 313, 337, 349, 398, 404, 510, 517, 594])
 def test_remainders_of_negative_operands_do_not_come_up(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """A device that computes SRem and SMod as UMod agrees."""
+    """Generated kernels take no remainder of a negative number: UMod gives the same results."""
     kernel = generate(seed, machine=H200)
     assert "spirv.SRem" in kernel.text() or "spirv.SMod" in kernel.text()
     truth = interpret(kernel)

@@ -37,7 +37,7 @@ def mlp(onnx: ModuleType, build: Builder, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Runs a command that must fail without output files. Returns its message."""
+    """Runs a command, which must fail and write no files. Returns the error message."""
     before = sorted(map(str, Path().iterdir()))
     assert main(list(arguments)) == 1
     said = capsys.readouterr().err

@@ -68,7 +68,7 @@ def read(texts: Texts, slot: int, tokens: list[int]) -> Array:
 
 
 def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
-    """Returns a `Texts` with whole states, a `Texts` with sliding states, and the session."""
+    """Returns `Texts` with full states, `Texts` with sliding states, and the latter's session."""
     whole = import_gguf(path, context=CONTEXT, cache="f32", slots=slots)
     cut = import_gguf(path, context=CONTEXT, cache="f32", slots=slots, chunk=CHUNK)
     sliding = Sliding.find(parameters_of(read_file(path)), CONTEXT, CHUNK)

@@ -122,7 +122,7 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
 
 
 def test_the_likeliest_token_of_nan_logits_is_in_the_vocabulary(path: Path):
-    """A following run reads its embedding before the host sees the NaN."""
+    """The device may read this token's embedding before the host sees the NaN."""
     write_model(path, ONE)
     with compile(path, "lavapipe", context=24).session() as session:
         states = {name: np.full_like(array, np.nan) for name, array in session.state().items()}

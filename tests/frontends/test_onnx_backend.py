@@ -43,7 +43,7 @@ SAMPLE = {
     "softmax": ["test_softmax_axis_1"],
     "unique": ["test_unique_sorted_without_axis"],
 }
-"""Some cases by their module of `onnx.backend.test.case.node`. All cases would take long."""
+"""Cases that `make test` runs, by their module in `onnx.backend.test.case.node`."""
 
 
 def known() -> dict[str, str]:

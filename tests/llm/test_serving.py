@@ -43,7 +43,7 @@ LONG = "x" * 20
 
 
 class Gated(NumpySession):
-    """Waits before each run until the test permits it."""
+    """A session that waits before each run until the test permits the run."""
 
     def __init__(self, vocabulary: int, context: int, slots: int = 1):
         super().__init__(vocabulary, context, slots)

@@ -49,7 +49,7 @@ class Reference(LogitsSession):
 
 
 class RecordedAnswer(Answer):
-    """Records the logits of its tokens."""
+    """An answer that records the logits of its tokens."""
 
     sampling: Sampling
     logits: list[Array]

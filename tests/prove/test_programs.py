@@ -48,7 +48,7 @@ def only_launch(folder: Path) -> tuple[bytes, Launch]:
 
 
 def prove_with(launch: Launch, binary: bytes, **changes: object) -> Result:
-    """Returns the result for a dispatch with wrong fields, which a wrong compiler might write."""
+    """Returns the result for a launch whose dispatch has changed fields, as by a compiler's bug."""
     dispatch = replace(launch.dispatch, **changes)  # pyright: ignore[reportArgumentType]
     return prove_launch(binary, replace(launch, dispatch=dispatch), LIMITS)
 

@@ -113,7 +113,7 @@ def test_saves_at_once(programs: list[Program], tmp_path: Path) -> None:
 def test_a_save_does_not_refuse_a_program_that_appears(
     programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process creates the target between two questions about it."""
+    """Another process creates the program between the first and a later check if it exists."""
     place = tmp_path / "p"
     appeared: list[Path] = []
 

@@ -1,6 +1,5 @@
 """
-Every valid FileCheck module is encoded to a binary that spirv-val accepts and MLIR's serializer
-makes.
+Every valid FileCheck module is encoded to the binary that MLIR makes, and spirv-val accepts it.
 
 A chunk without a `spirv.module` becomes the body of a function, with parameters for the results of
 `test.op`.

@@ -118,7 +118,7 @@ def script(path: Path, text: str) -> str:
 
 
 class InThisProcess(Engine):
-    """Tries candidates in this process, because another one takes seconds to start."""
+    """An engine that runs jobs in this process, because a new process takes seconds to start."""
 
     def __init__(self, cores: int):
         self.cores = cores

@@ -236,8 +236,8 @@ def test_arguments_that_do_not_fit_are_refused():
     assert "cannot read the kernel" in refusal(lambda: from_ttir("nowhere.ttir"))
 
 
-def test_triton_itself_is_asked():
-    """The installed Triton compiles the kernels of kernels.py."""
+def test_kernels_that_the_installed_triton_compiles_are_right():
+    """The other tests use the TTIR in this folder."""
     pytest.importorskip("triton", reason="Triton is not installed")
     spec = importlib.util.spec_from_file_location("kernels_in_triton", HERE / "kernels.py")
     assert spec is not None

@@ -75,7 +75,7 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Kernel, clea
 
 
 def total(kernel: Kernel, use: str) -> None:
-    """Writes a sum over the components of all invocations, which should be a 16x16 matrix's sum."""
+    """Adds code that sums all elements of a 16x16 matrix: each invocation sums its components."""
     matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
     data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
     pointer, stride = kernel.pointer(data, "%zero"), kernel.constant(16)

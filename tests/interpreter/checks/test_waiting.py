@@ -71,7 +71,7 @@ BOXES = np.concatenate(
 )
 
 Made = tuple[list[Array], int, Callable[[Array], Array], Array]
-"""Buffers, index of the checked buffer, checked value, expected value."""
+"""Buffers, index of the buffer to check, function that gives its checked value, expected value."""
 
 
 def whole(array: Array) -> Array:
@@ -138,7 +138,7 @@ CASES = [
     for turn, compiled in enumerate(COMPILED)
     for case in [(case_name, *compiled)]
 ]
-"""Every kernel in every way, with both settings; `make test` uses one setting for each pair."""
+"""Every kernel in every way to run, with both settings. `make test` runs half of the cases."""
 
 
 @pytest.mark.parametrize(("name", "environment", "optimize", "way"), CASES)
@@ -154,7 +154,7 @@ def test_a_waiting_batch_lets_others_run(
 
 
 SOON = 100_000
-"""Limit of executed blocks (some seconds). A livelock that is not found ends with STEP-01."""
+"""Maximum number of executed blocks. A livelock that is not found ends at this limit (STEP-01)."""
 LIVELOCKS = {
     "never_set": (
         "WAIT-01",

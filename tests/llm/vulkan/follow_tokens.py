@@ -1,7 +1,8 @@
 """
-Decodes texts on the Vulkan device, with and without runs that start ahead, and prints both as JSON.
+Decodes texts on the Vulkan device, with and without following runs, and prints the tokens as JSON.
 
-Texts grow by their likeliest tokens, start again after random tokens, or end by other tokens.
+Each text grows by its likeliest token, and sometimes by a random one. At random times, and at the
+end of the context, it is replaced by a new text.
 
     follow_tokens.py PROGRAM SLOTS CONTEXT
 """

@@ -119,7 +119,10 @@ SUMS = {
     "in B's": (f"a = direct, b = {EIGHT}", "[32, 64, 192], subgroups = [1, 1, 4]", 1),
     "beside them": (f"a = {EIGHT}, b = {EIGHT}", "[16, 16, 64], subgroups = [1, 1, 4]", 3),
 }
-"""Place of the partial sums -> operand schedules, workgroup tile, number of Workgroup variables."""
+"""
+Maps the place of the partial sums to operand schedules, tile of a workgroup, and number of
+Workgroup variables.
+"""
 
 
 @pytest.mark.parametrize(
