@@ -15,7 +15,7 @@ def run_times(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return import_module("run_times")
 
 
-def test_a_time_within_the_hosts_time_is_a_runs_time(
+def test_a_device_time_within_the_host_time_is_shown(
     run_times: ModuleType, capsys: pytest.CaptureFixture[str]
 ):
     record = run_times.record_run(1.90, host=1.96)
@@ -24,7 +24,7 @@ def test_a_time_within_the_hosts_time_is_a_runs_time(
     assert capsys.readouterr().err == ""
 
 
-def test_a_time_beyond_the_hosts_time_is_no_runs_time(
+def test_a_device_time_beyond_the_host_time_is_not_shown(
     run_times: ModuleType, capsys: pytest.CaptureFixture[str]
 ):
     """Timestamps of a device differed by 10 ms for runs of 3 ms, while compilers ran."""

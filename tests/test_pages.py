@@ -55,10 +55,10 @@ ELSEWHERE = {
         "tests/tools/kernel_test/test_documentation.py::test_the_example"
     ),
     ("docs/language-models.md", "from openai import OpenAI"): (
-        "tests/llm/test_serving.py::test_a_chat_and_a_completion_are_the_models_own"
+        "tests/llm/test_serving.py::test_a_chat_and_a_completion_return_the_models_text"
     ),
     ("docs/language-models.md", "from xdsl_spirv.llm import LanguageModel, Sampling"): (
-        "tests/llm/test_smollm2.py::test_logits_of_a_text_and_what_follows_it"
+        "tests/llm/test_smollm2.py::test_logits_and_answer_of_smollm2_are_right"
     ),
     ("docs/onnx.md", "import onnx.backend.test"): (
         "tests/frontends/test_onnx_backend.py::test_onnx_judges_the_backend"
@@ -76,10 +76,10 @@ ELSEWHERE = {
         "  # a static cache: writes new keys and values at the token's position",
     ): "tests/frontends/test_recipes.py::test_transformers",
     ("docs/triton.md", "import numpy as np"): (
-        "tests/frontends/triton/test_triton.py::test_the_page_says_what_happens"
+        "tests/frontends/triton/test_triton.py::test_the_code_of_the_page_runs"
     ),
     ("docs/runtime.md", "from xdsl_spirv.runtime.vulkan import open_device"): (
-        "tests/runtime/test_vulkan.py::test_steps_in_one_submission"
+        "tests/runtime/test_vulkan.py::test_steps_run_in_one_submission"
     ),
 }
 """Page and first line of a Python block that does not run here -> the test that runs it."""
@@ -109,7 +109,7 @@ def test_every_argument_of_a_command_is_explained():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_code_has_a_language(page: str):
+def test_blocks_of_code_name_their_language(page: str):
     assert indented_code(page) == []
     assert {block.language for block in blocks_of(page)} <= LANGUAGES
 
@@ -169,13 +169,13 @@ def test_commands_can_be_typed(page: str):
 @pytest.mark.parametrize(
     "page", [page for page in having("mlir") if not page.startswith("docs/passes/")]
 )
-def test_modules_are_read(page: str):
+def test_mlir_on_pages_is_parsed(page: str):
     for block in blocks(page, "mlir"):
         parse_text(block.text)
 
 
 @pytest.mark.parametrize("page", sorted({*having("json"), *having("toml")}))
-def test_data_is_read(page: str):
+def test_json_and_toml_on_pages_are_parsed(page: str):
     for block in blocks(page, "json"):
         json.loads(block.text)
     for block in blocks(page, "toml"):
@@ -307,7 +307,7 @@ SLOW = {"docs/language-models.md", "docs/runtime.md"}
     "page",
     [pytest.param(page, marks=[pytest.mark.long] * (page in SLOW)) for page in having("python")],
 )
-def test_python_runs(
+def test_python_on_pages_runs(
     page: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

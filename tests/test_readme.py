@@ -197,7 +197,7 @@ def test_the_picture_shows_what_the_command_prints(folder: Path):
     assert words in "".join(shown.split())
 
 
-def test_the_figures_are_those_of_the_page_of_performance():
+def test_the_figures_agree_with_the_page_about_performance():
     page = (ROOT / "docs" / "performance.md").read_text()
     row = README.partition("## Figures")[2].partition("Apache")[0]
     numbers = re.findall(r"\d+\.\d+|\b\d{4}\b(?= GB)", row)

@@ -143,7 +143,7 @@ def test_there_are_seven_walks():
 
 
 @pytest.mark.parametrize("walk", WALKS, ids=lambda walk: walk.title.split()[-1])
-def test_a_walk_leads_where_it_says(walk: Walk, tree: Path):
+def test_a_walk_works_as_written(walk: Walk, tree: Path):
     missing = [name for name in NEEDED.get(walk.title, ()) if not importlib.util.find_spec(name)]
     if missing:
         pytest.skip(f"{', '.join(missing)} is not installed")

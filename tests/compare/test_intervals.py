@@ -95,14 +95,14 @@ def test_an_element_at_an_unknown_index_has_no_bound(index: str):
         interval(READ.format(index=index), X, np.ones(4, np.float32))
 
 
-def test_a_comparison_says_where_any_result_passes():
+def test_a_comparison_names_elements_for_which_any_result_passes():
     result = np.array([1, 2, 3], np.float32)
     told = str(compare_result("y", result, result + 1, np.array([2, np.inf, np.inf])))
     assert told.endswith("; NO BOUND: any result of 2 elements passes")
     assert "NO BOUND" not in str(compare_result("y", result, result, np.zeros(3)))
 
 
-def test_a_comparison_says_where_a_bound_is_as_wide_as_the_results():
+def test_a_comparison_names_bounds_that_are_as_wide_as_the_results():
     result = np.array([-38, 2, 1, 0], np.float32)
     allowed = np.array([52.6, 37.9, 38, np.inf])
     told = str(compare_result("y", result, result, allowed))
@@ -144,7 +144,7 @@ func.func @main(%x: tensor<2x3xf32>, %b: tensor<3x2xi8>, %c: tensor<2x2xi32>) ->
 
 
 @pytest.mark.parametrize(("type", "error"), [(np.uint8, 255), (np.int8, 1)])
-def test_an_error_of_integers_is_that_of_their_type(type: npt.DTypeLike, error: int):
+def test_errors_of_integers_depend_on_their_signedness(type: npt.DTypeLike, error: int):
     result, expected = (np.array([number], np.uint8).view(type) for number in (255, 0))
     assert compare_result("y", result, expected, np.zeros(1)).max_abs == error
     assert compare_result("y", result.view(np.int8), expected, np.zeros(1)).max_abs == error

@@ -98,7 +98,7 @@ def test_the_first_layer_that_differs_is_found(
     assert found.layer.entry_point in str(found)
 
 
-def test_the_command_stops_there(
+def test_the_command_stops_at_the_first_layer_that_differs(
     program: Program,
     inputs: dict[str, Any],
     tmp_path: Path,
@@ -136,7 +136,7 @@ def residuals() -> ModelProto:
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_whichever_layer_overflows_first_is_named():
+def test_the_layer_that_overflows_first_is_named():
     """The model is linear, so that larger inputs overflow in earlier layers."""
     program = compile_model(import_onnx(residuals()), "lavapipe")
     named = set[int]()

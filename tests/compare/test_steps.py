@@ -44,7 +44,7 @@ BEHIND: dict[str, tuple[dict[str, Any], float]] = {
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_step_is_passed_on_by_moves_and_lost_behind_functions(seed: int):
+def test_moves_keep_the_step_of_a_quantization_and_functions_do_not(seed: int):
     drawn = np.random.default_rng(seed)
     scale = float(2.0 ** drawn.integers(-4, 5))
     names = [str(drawn.choice(list(BEHIND))) for _ in range(drawn.integers(0, 6))]

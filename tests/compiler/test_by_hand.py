@@ -40,11 +40,11 @@ def test_versions_of_a_kernel_differ_in_one_thing(by_hand: ModuleType):
     assert lines[4] == "iB+=65536u;}"
 
 
-def test_a_kernel_without_a_place_for_a_descriptor_has_no_such_version(by_hand: ModuleType):
+def test_a_kernel_without_a_binding_for_a_descriptor_has_no_version_with_one(by_hand: ModuleType):
     assert list(by_hand.versions(TEXT.replace("binding=0", "binding=7"))) == ["", "-unrolled"]
 
 
-def test_a_kernel_by_hand_takes_the_place_of_the_multiplication_only(by_hand: ModuleType):
+def test_a_handwritten_kernel_replaces_only_the_multiplication(by_hand: ModuleType):
     hand = next(h for h in by_hand.hands() if h.file == "skinny_16x4096x4096")
     pack = Step("pack", "pack_b", (4, 1, 1), ((0, 0, "B"), (0, 1, "packed")))
     multiply = Step("own", "matmul", (8, 1, 1), ((0, 0, "A"), (0, 1, "packed"), (0, 2, "result")))
@@ -62,7 +62,7 @@ def test_a_kernel_by_hand_takes_the_place_of_the_multiplication_only(by_hand: Mo
 
 
 @pytest.mark.long
-def test_schedules_that_wait_for_a_device_fit(monkeypatch: pytest.MonkeyPatch):
+def test_schedules_that_were_not_measured_yet_fit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     sys.modules.pop("ceiling", None)
     ceiling = importlib.import_module("ceiling")

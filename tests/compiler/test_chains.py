@@ -32,7 +32,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_values_used_twice(name: str) -> None:
+def test_chains_of_values_used_twice_compile(name: str) -> None:
     x = np.arange(16, dtype=np.float32).reshape(4, 4) * 2.0**-LENGTH
     expected = x
     for _ in range(LENGTH):

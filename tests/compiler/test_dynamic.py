@@ -237,7 +237,7 @@ func.func @main(%A: tensor<?x?xf32>) -> tensor<?x?xf32> {
 """.replace("#all", "affine_map<(i, j) -> (i, j)>").replace("#row", "affine_map<(i, j) -> (i)>")
 
 
-def test_softmax():
+def test_a_softmax_of_dynamic_sizes_is_right():
     program = compile_module(parse_text(SOFTMAX), "lavapipe")
     for m, n in ((1, 1), (5, 70), (3, 300)):
         a = np.random.default_rng(0).uniform(-4, 4, (m, n)).astype(np.float32)
@@ -293,7 +293,7 @@ func.func @main(%A: tensor<?x?xf16>, %B: tensor<?x40xf16>) -> (tensor<?x40xf32>,
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
-def test_numbers_that_sizes_make(target: str):
+def test_numbers_that_are_computed_from_sizes_are_right(target: str):
     program = compile_module(parse_text(MEANS), target)
     for m, k in ((1, 1), (17, 33), (70, 5)):
         generator = np.random.default_rng(0)
@@ -307,7 +307,7 @@ def test_numbers_that_sizes_make(target: str):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_contractions(name: str):
+def test_contractions_of_dynamic_sizes_are_right(name: str):
     text, sizes = CASES[name]
     program = compile_module(parse_text(text), "lavapipe")
     assert program.manifest.version == PLAIN
@@ -324,14 +324,14 @@ def test_every_pass_keeps_the_results():
     assert "results" in str(report)
 
 
-def test_inputs_that_disagree():
+def test_inputs_with_different_sizes_of_one_dimension_are_refused():
     program = compile_module(parse_text(CASES["depth"][0]), "lavapipe")
     a, b = np.zeros((9, 5), np.float32), np.zeros((7, 12), np.float32)
     with pytest.raises(ProgramError, match="'B' must both be A_1, but they are 5 and 7"):
         run(program, {"A": a, "B": b})
 
 
-def test_too_many_elements():
+def test_inputs_with_too_many_elements_are_refused():
     program = compile_module(parse_text(CASES["rows, multiply-adds"][0]), "lavapipe")
     huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**28, 20), (0, 0))
     with pytest.raises(ProgramError, match="5368709120 elements with A_0 = 268435456"):
@@ -346,7 +346,9 @@ def test_too_many_elements():
         "heads",
     ],
 )
-def test_on_vulkan(name: str, lavapipe: Path, layered: dict[str, str], tmp_path: Path):
+def test_programs_of_dynamic_sizes_run_on_vulkan(
+    name: str, lavapipe: Path, layered: dict[str, str], tmp_path: Path
+):
     text, sizes = CASES[name]
     program = compile_module(parse_text(text), "lavapipe")
     program.save(tmp_path / "program")
@@ -374,7 +376,7 @@ def test_on_vulkan(name: str, lavapipe: Path, layered: dict[str, str], tmp_path:
         np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
 
 
-def test_a_saved_program(tmp_path: Path):
+def test_a_saved_program_keeps_its_dynamic_sizes(tmp_path: Path):
     program = compile_module(parse_text(CASES["columns"][0]), "lavapipe")
     program.save(tmp_path / "program")
     loaded = Program.load(tmp_path / "program")
@@ -382,7 +384,7 @@ def test_a_saved_program(tmp_path: Path):
     assert_right(loaded, {"B_1": 5})
 
 
-def test_expressions():
+def test_expressions_of_sizes_are_evaluated_or_refused():
     values = {"m": 7, "n_1": 3}
     assert evaluate("(m + 31) / 32 * n_1 - 1", values, "") == 2
     assert evaluate("min(m * 8, 50) + min(4, n_1)", values, "") == 53

@@ -111,14 +111,14 @@ def test_a_network_computes_what_onnxruntime_does(network: tuple[GraphProgram, A
     assert {"Conv2D", "DepthwiseConv2D", "MaxPool2D", "AvgPool2D", "MatMul", "Concat"} <= names
 
 
-def test_the_validators_accept_it(network: tuple[GraphProgram, Any, Any], spirv_val: str):
+def test_the_validators_accept_a_graph(network: tuple[GraphProgram, Any, Any], spirv_val: str):
     binary = encode(network[0].module)
     assert validate(binary, "vulkan1.3") == []
     assert not khronos.spirv_val(binary, "vulkan1.3")
 
 
 @pytest.mark.parametrize("name", ["graph", "graph.vgf"])
-def test_a_graph_survives_the_disk(
+def test_a_saved_graph_can_be_loaded(
     network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path
 ):
     if name.endswith("vgf"):
@@ -132,7 +132,9 @@ def test_a_graph_survives_the_disk(
     assert (results[0] == results[1]).all()
 
 
-def test_only_a_graph_is_replaced(network: tuple[GraphProgram, Any, Any], tmp_path: Path):
+def test_saving_replaces_only_a_folder_with_a_graph(
+    network: tuple[GraphProgram, Any, Any], tmp_path: Path
+):
     program, _, _ = network
     model = make_model(tmp_path, [("Relu", "x", "y", {})], {}, [2])
     (tmp_path / "mine").mkdir()

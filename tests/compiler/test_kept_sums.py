@@ -126,14 +126,14 @@ def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("columns", [32, 100, 257, 1024])
 @pytest.mark.parametrize("rows", [None, 33])
-def test_sum_and_norm(rows: int | None, columns: int, target: str):
+def test_one_kernel_computes_a_sum_and_its_norm(rows: int | None, columns: int, target: str):
     program = compile_module(parse_text(sum_and_norm(rows, columns)), target)
     assert len(program.manifest.dispatches) == 1
     for count in (1, 37) if rows is None else (rows,):
         assert_right(program, {"a_0": count})
 
 
-def test_not_what_another_kernel_is_needed_for():
+def test_a_value_between_sum_and_norm_needs_three_kernels():
     x = "tensor<?x64xf32>"
     also = f"%y = linalg.exp ins(%x : {x}) outs(%e : {x}) -> {x}"
     program = compile_module(parse_text(sum_and_norm(None, 64, also)), "lavapipe")
@@ -141,7 +141,7 @@ def test_not_what_another_kernel_is_needed_for():
     assert_right(program, {"a_0": 35})
 
 
-def test_not_what_reads_columns():
+def test_a_sum_that_is_read_by_columns_needs_two_kernels():
     text = sum_and_norm(40, 64).replace(
         "%x = linalg.add",
         """%te = tensor.empty() : tensor<64x40xf32>
@@ -163,13 +163,13 @@ def test_not_what_reads_columns():
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 64), (64, 16)])
-def test_not_few_rows_or_columns(rows: int, columns: int):
+def test_few_rows_or_columns_need_two_kernels(rows: int, columns: int):
     program = compile_module(parse_text(sum_and_norm(rows, columns)), "nvidia-h200")
     assert len(program.manifest.dispatches) == 2
 
 
 @pytest.mark.parametrize(("element", "kernels"), [("f16", 1), ("f32", 2)])
-def test_few_rows_that_are_rounded(element: str, kernels: int):
+def test_a_norm_of_few_rows_may_be_part_of_a_product(element: str, kernels: int):
     """A norm of few f32 rows may become part of the product that reads it."""
     text = sum_and_norm(8, 64)
     if element == "f32":
@@ -181,7 +181,7 @@ def test_few_rows_that_are_rounded(element: str, kernels: int):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_parts_of_a_product(target: str):
+def test_one_kernel_computes_all_parts_of_a_concatenation(target: str):
     program = compile_module(parse_text(PARTS), target)
     assert len(program.manifest.dispatches) == 2
     assert program.layers[-1].results == 2

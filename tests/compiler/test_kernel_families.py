@@ -322,7 +322,7 @@ def test_emulated_devices(name: str, size: int, tmp_path: Path):
     family.assert_right(program, inputs, results)
 
 
-def test_the_few_are_there():
+def test_the_quick_families_exist():
     assert {name for name, _ in FEW} | set(ALONE) <= FAMILIES.keys()
 
 

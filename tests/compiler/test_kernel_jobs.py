@@ -78,7 +78,7 @@ def test_the_program_does_not_depend_on_the_number(rows: str, tmp_path: Path):
 
 
 @forks
-def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
+def test_forks_lower_all_kernels(monkeypatch: pytest.MonkeyPatch):
     """No pass runs in this process, and the kernels of the forks are right."""
     here: list[int] = []
     apply = KernelToSPIRVPass.apply
@@ -102,7 +102,7 @@ def test_forks_do_it(monkeypatch: pytest.MonkeyPatch):
 
 @forks
 @pytest.mark.parametrize("how", ["raises", "dies"])
-def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_failing_fork_gives_the_error_of_one_process(how: str, monkeypatch: pytest.MonkeyPatch):
     """A kernel that a fork cannot lower is lowered again in this process, with the same error."""
     parent = os.getpid()
     apply = KernelToSPIRVPass.apply
@@ -124,7 +124,7 @@ def test_a_failure_is_the_one_of_one_process(how: str, monkeypatch: pytest.Monke
 
 
 @forks
-def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
+def test_kernels_are_lowered_here_if_no_fork_can_start(monkeypatch: pytest.MonkeyPatch):
     fork = os.fork
     children: list[int] = []
 
@@ -142,7 +142,7 @@ def test_no_process_to_be_had(monkeypatch: pytest.MonkeyPatch):
 
 
 @forks
-def test_nothing_is_left_of_forks(monkeypatch: pytest.MonkeyPatch):
+def test_forks_leave_no_processes_and_files(monkeypatch: pytest.MonkeyPatch):
     """Neither processes nor open files remain."""
     fork = os.fork
     children: list[int] = []
@@ -190,7 +190,7 @@ def test_equal_kernels_are_lowered_by_one_process():
     assert len(homes) == len({kernel_jobs.likeness(each) for each in functions})
 
 
-def test_jobs_that_are_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_wrong_number_of_jobs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "m.mlir").write_text(network())
     given = ["compile", str(tmp_path / "m.mlir"), "--target", "lavapipe", "-o", str(tmp_path / "p")]
     assert main([*given, "--jobs", "0"]) == 1

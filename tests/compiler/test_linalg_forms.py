@@ -185,7 +185,7 @@ func.func @main(%low: f64, %high: f64, %seed: i32, %room: tensor<5x7xf32>) -> te
 }"""
 
 
-def test_random_numbers_are_those_of_mlir():
+def test_random_numbers_equal_the_numbers_of_mlir():
     rows, columns = np.mgrid[:5, :7]
     with np.errstate(over="ignore"):
         factor, offset = np.int32(1_103_515_245), np.int32(12_345)

@@ -302,7 +302,7 @@ def test_types_without_kernels_are_refused(element: str, form: str):
         compile_module(parse_text(text), "lavapipe")
 
 
-def test_operations_are_those_of_xdsl():
+def test_parsed_operations_have_the_classes_of_xdsl():
     """A pattern on xDSL's `linalg.MatmulOp` matches the parsed operation."""
     ctx = context()
     for op in vars(ops).values():

@@ -49,7 +49,7 @@ func.func @main(%x: tensor<?x5x3xf32>) -> tensor<?x9x5xf32> {{
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 @pytest.mark.parametrize("rows", [1, 4, 40])
-def test_all_of_a_border_is_written(target: str, rows: int):
+def test_a_border_is_written_completely(target: str, rows: int):
     """A border with more elements than the tensor has rows is written completely."""
     program = compile_module(parse_text(PADDED), target)
     x = np.random.default_rng(rows).integers(-9, 9, (rows, 5, 3)).astype(np.float32)
@@ -142,7 +142,7 @@ func.func @main(%x: tensor<?x3xf32>, %w: tensor<1x4xf32>) -> tensor<3x4xf32> {
 }"""
 
 
-def test_a_sum_whose_size_one_operand_alone_knows():
+def test_a_size_that_only_one_operand_has_is_checked():
     program = compile_module(parse_text(OUTER), "lavapipe")
     x, w = (np.arange(1, n, dtype=np.float32)[None] for n in (4, 5))
     (result,) = run(program, {"x": x, "w": w}).values()

@@ -29,7 +29,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_operation_that_stays_is_named(name: str):
+def test_an_operation_that_no_pass_lowers_is_named(name: str):
     text, message = REFUSED[name]
     with pytest.raises(ProgramError, match=message):
         compile_module(parse_text(text), "lavapipe")

@@ -73,7 +73,7 @@ def test_a_clone_has_the_same_array_and_the_interpreter_reads_it():
     assert result.tolist() == [1, 2, 3, 4]
 
 
-def test_text_has_the_elements_as_long_as_somebody_has_the_array():
+def test_text_contains_the_elements_while_the_array_exists():
     array = np.arange(4, dtype=np.float32)
     module = given(array)
     text = printed(module)
@@ -85,7 +85,7 @@ def test_text_has_the_elements_as_long_as_somebody_has_the_array():
     assert held() is None
 
 
-def test_a_resource_without_data_is_no_obstacle_to_passes_but_to_a_program():
+def test_passes_accept_a_resource_without_data_and_programs_refuse_it():
     module = with_resource("absent_1")
     pipeline_of("linalg-to-spirv{target=lavapipe}").apply(context(), module)
     with pytest.raises(ProgramError, match="has no data"):

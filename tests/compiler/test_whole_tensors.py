@@ -48,7 +48,7 @@ func.func @main(%a: tensor<3x?xi8>, %b: tensor<3x?xi32>, %s: i1)
 
 
 @pytest.mark.parametrize("chosen", [True, False])
-def test_arithmetic_on_tensors_is_that_of_their_elements(chosen: bool):
+def test_arithmetic_on_tensors_is_elementwise(chosen: bool):
     a = np.ones((3, 4), np.int8)
     b = np.array([[-2, 0, 1, 2]] * 3, np.int32)
     y = np.exp(2.0 * (np.minimum(a, b) if chosen else b))

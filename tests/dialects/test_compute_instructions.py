@@ -34,7 +34,7 @@ def script() -> ModuleType:
     return module
 
 
-def test_every_compute_instruction_is_typed(script: ModuleType):
+def test_every_compute_instruction_has_an_operation(script: ModuleType):
     typed = script.operations_by_name()
     missing = [i.name for i in script.compute_instructions() if i.name not in typed]
     assert not missing, (
@@ -42,7 +42,7 @@ def test_every_compute_instruction_is_typed(script: ModuleType):
     )
 
 
-def test_nothing_else_is_typed(script: ModuleType):
+def test_only_compute_instructions_have_operations(script: ModuleType):
     compute = {i.name for i in script.compute_instructions()}
     assert set(script.operations_by_name()) - compute - CARRIERS == set()
 

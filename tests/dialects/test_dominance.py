@@ -52,7 +52,7 @@ def write(edges: list[list[int]], construct: str, defined: int, used: int) -> st
 
 @pytest.mark.parametrize("construct", ["", "selection"])
 @pytest.mark.parametrize("seed", range(3))
-def test_every_use_is_dominated(construct: str, seed: int):
+def test_uses_that_are_not_dominated_are_refused(construct: str, seed: int):
     drawn = random.Random(seed)
     edges = draw_edges(drawn)
     reached = reached_without(edges, BLOCKS)

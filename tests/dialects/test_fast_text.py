@@ -47,14 +47,14 @@ def tokens(lex: Callable[[Any], Any], text: str) -> list[object]:
         return [*found, error.span.start, error.msg]
 
 
-def test_tokens_of_the_corpus_are_those_of_xdsl() -> None:
+def test_the_corpus_has_the_tokens_of_xdsl() -> None:
     assert TEXTS
     for text in TEXTS:
         assert tokens(fast_text.lex, text) == tokens(fast_text._lex, text)  # pyright: ignore
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_tokens_of_damaged_text_are_those_of_xdsl(seed: int) -> None:
+def test_damaged_text_has_the_tokens_of_xdsl(seed: int) -> None:
     draw = random.Random(seed)
     text = draw.choice(TEXTS)
     begin = draw.randrange(len(text))

@@ -67,7 +67,7 @@ def test_explicit_layout_wins():
     assert array_stride(ArrayType(2, VEC3, 32), Packing.STD430) == 32
 
 
-def test_matrix_stride_and_majorness_stand_on_the_member():
+def test_stride_and_majorness_of_a_matrix_are_decorations_of_the_member():
     matrix = MatrixType(2, VEC3)
     stride = MemberDecorationAttr(0, Decoration.MatrixStride, 16)
     columns = StructType([matrix], [0], [stride, MemberDecorationAttr(0, Decoration.ColMajor)])
@@ -77,7 +77,7 @@ def test_matrix_stride_and_majorness_stand_on_the_member():
     assert size_in_bytes(rows) == 48
 
 
-def test_specialized_length():
+def test_an_array_with_a_specialized_length_has_a_size():
     type = ArrayType("n", i32)
     assert size_in_bytes(type, lengths={"n": 5}) == 20
     with pytest.raises(VerifyException, match="@n is an array's length, but its value is not"):

@@ -69,7 +69,9 @@ def operation(text: str) -> LinalgStructuredOperation:
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("types", [("f16", "f32"), ("i8", "i32"), ("i8", "f32")])
-def test_mlir_generalizes_to_the_same(steps: bool, types: tuple[str, str], mlir_opt: str):
+def test_mlir_generalizes_to_our_maps_loops_and_bodies(
+    steps: bool, types: tuple[str, str], mlir_opt: str
+):
     names = [
         name
         for name in LINES
@@ -156,7 +158,7 @@ def test_elementwise_operations_read_scalars(mlir_opt: str):
     assert np.array_equal(result[0], s + (t - a * s))
 
 
-def test_elementwise_operands_of_other_ranks():
+def test_elementwise_operands_of_different_ranks_are_refused():
     """Operands of different ranks are refused; xDSL would use the first rank for all maps."""
     row = SPREAD.replace("%t: tensor<f32>", "%t: tensor<3xf32>")
     with pytest.raises(ProgramError, match=r"ranks \[1, 2\] and a result of rank 2: use scal"):
@@ -192,7 +194,7 @@ def test_generic_with_two_results(mlir_opt: str):
 
 
 @pytest.mark.parametrize("kind", ['"window2"', "1 : i32"])
-def test_wrong_iterators(kind: str):
+def test_wrong_iterators_are_refused(kind: str):
     text = f"""func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {{
   %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>], iterator_types = [{kind}]}}
       outs(%a : tensor<4xf32>) {{
@@ -218,7 +220,7 @@ def test_custom_form_keeps_strides():
 @pytest.mark.parametrize(
     "value", ["dense<[1, 0]> : tensor<2xi64>", "dense<[1, 2, 3]> : tensor<3xi64>"]
 )
-def test_wrong_strides(value: str):
+def test_wrong_strides_are_refused(value: str):
     text = program("conv_2d_nhwc_hwcf", True)
     with pytest.raises((VerifyException, ProgramError), match="strides should be 2 positive"):
         parse_text(re.sub(r"strides = dense<\[.*?\]> : tensor<2xi64>", f"strides = {value}", text))

@@ -83,7 +83,7 @@ def check(texts: list[str], *, generic: bool):
         assert is_same(module, parse(theirs)), text
 
 
-def test_corpus_is_there():
+def test_the_corpus_is_not_empty():
     assert len(corpus()) > 20
 
 
@@ -194,7 +194,7 @@ def is_kept(text: str) -> bool:
 
 @pytest.mark.long
 @pytest.mark.skipif(LLVM is None, reason="XDSL_SPIRV_LLVM does not name LLVM's mlir/test")
-def test_tests_of_llvm():
+def test_programs_of_llvms_tests_keep_their_meaning():
     folders = [Path(str(LLVM)) / room / "SPIRV" for room in ("Dialect", "Target")]
     texts = [
         text

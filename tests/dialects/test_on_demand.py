@@ -80,7 +80,7 @@ def test_every_instruction_leads_to_its_operation():
     assert types == set(declared_types().values())
 
 
-def test_a_context_knows_only_what_was_asked_for():
+def test_a_context_contains_only_the_requested_names():
     ctx = context_with(fresh())
     assert ctx.get_op("spirv.IAdd") is IAddOp
     assert ctx.get_op("IAdd", dialect_stack=["spirv"]) is IAddOp
@@ -109,7 +109,7 @@ def test_a_name_that_nothing_declares_is_refused():
 
 
 @pytest.mark.parametrize(("name", "modules"), [("constant_integer", 2), ("NoSuchOp", 0)])
-def test_spv_refuses_a_name_that_not_exactly_one_module_declares(name: str, modules: int):
+def test_spv_refuses_a_name_unless_exactly_one_module_declares_it(name: str, modules: int):
     with pytest.raises(AttributeError, match=f"^{modules} modules of .* declare '{name}'"):
         getattr(spv, name)
 

@@ -62,7 +62,7 @@ def test_every_rule_is_named_by_a_test() -> None:
     assert sorted(set(RULES) - named() - set(LATER)) == []
 
 
-def test_only_dynamic_rules_wait() -> None:
+def test_only_dynamic_rules_have_no_test() -> None:
     assert {RULES[rule] for rule in LATER} == {"D"}
 
 

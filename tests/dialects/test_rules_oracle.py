@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts" / "rules_oracle.py"
 
 
-def test_table_is_true(spirv_val: str) -> None:
+def test_the_table_has_the_verdicts_of_spirv_val(spirv_val: str) -> None:
     """spirv-val also accepts every program that keeps all rules."""
     command = [sys.executable, str(SCRIPT), "--check", "--spirv-val", spirv_val]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -67,7 +67,7 @@ def program(op: str, element: str = "f32") -> str:
 
 
 @pytest.mark.parametrize("record", BOUNDED, ids=name)
-def test_the_instructions_err_by_no_more_than_the_record_says(record: ScalarFunction):
+def test_the_error_in_a_record_bounds_the_error_of_the_instructions(record: ScalarFunction):
     x = points(record)
     ctx = context()
     module: ModuleOp = parse_text(program(name(record)), ctx=ctx)
@@ -106,7 +106,7 @@ def test_binary64_errs_by_two_ulp(op: type[Operation], meaning: Callable[[Any], 
 
 
 @pytest.mark.parametrize("record", BOUNDED, ids=name)
-def test_the_image_has_every_value(record: ScalarFunction):
+def test_the_range_in_a_record_contains_every_value(record: ScalarFunction):
     ends = points(record).astype(np.float64)
     other = np.roll(ends, 7)
     low, high = np.minimum(ends, other), np.maximum(ends, other)
@@ -121,7 +121,7 @@ def test_the_image_has_every_value(record: ScalarFunction):
 
 
 @pytest.mark.parametrize("op", [math.LogOp, math.Log2Op, math.Log10Op])
-def test_logarithms_near_one_may_err_as_vulkan_allows(op: type[Operation]):
+def test_logarithms_near_one_have_the_error_that_vulkan_allows(op: type[Operation]):
     """Vulkan allows an error of 2^-21 between 1/2 and 2."""
     (record,) = (record for record in RECORDS if record.op is op)
     assert record.absolute >= 2.0**-21

@@ -64,17 +64,17 @@ def own_rules(cls: type[SPIRVOp]) -> list[Callable[..., Any]]:
     [c for c in OPERATIONS if issubclass(c, SPIRVOp) and c.BY_SIGNATURE],
     ids=lambda c: c.name,
 )
-def test_rules_by_signature_look_at_nothing_else(cls: type[SPIRVOp]):
+def test_rules_by_signature_read_only_the_signature(cls: type[SPIRVOp]):
     for rules in own_rules(cls):
         for code in code_of(rules):
             assert not BEYOND & set(code.co_names), f"{cls.name} reads {code.co_names} in {code}"
 
 
-def test_most_of_those_have_rules():
+def test_some_classes_by_signature_have_rules():
     assert all(own_rules(cls) for cls in (IAddOp, LoadOp))
 
 
-def test_a_signature_that_passed_says_nothing_of_another():
+def test_each_signature_is_checked():
     IAddOp(value(), value()).verify()
     for wrong in ((value(), value(f32)), (value(f32), value(f32))):
         with pytest.raises(VerifyException):
@@ -96,7 +96,7 @@ def test_a_property_that_changes_is_checked_again():
         op.verify()
 
 
-def test_no_more_is_remembered_than_that():
+def test_the_number_of_cached_signatures_is_bounded():
     definition = IAddOp.get_irdl_definition()
     signatures = Signatures(definition, lambda op: None)
     for width in range(1, 2 * MOST):

@@ -43,7 +43,7 @@ def test_printed_strings_are_read(attribute: Attribute) -> None:
     assert read.attributes["entry_name"] == attribute
 
 
-def test_places_of_files_beyond_ascii() -> None:
+def test_locations_may_have_files_with_non_ascii_names() -> None:
     op = RawGlobalOp("s", "OpString", [StringAttr("")])
     op.location = FileLineColLoc(StringAttr("josé/a b.comp"), IntAttr(3), IntAttr(4))
     text = io.StringIO()
@@ -52,7 +52,7 @@ def test_places_of_files_beyond_ascii() -> None:
 
 
 @pytest.mark.parametrize("text", ['"' + "a" * 100_000, '"\\zz"', '"a\n"', '"\\'])
-def test_broken_literals(text: str) -> None:
+def test_unterminated_literals_are_refused(text: str) -> None:
     start = time.process_time()
     with pytest.raises(ParseError):
         Parser(context(), text).parse_attribute()

@@ -44,7 +44,7 @@ EXPECT mixed IDX 0 TOLERANCE 50% EQ 7 1.4 2 9
 """
 
 
-def test_a_script(tmp_path: Path):
+def test_a_script_is_parsed(tmp_path: Path):
     (tmp_path / "numbers.txt").write_text("# Numbers\n3 0x4\n-5 6\n")
     script = parse(SCRIPT, tmp_path)
     assert script.buffers["file"].data.view(np.int32).tolist() == [3, 4, -5]
@@ -75,7 +75,7 @@ def test_a_script(tmp_path: Path):
         ("BUFFER b DATA_TYPE R8_SRGB DATA 1 END", "the type R8_SRGB"),
     ],
 )
-def test_the_rest_is_refused(line: str, reason: str):
+def test_unsupported_parts_are_refused(line: str, reason: str):
     with pytest.raises(Unsupported, match=reason):
         parse(SCRIPT.replace("FILE TEXT numbers.txt", "FILL 0") + line + "\n")
 
@@ -99,7 +99,7 @@ ssbo 1:2 subdata uint 0 1  # behind a run
 """
 
 
-def test_a_script_in_the_older_language():
+def test_a_script_in_the_older_language_is_parsed():
     script = vkscript.parse(VKSCRIPT)
     pipeline = script.pipelines["pipeline"]
     assert (pipeline.entry, pipeline.push) == ("other", "push constants")
@@ -133,7 +133,7 @@ def test_a_script_in_the_older_language():
         ("[test]\ncompute 1 1 1\ncompute entrypoint a\n", "an entry point after a run"),
     ],
 )
-def test_refusals_of_the_older_language(text: str, what: str):
+def test_unsupported_parts_of_the_older_language_are_refused(text: str, what: str):
     with pytest.raises(Unsupported) as error:
         vkscript.parse(text)
     assert str(error.value).endswith(f"{what} is not supported")

@@ -54,7 +54,7 @@ def test_rounding_twice_is_one_of_the_two_neighbours():
     assert len(with_first(one("FConvert to f16", "f64", -6.5645), high)) == 1
 
 
-def test_nothing_is_claimed_about_divisors_beyond_the_table():
+def test_quotients_with_divisors_beyond_the_table_are_not_compared():
     """Vulkan's table bounds quotients of binary32 for divisors up to 2^126."""
     assert with_first(one("FDiv", "f32", 1515.0, 2.0**127), 0.0) == []
     assert len(with_first(one("FDiv", "f32", 1515.0, 2.0**126), 0.0)) == 1
@@ -68,7 +68,9 @@ def test_a_comparison_and_a_choice_may_become_a_minimum():
 
 
 @pytest.mark.parametrize("seed", [57, 90, 106, 160, 313, 337, 349, 398, 404, 510, 517, 594])
-def test_remainders_of_negative_operands_do_not_come_up(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_generated_kernels_have_no_remainders_of_negative_operands(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+):
     """Generated kernels take no remainder of a negative number: UMod gives the same results."""
     kernel = generate(seed, machine=H200)
     assert "spirv.SRem" in kernel.text() or "spirv.SMod" in kernel.text()
@@ -102,7 +104,7 @@ def dots_of_64_bits() -> list[tuple[Kernel, Buffers]]:
     return found
 
 
-def test_a_known_bug_is_recognised_by_its_numbers():
+def test_a_known_bug_is_recognised_by_its_results():
     recognised = 0
     for kernel, truth in dots_of_64_bits():
         for output in kernel.outputs:

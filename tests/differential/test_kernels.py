@@ -63,7 +63,7 @@ def test_a_seed_names_one_kernel():
             assert a.array.tobytes() == b.array.tobytes()
 
 
-def test_every_family_and_every_operation_comes_up():
+def test_every_family_and_every_operation_is_generated():
     kernels = [generate(seed) for seed in range(KERNELS)]
     assert Counter(kernel.family for kernel in kernels).keys() == set(ORDER)
     names = {output.what.split(" : ")[0] for kernel in kernels for output in kernel.outputs}
@@ -81,7 +81,7 @@ def changed(truth: dict[int, np.ndarray], buffer: int) -> dict[int, np.ndarray]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_wrong_number_is_found(family: str):
+def test_a_wrong_result_is_found(family: str):
     kernel = generate(3, family)
     truth = interpret(kernel)
     assert disagreements(kernel, truth, truth) == []
@@ -129,7 +129,7 @@ def broken_job(kernel: Kernel, module: object = None) -> Broken:
     return job
 
 
-def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyPatch):
+def test_a_difference_is_reduced_to_its_operation(monkeypatch: pytest.MonkeyPatch):
     """A program in which only BitCount is wrong is reduced to this operation."""
     kernel = Kernel("test", 0)
     a, b = (kernel.input(I32)[0] for _ in range(2))
@@ -159,7 +159,7 @@ def test_a_disagreement_is_cut_down_to_its_operation(monkeypatch: pytest.MonkeyP
     assert not any(f"spirv.{name} " in text for name in ("IAdd", "ISub", "BitwiseXor", "IMul"))
 
 
-def test_statements_that_nothing_needs_are_cut():
+def test_unneeded_statements_are_removed():
     kernel = Kernel("test", 1)
     a, _ = kernel.input(Type("i32", 2))
     kernel.op(f"spirv.IMul {a}, {a} : vector<2xi32>")

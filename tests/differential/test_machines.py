@@ -52,7 +52,7 @@ def multiplied(kernels: Iterator[Kernel]) -> set[tuple[object, ...]]:
     return {row for kernel in kernels for row in kernel.cooperative_matrix}
 
 
-def test_every_line_of_the_list_and_every_conversion_comes_up():
+def test_every_listed_product_and_conversion_is_generated():
     """Every listed product of the H200 and each conversion between its matrices occurs."""
     listed = {(p.m, p.n, p.k, *p.types) for p in H200.matrices}
     assert multiplied(generate(seed, "muladd", H200) for seed in range(80)) == listed
@@ -87,7 +87,7 @@ def test_mixed_signs_and_saturation_where_a_list_has_them():
     )
 
 
-def test_the_script_says_what_is_missing(tmp_path: Path):
+def test_the_script_names_missing_features(tmp_path: Path):
     script = [
         sys.executable,
         str(ROOT / "scripts" / "differential.py"),

@@ -38,7 +38,7 @@ def compile_body(folder: Path, body: str) -> bytes:
         pytest.skip(f"glslang: {error}")
 
 
-def test_outcomes(tmp_path: Path) -> None:
+def test_the_script_gives_the_right_verdicts(tmp_path: Path) -> None:
     for kind, body in BODIES.items():
         data = compile_body(tmp_path, body)
         assert run_modules.has_lines(data)
@@ -47,7 +47,7 @@ def test_outcomes(tmp_path: Path) -> None:
     assert run_modules.attempt(data, "another", False)[0] == "refused"
 
 
-def test_made_up_buffers_hold_what_the_types_say(tmp_path: Path) -> None:
+def test_generated_buffers_have_the_types_of_the_module(tmp_path: Path) -> None:
     case = made_up_case(compile_body(tmp_path, BODIES["right"]))
     words = case.buffers[0, 0].reshape(-1, 8)
     assert words[:, 0].max() < 16

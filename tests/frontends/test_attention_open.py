@@ -27,7 +27,7 @@ def formed(module: Any) -> list[AttentionOp]:
 
 
 @pytest.mark.parametrize("cap", [None, 3.0])
-def test_onnx_attention_with_an_open_past(build: Builder, cap: float | None):
+def test_attention_with_a_dynamic_past_is_one_kernel(build: Builder, cap: float | None):
     def shape(heads: int, length: str) -> tuple[str, list[Any]]:
         return "FLOAT", [1, heads, length, 8]
 

@@ -77,14 +77,16 @@ def late(given: list[str], message: str) -> object:
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_wrong_options(
+def test_wrong_options_are_refused_with_one_message(
     given: list[str], message: str, mlp: str, capsys: pytest.CaptureFixture[str]
 ):
     assert message in refused(capsys, "run", mlp, *given)
 
 
 @pytest.mark.parametrize("command", ["run", "compile", "explain"])
-def test_files_that_are_no_models(command: str, mlp: str, capsys: pytest.CaptureFixture[str]):
+def test_files_that_are_not_models_are_refused(
+    command: str, mlp: str, capsys: pytest.CaptureFixture[str]
+):
     rest = [] if command == "run" else ["--target", "lavapipe"]
     rest += ["-o", "out"] if command == "compile" else []
     data = Path(mlp).read_bytes()
@@ -95,7 +97,7 @@ def test_files_that_are_no_models(command: str, mlp: str, capsys: pytest.Capture
         assert name in refused(capsys, command, name, *rest)
 
 
-def test_operators_that_nobody_knows(
+def test_unknown_operators_are_refused(
     onnx: ModuleType, build: Builder, mlp: str, capsys: pytest.CaptureFixture[str]
 ):
     build.nodes.clear()

@@ -55,7 +55,7 @@ def interpreted(format: BlockFormat, planes: dict[str, Array], **options: Any) -
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_numbers_are_those_of_gguf(name: str) -> None:
+def test_numbers_equal_the_numbers_of_the_gguf_package(name: str) -> None:
     if find_spec("gguf") is None:
         pytest.skip("gguf is not installed (pip install gguf)")
     format = FORMATS[name]
@@ -82,6 +82,6 @@ def test_scales_that_leave_f32_are_refused() -> None:
         FORMATS["MXFP4"].planes_of(blocks, 1)
 
 
-def test_bytes_that_are_no_rows_of_blocks() -> None:
+def test_bytes_that_are_not_rows_of_blocks_are_refused() -> None:
     with pytest.raises(ValueError, match="35 bytes are not 2 rows of Q4_0's blocks of 18 bytes"):
         FORMATS["Q4_0"].planes_of(np.zeros(35, np.uint8), 2)

@@ -46,7 +46,7 @@ def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Builder):
     assert {"bent", "y"} <= {each.tensor for each in found}
 
 
-def test_the_first_node_that_means_something_else_is_named(build: Builder):
+def test_the_first_node_that_differs_is_named(build: Builder):
     wrong = [each for each in compared(build, "bent") if not each.passed]
     assert wrong[0].tensor == "bent"
     assert wrong[0].place == (3, 5)

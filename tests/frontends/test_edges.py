@@ -25,14 +25,14 @@ def with_onnxruntime(edge: Edge) -> Array:
 
 
 @pytest.mark.parametrize("name", [n for n, edge in AT_EDGES.items() if edge.as_onnxruntime])
-def test_as_onnxruntime(name: str, onnx: ModuleType):
+def test_operators_give_the_results_of_onnxruntime(name: str, onnx: ModuleType):
     edge = AT_EDGES[name]
     result = run_reference(import_onnx(edge.model()), edge.inputs())["r"]
     np.testing.assert_allclose(result, with_onnxruntime(edge), rtol=edge.rtol)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
-def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
+def test_floats_beyond_the_integer_type_are_clamped(dtype: str, onnx: ModuleType):
     """The result is the nearest integer of the type, and 0 for NaN."""
     edge, limits = AT_EDGES[f"Cast to {dtype}"], np.iinfo(dtype)
     imported = run_reference(import_onnx(edge.model()), edge.inputs())
@@ -48,7 +48,7 @@ def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
 
 @pytest.mark.vulkan
 @pytest.mark.long
-def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
+def test_lavapipe_gives_the_same_results(lavapipe: Path, onnx: ModuleType):
     """lavapipe gives the same results, but may flush subnormal results to 0."""
     script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
     command = [lavapipe, sys.executable, script]
@@ -61,7 +61,7 @@ def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", AT_EDGES)
-def test_compiled_it_is_the_same(name: str, onnx: ModuleType):
+def test_compiled_models_give_the_same_results(name: str, onnx: ModuleType):
     edge = AT_EDGES[name]
     (result,) = run(edge_program(name, "lavapipe"), edge.inputs()).values()
     expected = run_reference(import_onnx(edge.model()), edge.inputs())["r"]

@@ -54,7 +54,7 @@ def test_nodes_and_the_layers_that_compute_them(
     assert "give --dim batch=N" in capsys.readouterr().err
 
 
-def test_a_dispatch_that_only_turns_a_weight_belongs_to_the_node_that_reads_the_weight(
+def test_a_dispatch_that_transposes_a_weight_belongs_to_the_node_that_reads_it(
     onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     for name, *shape in (("w1", 32, 3, 3, 3), ("w2", 32, 1, 5, 5), ("w3", 64, 32, 3, 3)):
@@ -77,7 +77,7 @@ def test_a_dispatch_that_only_turns_a_weight_belongs_to_the_node_that_reads_the_
     ]
 
 
-def test_nodes_that_need_no_kernel_of_their_own(
+def test_nodes_without_a_kernel_are_explained(
     onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rng = np.random.default_rng(0)
@@ -114,7 +114,7 @@ def test_nodes_that_need_no_kernel_of_their_own(
     assert "folded at compile time: 1 Shape, 1 Sqrt" in text
 
 
-def test_every_node_that_is_refused_and_those_behind_it(
+def test_all_refused_nodes_and_the_nodes_after_them_are_listed(
     onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     build.constant("w", weights(np.random.default_rng(0)))

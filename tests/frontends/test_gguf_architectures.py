@@ -197,14 +197,14 @@ def compare(name: str, path: Path | str) -> tuple[float, float]:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.long] if n in LONG else []) for n in MODELS]
 )
-def test_logits_are_those_of_llama_cpp(name: str, tmp_path: Path):
+def test_logits_equal_the_logits_of_llama_cpp(name: str, tmp_path: Path):
     cosine, _ = compare(name, tmp_path / "x.gguf")
     assert cosine >= 0.9999
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
-def test_greedy_tokens_are_those_of_llama_cpp(name: str, tmp_path: Path):
+def test_greedy_tokens_equal_the_tokens_of_llama_cpp(name: str, tmp_path: Path):
     path, model = tmp_path / "x.gguf", MODELS[name]
     write_declared(
         path, model.architecture, {**COMMON, **model.values}, model.types, model.optional
@@ -221,7 +221,7 @@ def test_greedy_tokens_are_those_of_llama_cpp(name: str, tmp_path: Path):
 @pytest.mark.parametrize(
     "name", [n if n == "gemma2" else pytest.param(n, marks=pytest.mark.long) for n in MODELS]
 )
-def test_a_batch_gives_each_text_its_own_logits(name: str, tmp_path: Path):
+def test_texts_of_a_batch_get_the_logits_of_single_texts(name: str, tmp_path: Path):
     path, model = tmp_path / "x.gguf", MODELS[name]
     write_declared(
         path, model.architecture, {**COMMON, **model.values}, model.types, model.optional
@@ -277,7 +277,7 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
     "format",
     ["MXFP4", "NVFP4", *(pytest.param(n, marks=pytest.mark.long) for n in ("Q4_K", "IQ4_XS"))],
 )
-def test_experts_in_blocks_are_their_numbers(format: str, tmp_path: Path):
+def test_experts_in_block_formats_are_dequantized(format: str, tmp_path: Path):
     """llama.cpp gets dequantized weights, because it rounds activations of block formats."""
     packed, plain = tmp_path / "x.gguf", tmp_path / "y.gguf"
     values = {**COMMON, **EXPERTS, "embedding_length": 256, "expert_feed_forward_length": 256}
@@ -289,7 +289,7 @@ def test_experts_in_blocks_are_their_numbers(format: str, tmp_path: Path):
     np.testing.assert_allclose(ours, theirs, atol=2e-5 * abs(theirs).max())
 
 
-def test_a_matrix_in_f4_has_a_scale_of_its_own(tmp_path: Path):
+def test_a_matrix_in_f4_has_an_own_scale(tmp_path: Path):
     packed, plain = tmp_path / "x.gguf", tmp_path / "y.gguf"
     values = {**COMMON, "embedding_length": 64, "feed_forward_length": 128}
     write_declared(

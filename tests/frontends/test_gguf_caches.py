@@ -82,7 +82,7 @@ def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
 @pytest.mark.parametrize(
     "name", [n if n == "gemma2" else pytest.param(n, marks=pytest.mark.long) for n in MODELS]
 )
-def test_states_that_slide_give_the_logits_of_whole_ones(
+def test_sliding_states_give_the_logits_of_full_states(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Logits are equal for a text that grows, is truncated, or starts again."""
@@ -129,7 +129,7 @@ def test_states_slide_between_runs_that_start_ahead(
     assert found[0] == found[1]
 
 
-def test_slots_slide_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_slots_slide_independently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
     path = tmp_path / "x.gguf"
     write_declared(path, "gemma2", VALUES)
@@ -156,7 +156,7 @@ LEAST = {"f8E4M3FN": 0.98, "f8E5M2": 0.95, "i8": 0.9995}
 
 
 @pytest.mark.parametrize("cache", LEAST)
-def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_path: Path):
+def test_quantized_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_path: Path):
     path = tmp_path / "x.gguf"
     write_model(path, Shape())
     tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)
@@ -172,7 +172,7 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
     assert state_bytes(p, 48, cache) < 0.57 * state_bytes(p, 48, "f16")
 
 
-def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
+def test_quantized_keys_and_values_are_read_in_place(tmp_path: Path):
     """8-bit floats need no more kernels than f16. Integers need kernels for new scales."""
     path, counts = tmp_path / "x.gguf", dict[str, int]()
     write_model(path, Shape(blocks=1))
@@ -187,7 +187,7 @@ def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
 @pytest.mark.long
 @pytest.mark.vulkan
 @pytest.mark.parametrize("cache", LEAST)
-def test_lavapipe_keeps_small_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
+def test_lavapipe_supports_quantized_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
     """Logits of a prompt and of later tokens are near the logits of an f16 cache."""
     path, result = tmp_path / "x.gguf", tmp_path / "result.npz"
     write_model(path, Shape())

@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_logits_are_those_of_numpy(shape: Shape, path: Path):
+def test_logits_equal_the_logits_of_numpy(shape: Shape, path: Path):
     write_model(path, shape)
     session = Session(import_gguf(path, context=32, cache="f32", of_all=True))
     expected = Reference(path, cache=np.float32)
@@ -134,7 +134,7 @@ def test_the_likeliest_token_of_nan_logits_is_in_the_vocabulary(path: Path):
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "qualcomm-adreno"])
-def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
+def test_attention_reads_the_cache_in_place(target: str, path: Path):
     """No dispatch copies the cached keys and values."""
     write_model(path, ONE)
     program = compile(path, target, context=24)
@@ -198,7 +198,7 @@ VALUES: Mapping[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("key", VALUES)
-def test_values_that_mean_nothing_are_refused(key: str, path: Path):
+def test_meaningless_metadata_is_refused(key: str, path: Path):
     value, message = VALUES[key]
     write_model(path, Shape())
     file = read_file(path)
@@ -218,7 +218,7 @@ def test_a_factor_of_0_scales_no_position(path: Path):
     ("offset", "message"),
     [(17, "begins at 17, which is not a multiple of 32"), (0, "begins within")],
 )
-def test_a_tensor_that_lies_elsewhere_is_refused(offset: int, message: str, path: Path):
+def test_a_tensor_outside_of_the_file_is_refused(offset: int, message: str, path: Path):
     write_model(path, ONE)
     data = path.read_bytes()
     name = b"blk.0.ffn_up.weight"

@@ -33,7 +33,7 @@ def test_values_of_all_kinds_are_read(tmp_path: Path):
     assert read(gguf_header(VALUES), tmp_path) == VALUES
 
 
-def test_it_reads_what_the_gguf_package_writes(tmp_path: Path):
+def test_headers_that_the_gguf_package_writes_are_read(tmp_path: Path):
     gguf = pytest.importorskip("gguf")
     path = tmp_path / "x.gguf"
     writer = gguf.GGUFWriter(path, "llama")

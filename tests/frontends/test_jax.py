@@ -198,12 +198,12 @@ def compare(results: Any, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_functions(jax: ModuleType, name: str):
+def test_some_functions_give_the_results_of_jax(jax: ModuleType, name: str):
     check(jax, {**numpy_functions(jax), **lax_functions(jax)}[name], kernels=False)
 
 
 @pytest.mark.long
-def test_all_functions(jax: ModuleType):
+def test_all_functions_give_the_results_of_jax(jax: ModuleType):
     wrong: dict[str, str] = {}
     every = {**numpy_functions(jax), **lax_functions(jax), **network_functions(jax)}
     for name, case in every.items():

@@ -23,7 +23,7 @@ def ocr() -> ModuleType:
     return module
 
 
-def test_boxes_are_what_hangs_together(ocr: ModuleType):
+def test_boxes_are_connected_components(ocr: ModuleType):
     found = np.zeros((64, 96), np.float32)
     found[8:16, 10:60] = 0.9
     found[16:18, 40:50] = 0.9

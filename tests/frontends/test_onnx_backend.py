@@ -57,7 +57,7 @@ def check(*options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
 
 
-def test_nothing_is_wrong_or_crashes():
+def test_no_committed_status_is_wrong_or_a_crash():
     counts = Counter(known().values())
     assert not counts.keys() - {"ok", "rounded", "constants", "refused", "unsupported"}
     assert sum(counts.values()) == 1884
@@ -70,7 +70,7 @@ def test_the_sample_has_many_statuses():
     assert {statuses[name] for name in names} >= {"ok", "refused"}
 
 
-def test_a_sample(onnx: ModuleType):
+def test_a_sample_of_cases_has_the_committed_statuses(onnx: ModuleType):
     names = [name for each in SAMPLE.values() for name in each]
     check("--modules", ",".join(SAMPLE), "--names", ",".join(names))
 
@@ -102,7 +102,7 @@ def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: ModuleType):
         backend.prepare(prepared.model, "CUDA")
 
 
-def test_inputs_that_decide_sizes_become_constants(onnx: ModuleType):
+def test_inputs_that_determine_sizes_become_constants(onnx: ModuleType):
     from xdsl_spirv import onnx_backend as backend
 
     node = onnx.helper.make_node("ConstantOfShape", ["shape"], ["ones"])
@@ -135,11 +135,11 @@ def test_onnx_judges_the_backend(onnx: ModuleType, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.long
-def test_all_cases(onnx: ModuleType):
+def test_all_cases_have_the_committed_statuses(onnx: ModuleType):
     check()
 
 
-def test_the_table_is_that_of_the_statuses():
+def test_the_table_agrees_with_the_statuses():
     sys.path.insert(0, str(SCRIPT.parent))
     script: Any = __import__("onnx_backend")
     assert script.BEGIN + script.table() + script.END in script.DOCUMENT.read_text()

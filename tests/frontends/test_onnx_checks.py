@@ -40,7 +40,7 @@ def test_a_node_that_onnx_does_not_allow_is_refused_at_once(
     assert raised.value.remedy
 
 
-def test_a_mode_that_nobody_knows_is_refused_with_a_remedy(build: Builder):
+def test_an_unknown_mode_is_refused_with_a_remedy(build: Builder):
     build.node("Pad", ["x", build.constant("p", np.array([1, 1]))], "y", name="n", mode="around")
     model = build.model({"x": ("FLOAT", [4])}, {"y": ("FLOAT", [6])}, opset=19)
     with pytest.raises(FrontendError, match=r"'around' is not supported \(node 'n'") as raised:

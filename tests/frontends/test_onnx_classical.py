@@ -187,7 +187,7 @@ def cases(onnx: ModuleType, rng: np.random.Generator) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.long) for s in range(1, 9))]
 )
-def test_beside_onnxruntime(seed: int, onnx: ModuleType):
+def test_models_give_the_results_of_onnxruntime(seed: int, onnx: ModuleType):
     if not has_onnxruntime():
         pytest.skip("onnxruntime is not installed (pip install onnxruntime)")
     rng = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def test_beside_onnxruntime(seed: int, onnx: ModuleType):
     "kind",
     ["trees SUM True", "ensemble 3 0 True", "support RBF", "classifier SOFTMAX", "probabilities 3"],
 )
-def test_compiled(kind: str, onnx: ModuleType):
+def test_compiled_models_give_the_results_of_onnxruntime(kind: str, onnx: ModuleType):
     rng = np.random.default_rng(3)
     proto = cases(onnx, rng)[kind]
     x = (rng.integers(-4, 5, (ROWS, FEATURES)) / 2).astype(np.float32)
@@ -236,7 +236,9 @@ def test_compiled(kind: str, onnx: ModuleType):
         ("FeatureVectorizer", {}, "operands are maps or lists of any length"),
     ],
 )  # fmt: skip
-def test_the_rest_is_refused_by_name(kind: str, given: dict[str, Any], said: str, onnx: ModuleType):
+def test_unsupported_operators_are_refused_by_name(
+    kind: str, given: dict[str, Any], said: str, onnx: ModuleType
+):
     outputs = [("y", 1, [ROWS, 1])]
     if kind.endswith("Classifier"):
         outputs = [("y", 8 if "classlabels_strings" in given else 7, [ROWS]), ("z", 1, [ROWS, 2])]

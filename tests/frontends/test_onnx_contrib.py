@@ -374,7 +374,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_operator(case: Case):
+def test_an_operator_gives_the_results_of_onnxruntime(case: Case):
     model = case.model()
     if case.expected is None:
         expected = run_onnxruntime(model, case.name_inputs())
@@ -463,8 +463,8 @@ def quantized_cases() -> list[Case]:
 
 
 @pytest.mark.parametrize("case", [*images(), *quantized_cases()], ids=str)
-def test_operator_on_images_and_integers(case: Case):
-    test_operator(case)
+def test_an_operator_on_images_or_integers_gives_the_results_of_onnxruntime(case: Case):
+    test_an_operator_gives_the_results_of_onnxruntime(case)
 
 
 REFUSED = [

@@ -93,7 +93,7 @@ def model_of(name: str, body: str) -> ModelProto:
 
 @pytest.mark.parametrize("x", [[1.5, 2.0, 2.5], [-1.0, 0.25, 8.0], [-4.0, -3.0, -2.0]])
 @pytest.mark.parametrize("name", BODIES)
-def test_rounds_and_branches(name: str, x: list[float]) -> None:
+def test_loops_and_branches_give_the_results_of_onnxruntime(name: str, x: list[float]) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     model, array = model_of(name, BODIES[name]), np.array(x, np.float32)
     session = onnxruntime.InferenceSession(model.SerializeToString())
@@ -103,7 +103,7 @@ def test_rounds_and_branches(name: str, x: list[float]) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_a_program_stops_where_data_says() -> None:
+def test_a_loop_stops_at_a_condition_on_data() -> None:
     name = "data decides the last round"
     program = compile_model(import_onnx(model_of(name, BODIES[name])), "lavapipe")
     result = run(program, {"x": np.array([1, 2, 3], np.float32)})["z"]
@@ -145,7 +145,7 @@ def test_impossible_control_flow_is_refused(body: str, message: str) -> None:
         import_onnx(model_of("", body))
 
 
-def test_rounds_within_rounds_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_loops_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unrolling 4,096 x 4,096 iterations would give millions of nodes."""
     monkeypatch.setattr(control, "MOST_WRITTEN", 50)
     monkeypatch.setattr(control, "FEW_ROUNDS", 100)
@@ -160,7 +160,7 @@ def test_rounds_within_rounds_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
         import_onnx(model_of("", body))
 
 
-def test_weights_of_a_round_are_there_once() -> None:
+def test_weights_of_an_unrolled_loop_are_stored_once() -> None:
     body = """k = Constant<value_int = 20>()
         z = Loop<body = g (int64 i, bool c, float[3] v) => (bool d, float[3] w)
             <float[3] u = {7, 8, 9}> { d = Identity(c) w = Add(v, u) }>(k, , x)"""

@@ -71,7 +71,7 @@ def model_of(given: str, result: str, body: str) -> ModelProto:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_declared_result_decides(name: str) -> None:
+def test_sizes_are_taken_from_a_declared_result(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     given, result, body, data = CASES[name]
     model = model_of(given, result, body)

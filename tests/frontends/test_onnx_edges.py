@@ -279,7 +279,7 @@ FAMILIES: dict[str, Callable[[Graphs], None]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_edges_are_as_onnxruntime_has_them(family: str, onnx: ModuleType):
+def test_edge_values_give_the_results_of_onnxruntime(family: str, onnx: ModuleType):
     graphs = Graphs()
     FAMILIES[family](graphs)
     all_ok(graphs)

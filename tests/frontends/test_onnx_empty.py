@@ -40,7 +40,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_operators_on_nothing(name: str) -> None:
+def test_operators_on_empty_tensors_give_the_results_of_onnxruntime(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     type, body = CASES[name]
     head = '<ir_version: 10, opset_import: ["" : 21]>'

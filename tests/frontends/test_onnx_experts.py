@@ -79,7 +79,7 @@ def results_of(model: ModelProto, x: Array, router: Array) -> tuple[Array, Array
         {"k": 3, **SWIGLU, **CLIPPED, "normalize_routing_weights": 1},
     ],
 )
-def test_experts_are_as_onnxruntime_has_them(attributes: dict[str, Any], tokens: int):
+def test_experts_give_the_results_of_onnxruntime(attributes: dict[str, Any], tokens: int):
     rows = 2 * INNER if "swiglu_fusion" in attributes else INNER
     weights = [floats(EXPERTS, rows, HIDDEN), floats(EXPERTS, rows)]
     weights += [floats(EXPERTS, HIDDEN, INNER), floats(EXPERTS, HIDDEN)]

@@ -361,7 +361,7 @@ def warm(onnx: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_it_is_refused_by_name(
+def test_a_hostile_model_is_refused_by_name(
     name: str, onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     said, make = HOSTILE[name]
@@ -451,7 +451,7 @@ NAMES = ("a/b", "../../up", 'quo"ted', "it's", "<script>alert(1)</script>", "two
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_is_kept_and_harms_nobody(name: str, onnx: ModuleType, tmp_path: Path):
+def test_any_name_is_kept_and_harmless(name: str, onnx: ModuleType, tmp_path: Path):
     names = {part: f"{part}{name}" for part in "xwyn"}
     weight = onnx.numpy_helper.from_array(np.arange(600, dtype=np.float32), names["w"])
     values = [value(onnx, names[part], (600,)) for part in "xy"]
@@ -490,7 +490,7 @@ def test_a_wrong_shape_of_a_result_does_not_count(onnx: ModuleType):
     assert results["y"].tolist() == [1, 1, 1]
 
 
-def test_graphs_inside_of_each_other(onnx: ModuleType, tmp_path: Path):
+def test_nested_graphs_are_computed_or_refused(onnx: ModuleType, tmp_path: Path):
     proto = onnx.ModelProto.FromString(nested(onnx, 20))
     x = np.array([1, -1, 2], np.float32)
     for condition in (True, False):
@@ -498,7 +498,7 @@ def test_graphs_inside_of_each_other(onnx: ModuleType, tmp_path: Path):
         assert result.tolist() == [1, 0, 2]
 
 
-def test_a_long_chain_takes_time_in_its_length(onnx: ModuleType):
+def test_a_long_chain_takes_linear_time(onnx: ModuleType):
     seconds: list[float] = []
     for count in (1000, 5000):
         nodes = [

@@ -42,7 +42,7 @@ def convolution(build: Builder, weights: Array) -> ModelProto:
     )
 
 
-def test_names_weights_and_numbers(build: Builder):
+def test_names_and_types_and_values_are_imported(build: Builder):
     weights = normal(16, 3, 5, 5)
     proto = convolution(build, weights)
     x = normal(2, 3, 12, 10)
@@ -106,7 +106,7 @@ def test_unsigned_stays_unsigned(build: Builder):
     assert found.tolist() == np.maximum(a, b).tolist()
 
 
-def test_open_dimensions_have_to_be_given(build: Builder):
+def test_dynamic_dimensions_must_be_given(build: Builder):
     proto = convolution(build, normal(4, 3, 3, 3))
     with pytest.raises(FrontendError, match=r"dimensions n, h, w have no size.*dims=.*: N"):
         import_onnx(proto, {})
@@ -126,7 +126,7 @@ def unknown(build: Builder) -> ModelProto:
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_an_output_without_a_shape_gets_the_one_that_follows(number: int):
+def test_the_shape_of_an_output_is_inferred(number: int):
     """Outputs of random graphs have the shapes that onnxruntime computes."""
     pytest.importorskip("onnxruntime")
     _, graph = random_graph(5, number, ("several",))
@@ -151,13 +151,13 @@ def test_an_unsupported_operator_is_named_with_its_node(build: Builder):
         import_onnx(unknown(build))
 
 
-def test_nodes_without_names_get_some(build: Builder):
+def test_nodes_without_names_get_names(build: Builder):
     build.node("Frobnicate", ["x"], "out", name="", domain="somebody")
     with pytest.raises(FrontendError, match="node 'Frobnicate_out'"):
         import_onnx(unknown(build))
 
 
-def test_an_attribute_of_an_old_opset_says_to_convert(build: Builder):
+def test_an_attribute_of_an_old_opset_is_refused_with_a_remedy(build: Builder):
     build.node("Add", ["x", "x"], "out", broadcast=1, axis=0)
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import[0].version = 6
@@ -165,14 +165,14 @@ def test_an_attribute_of_an_old_opset_says_to_convert(build: Builder):
         import_onnx(model)
 
 
-def test_an_invalid_model_says_why(build: Builder):
+def test_an_invalid_model_is_refused_with_the_reason(build: Builder):
     build.node("Relu", ["nowhere"], "out")
     proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     with pytest.raises(FrontendError, match=r"not valid: .*nowhere"):
         import_onnx(proto)
 
 
-def test_types_that_no_buffer_has(build: Builder):
+def test_types_without_buffers_are_refused(build: Builder):
     build.node("Identity", ["x"], "out")
     proto = build.model({"x": ("STRING", [3])}, {"out": ("STRING", [3])})
     with pytest.raises(FrontendError, match=r"elements of the type string are .* \(input 'x'"):
@@ -205,7 +205,7 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files(
+def test_broken_files_are_refused(
     name: str, onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "model.onnx"
@@ -219,7 +219,9 @@ def test_broken_files(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_file(onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_missing_file_is_refused(
+    onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main(["run", str(tmp_path / "none.onnx")]) == 1
     assert "error: cannot read the model: the file does not exist" in capsys.readouterr().err
 

@@ -244,7 +244,7 @@ def title(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=title)
-def test_an_operator_is_as_in_onnxruntime(row: Row):
+def test_an_operator_gives_the_results_of_onnxruntime(row: Row):
     model, inputs = model_of(*row)
     expected = expected_of(model, inputs)
     assert_same(run_reference(import_onnx(model), inputs), expected)
@@ -262,7 +262,7 @@ def test_imported_nodes_compile(name: str):
 
 
 @pytest.mark.parametrize("opset", [7, 10, 13])
-def test_the_mask_of_a_dropout_is_as_its_opset_has_it(opset: int):
+def test_the_mask_of_a_dropout_has_the_type_of_its_opset(opset: int):
     model, inputs = model_of("Dropout", opset, [normal(2, 3)], {}, (), 2)
     expected = expected_of(model, inputs)
     assert_same(run_reference(import_onnx(model), inputs), expected)
@@ -305,7 +305,7 @@ CONSTANTS: list[Row] = [
 
 
 @pytest.mark.parametrize("row", CONSTANTS, ids=title)
-def test_constants_are_computed_as_values_are(row: Row):
+def test_operators_on_constants_give_the_results_of_onnxruntime(row: Row):
     model, inputs = model_of(*row, 4 if row[0] == "Unique" else 1)
     expected = expected_of(model, inputs)
     assert_same(run_reference(import_onnx(model), inputs), expected)
@@ -353,7 +353,7 @@ def test_functions_of_f16_are_rounded_once(operator: str, attributes: dict[str, 
     assert np.mean(result != expected) <= 0.01
 
 
-def test_known_numbers_of_narrow_floats_have_their_type():
+def test_constants_of_narrow_floats_keep_their_type():
     """A bfloat16 determinant stays bfloat16, although onnx's evaluator computes it in f64."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     x = np.array([[1.5, 2], [3, 0.25]], ml_dtypes.bfloat16)

@@ -100,13 +100,13 @@ def accepted_by_onnxruntime(model: ModelProto) -> bool:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_right_sizes(name: str):
+def test_valid_sizes_are_accepted(name: str):
     assert accepted_by_onnxruntime(model_of(name))
     import_onnx(model_of(name), dims={})
 
 
 @pytest.mark.parametrize(("name", "place", "axis"), PLACES)
-def test_other_sizes(name: str, place: int, axis: int | None):
+def test_other_sizes_are_refused(name: str, place: int, axis: int | None):
     model = grown(name, place, axis)
     with pytest.raises(FrontendError, match=r"the input \w+ has \d+ (element|dimension|row)"):
         import_onnx(model)

@@ -177,6 +177,6 @@ def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constan
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_the_page_lists_the_operators_that_there_are():
+def test_the_page_lists_all_operators():
     command = [sys.executable, str(ROOT / "scripts" / "operator_docs.py"), "--check"]
     assert subprocess.run(command, check=False).returncode == 0, "python scripts/operator_docs.py"

@@ -86,7 +86,9 @@ def encoder(opset: int) -> tuple[ModelProto, dict[str, Array]]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("opset", [11, 17])
-def test_an_encoder_after_optimization(opset: int, level: str, tmp_path: Path):
+def test_an_optimized_encoder_gives_the_results_of_onnxruntime(
+    opset: int, level: str, tmp_path: Path
+):
     model, inputs = encoder(opset)
     (expected,) = run_onnxruntime(model, inputs)
     after = optimized(model, level, tmp_path)
@@ -131,7 +133,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "variant"), SMALL)
-def test_a_model_after_optimization(
+def test_an_optimized_model_gives_the_results_of_onnxruntime(
     name: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     model, inputs = zoo(monkeypatch, name, variant)
@@ -141,7 +143,7 @@ def test_a_model_after_optimization(
 @pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("name", "variant"), OTHERS)
-def test_other_models_after_optimization(
+def test_other_optimized_models_give_the_results_of_onnxruntime(
     name: str, variant: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     model, inputs = zoo(monkeypatch, name, variant)

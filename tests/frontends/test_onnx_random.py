@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Generator[Store]:
         yield store
 
 
-def test_every_operator_of_the_importer_is_drawn_or_excepted():
+def test_every_operator_is_generated_or_excluded():
     names = {(entry.domain, entry.name) for entry in registered()}
     assert sorted(names - RECORDS.keys() - EXCEPTIONS.keys()) == []
     assert not RECORDS.keys() & EXCEPTIONS.keys()
@@ -67,7 +67,7 @@ def test_a_wrong_result_is_found_and_its_node_named(
     assert [judge(part)[0] for part in alone(graph)] == ["ok", "wrong"]
 
 
-def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: ModuleType):
+def test_onnxs_definition_decides_if_onnxruntime_loses_bits(onnx: ModuleType):
     """onnxruntime's variances subtract f32 sums, which loses bits."""
     graph = RandomGraph(np.random.default_rng(1))
     x = np.array([-3.737299, -3.7151875, -0.13856347, -2.1543105], np.float32).reshape(1, 2, 2)
@@ -86,7 +86,7 @@ def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: ModuleType):
     assert judge(numbers) == ("ok", "")
 
 
-def test_references_that_differ_are_asked_about_each_node(onnx: ModuleType):
+def test_references_that_differ_are_compared_node_by_node(onnx: ModuleType):
     graph = RandomGraph(np.random.default_rng(1))
     x = graph.node("Log", graph.input(np.array([[1, 1, -1]], np.float32)))
     x = graph.node("LpNormalization", x, axis=0)
@@ -122,7 +122,7 @@ def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: ModuleTy
 
 
 @pytest.mark.parametrize("kind", ORDINARY)
-def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: ModuleType):
+def test_random_graphs_give_the_results_of_onnxruntime(kind: str, onnx: ModuleType):
     verdicts = list(verdicts_of(5, range(FEW // len(ORDINARY)), [kind]))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
     assert sum(v.kind == "ok" for v in verdicts) >= 0.8 * len(verdicts)

@@ -32,7 +32,7 @@ LOOP = """agraph (float[T, 2, 3] x, float[2, 3] s0) => (float[2, 3] s, float[T, 
 
 
 @pytest.mark.parametrize("text", [GRU, SCAN, LOOP], ids=["gru", "scan", "loop"])
-def test_an_open_number_of_steps(text: str):
+def test_a_dynamic_number_of_steps_gives_the_results_of_onnxruntime(text: str):
     model: Any = onnx.parser.parse_model(HEAD + text)
     names = {"T", "B"} & {
         d.dim_param for i in model.graph.input for d in i.type.tensor_type.shape.dim
@@ -63,7 +63,7 @@ STEPS = """agraph (float[{steps}, 1, 8] x, float[1, 48, 8] w, float[1, 48, 16] r
 
 
 @pytest.mark.parametrize("steps", [40, 41])
-def test_one_dispatch_a_step(steps: int):
+def test_a_step_is_one_dispatch(steps: int):
     """On a GPU, the kernel of the state's product also computes the gates of a sequence."""
     model: Any = onnx.parser.parse_model(HEAD + STEPS.format(steps=steps))
     program = compile(model, "nvidia-h200")

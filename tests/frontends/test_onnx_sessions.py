@@ -123,7 +123,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("decoder", "tolerance"), FORMS.values(), ids=FORMS)
-def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance: float):
+def test_steps_of_a_session_give_the_results_of_onnxruntime(decoder: Decoder, tolerance: float):
     model = decoder.model()
     imported = import_onnx(model, context=CONTEXT)
     assert imported.functions == ("prefill", "decode")
@@ -132,7 +132,7 @@ def test_steps_of_a_session_are_those_of_onnxruntime(decoder: Decoder, tolerance
     compare_steps(OnWholeArrays(imported), model, tolerance)
 
 
-def test_a_compiled_step():
+def test_a_compiled_step_writes_keys_and_values_into_the_states():
     """Kernels write keys and values into the states, and refuse a past beyond the context."""
     model = Decoder().model()
     program = xdsl_spirv.compile(model, "lavapipe", context=CONTEXT, dims={"sequence_length": 1})
@@ -156,7 +156,7 @@ def test_a_compiled_session(bits: int):
 
 
 @pytest.mark.parametrize("window", [-1, 3])
-def test_lengths_that_a_mask_gives(window: int):
+def test_a_mask_may_give_the_lengths(window: int):
     model = Decoder(window=window).model()
     masks = [np.array([[1] * 4, [1, 1, 0, 0]]), np.array([[1] * 5, [1, 1, 1, 0, 0]])]
     imported = import_onnx(model, dynamic=True)
@@ -168,7 +168,7 @@ def test_lengths_that_a_mask_gives(window: int):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_an_integer_that_decides_sizes_is_a_number_of_the_caller():
+def test_an_integer_input_that_determines_sizes_is_a_python_number():
     model = Decoder(size_inputs=True).model()
     with pytest.raises(FrontendError, match="total"):
         import_onnx(model, dynamic=True)
@@ -186,7 +186,7 @@ def _without_past(onnx: ModuleType) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def test_a_state_that_does_not_grow(onnx: ModuleType):
+def test_a_state_of_constant_size_is_replaced(onnx: ModuleType):
     """A named state is replaced completely by the last run's result."""
     imported = import_onnx(_without_past(onnx), state={"x": "y"})
     session = OnWholeArrays(imported)
@@ -207,7 +207,7 @@ def test_a_state_that_does_not_grow(onnx: ModuleType):
         ({"state": {"x": "z"}}, "there is no output 'z'"),
     ],
 )
-def test_refusals(onnx: ModuleType, options: dict[str, Any], message: str):
+def test_wrong_states_are_refused(onnx: ModuleType, options: dict[str, Any], message: str):
     with pytest.raises(FrontendError, match=message):
         import_onnx(_without_past(onnx), **options)
 

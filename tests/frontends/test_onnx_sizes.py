@@ -280,7 +280,7 @@ def test_every_size_is_right_or_refused(name: str) -> None:
             run(program, data_of(model, sizes))
 
 
-def test_a_refused_size_is_called_as_the_model_calls_it() -> None:
+def test_a_refused_size_has_the_name_of_the_model() -> None:
     model = model_of(CASES["the first one"][0])
     with pytest.raises(ProgramError, match=r"min\(n - 1, 0\) is -1 and 0 is 0.* needs"):
         run(program_of(model), data_of(model, {"n": 0}))
@@ -348,7 +348,7 @@ def test_refusals_name_the_size(body: str, message: str) -> None:
     ("inputs", "weights", "given"),
     [(np.int8, np.uint8, False), (np.uint8, np.int8, False), (np.int8, np.int8, True)],
 )
-def test_integer_convolutions(inputs: Any, weights: Any, given: bool):
+def test_integer_convolutions_are_right_at_every_size(inputs: Any, weights: Any, given: bool):
     helper = onnx.helper
     number = helper.np_dtype_to_tensor_dtype(np.dtype(inputs))
     shape = {"kernel_shape": [3, 1], "pads": [1, 0, 0, 0], "strides": [3, 2]}
@@ -381,7 +381,7 @@ def test_integer_convolutions(inputs: Any, weights: Any, given: bool):
 FAR = 1 << 62
 
 
-def test_slices_of_open_sizes_lie_where_those_of_numbers_do():
+def test_slices_of_dynamic_sizes_begin_where_static_slices_begin():
     """Backward slices from before the start begin at index 0 for every size."""
     bounds = [
         (start, end, step)

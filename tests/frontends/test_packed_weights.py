@@ -67,7 +67,9 @@ def few_bits(k: int, n: int, bits: int, size: int, zeros: bool) -> dict[str, Arr
     ("m", "k", "n", "bits", "size", "zeros"),
     [(1, 96, 40, 4, 32, True), (35, 256, 33, 4, 128, False), (34, 64, 40, 8, 32, True)],
 )
-def test_products(m: int, k: int, n: int, bits: int, size: int, zeros: bool) -> None:
+def test_products_read_packed_weights(
+    m: int, k: int, n: int, bits: int, size: int, zeros: bool
+) -> None:
     arrays = few_bits(k, n, bits, size, zeros)
     attributes = {"K": k, "N": n, "bits": bits, "block_size": size}
     node = onnx.helper.make_node(
@@ -78,7 +80,7 @@ def test_products(m: int, k: int, n: int, bits: int, size: int, zeros: bool) -> 
     check(model([node], given, arrays, [m, n]), given, n * k * bits // 8 + 5 * blocks)
 
 
-def test_columns_of_groups_become_neighbours() -> None:
+def test_columns_of_a_group_are_gathered() -> None:
     """A separate kernel gathers the columns of the activations."""
     k, n, size = 128, 40, 32
     arrays = few_bits(k, n, 4, size, False)
@@ -114,7 +116,7 @@ def test_dequantized_by_blocks_and_multiplied(axis: int, signed: bool) -> None:
     check(model(nodes, given, arrays, [3, n]), given, n * k // 2 + 5 * scales.size)
 
 
-def test_rows_of_a_packed_table() -> None:
+def test_rows_of_a_packed_table_are_dequantized() -> None:
     table = RANDOM.integers(-8, 8, (50, 64)).astype(ml_dtypes.int4)
     arrays = {"w": table, "s": RANDOM.uniform(0.01, 0.1, (50, 2)).astype(np.float32)}
     node = onnx.helper.make_node(

@@ -147,7 +147,7 @@ def test_operators_of_quantized_numbers(build: Builder):
     assert (found != truth).mean() < 0.05
 
 
-def test_an_operator_of_onnxruntime_that_is_not_known(build: Builder):
+def test_an_unknown_operator_of_onnxruntime_is_refused(build: Builder):
     build.node("Frobnicate", ["x"], "out", domain="com.microsoft", name="the/node")
     proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     proto.opset_import.append(build.onnx.helper.make_opsetid("com.microsoft", 1))
@@ -155,7 +155,7 @@ def test_an_operator_of_onnxruntime_that_is_not_known(build: Builder):
         import_onnx(proto)
 
 
-def test_sums_of_float16_are_made_in_float32(build: Builder):
+def test_sums_of_float16_are_computed_in_float32(build: Builder):
     """In float16 the running sum of 4096 numbers near 1 would stop at 2048."""
     build.node("ReduceMean", ["x"], "out", axes=[1], keepdims=0)
     proto = build.model({"x": ("FLOAT16", [2, 4096])}, {"out": ("FLOAT16", [2])})

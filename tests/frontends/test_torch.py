@@ -175,7 +175,7 @@ def recurrent(torch: ModuleType) -> Any:
     "name",
     [pytest.param(n, marks=() if n == "router" else pytest.mark.long) for n in MODELS],
 )
-def test_modules(name: str, torch: ModuleType):
+def test_modules_give_the_results_of_torch(name: str, torch: ModuleType):
     module, examples = MODELS[name](torch)
     module.eval()
     imported = from_torch(module, examples)
@@ -196,7 +196,7 @@ def test_modules(name: str, torch: ModuleType):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
-def test_compiled_modules(name: str, torch: ModuleType):
+def test_torch_compile_gives_the_results_of_torch(name: str, torch: ModuleType):
     from xdsl_spirv.torch_backend import EagerGraphWarning, backend
 
     module, examples = MODELS[name](torch)

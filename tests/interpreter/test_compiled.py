@@ -107,7 +107,7 @@ def test_compiled_code_serves_different_launches(
         Options(max_steps=1000),
     ],
 )
-def test_other_options_compile_anew(
+def test_other_options_need_another_compilation(
     options: Options, kernel: Kernel, parse: Parse, compilers: list[Compiler]
 ) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
@@ -116,7 +116,7 @@ def test_other_options_compile_anew(
     assert len(compilers) == 2
 
 
-def test_buffers_are_not_kept(kernel: Kernel, parse: Parse) -> None:
+def test_compiled_code_does_not_retain_buffers(kernel: Kernel, parse: Parse) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     values = np.arange(32, dtype=np.int32)
     launch(module, values, 0, compiled)
@@ -126,7 +126,7 @@ def test_buffers_are_not_kept(kernel: Kernel, parse: Parse) -> None:
     assert seen() is None
 
 
-def test_a_launch_that_fails_spoils_nothing(kernel: Kernel, parse: Parse) -> None:
+def test_later_launches_work_after_a_failed_one(kernel: Kernel, parse: Parse) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     values = np.arange(32, dtype=np.int32)
     push = np.int32(1).tobytes()
@@ -148,7 +148,9 @@ func.func @main(%A: tensor<8x8xf32>) -> tensor<8x8xf32> {
 """
 
 
-def test_a_program_is_read_once(monkeypatch: pytest.MonkeyPatch, compilers: list[Compiler]) -> None:
+def test_the_binaries_of_a_program_are_decoded_once(
+    monkeypatch: pytest.MonkeyPatch, compilers: list[Compiler]
+) -> None:
     program = compile_module(parse_text(MATMUL), "lavapipe")
     monkeypatch.setattr(execution, "_kept", {})
     binaries: list[bytes] = []

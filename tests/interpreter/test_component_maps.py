@@ -39,7 +39,7 @@ def form_of(case: dict[str, Any]) -> CooperativeMatrix:
     MEASURED["cases"],
     ids=lambda c: f"{c['driver']}-{c['rows']}x{c['columns']}x{c['element']}-{c['use']}",
 )
-def test_measured(case: dict[str, Any]) -> None:
+def test_maps_agree_with_measurements(case: dict[str, Any]) -> None:
     held = np.array(case["held"])
     lanes, components = held.shape
     lane, index = np.arange(lanes)[:, None], np.arange(components)
@@ -47,7 +47,7 @@ def test_measured(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", MEASURED["cases"])
-def test_targets_say_what_was_measured(case: dict[str, Any]) -> None:
+def test_target_files_have_the_measured_maps(case: dict[str, Any]) -> None:
     held = np.array(case["held"])
     name = {"nvidia": "nvidia-h200"}.get(case["driver"], case["driver"])
     path = Path(targets.__file__).parent / f"{name}.json"
@@ -57,7 +57,7 @@ def test_targets_say_what_was_measured(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mapping", ["row-major", "column-major", "opaque", "nvidia"])
-def test_every_component_is_held_once(mapping: Any) -> None:
+def test_every_element_has_one_component(mapping: Any) -> None:
     form = CooperativeMatrix(np.dtype(np.float16), 16, 32, Scope.Subgroup)
     lane, index = np.arange(32)[:, None], np.arange(16)
     found = positions(mapping, form, 32, lane, index)
@@ -109,7 +109,7 @@ def one(name: str, use: str, bits: int, lanes: int, columns: int = 16) -> Array:
     return held(name, each, bits)
 
 
-def test_rdna3_as_gpuopen_writes_it() -> None:
+def test_the_map_of_rdna3_is_that_of_gpuopen() -> None:
     """
     The map equals the one in GPUOpen's article on RDNA 3.
 
@@ -127,7 +127,7 @@ def test_rdna3_as_gpuopen_writes_it() -> None:
     assert (wide[..., 0] == 4 * element + lane // 16).all()
 
 
-def test_rdna4_as_mesa_draws_it() -> None:
+def test_the_map_of_rdna4_is_that_of_mesa() -> None:
     """The map equals Mesa's diagram of the first element of every 16 invocations."""
     rows = {32: [0, 8], 64: [0, 8, 4, 12]}
     for lanes, first in rows.items():
@@ -138,7 +138,7 @@ def test_rdna4_as_mesa_draws_it() -> None:
             assert (found[..., 1 - axis] == lane % 16).all()
 
 
-def test_xe2_as_mesa_loads_it() -> None:
+def test_the_map_of_xe2_is_that_of_mesa() -> None:
     """Components of C are rows. A word packs elements of a row of A, or of a column of B (VNNI)."""
     c = one("intel-xe2", "Acc", 32, 16)
     lane, element = np.ogrid[:16, :8]

@@ -236,7 +236,7 @@ def test_cm_18_components_are_reached_through_the_mapping(kernel: Kernel, mappin
 @pytest.mark.parametrize(
     ("rows", "size", "expected"), [(8, 16, 4), (8, 64, 1), (2, 32, 1), (16, 8, 16)]
 )
-def test_cm_18_length_is_the_share_of_an_invocation(
+def test_cm_18_length_is_the_number_of_an_invocations_components(
     kernel: Kernel, rows: int, size: int, expected: int
 ) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
@@ -310,7 +310,7 @@ def test_spec_constants_decide_shape_scope_and_layout(kernel: Kernel) -> None:
     assert (found.reshape(8, 8) == data.reshape(8, 8).T).all()
 
 
-def test_a_spec_constant_that_is_no_layout_is_refused(kernel: Kernel) -> None:
+def test_a_spec_constant_with_an_invalid_layout_is_refused(kernel: Kernel) -> None:
     kernel.globals += ["spirv.SpecConstant @layout spec_id(0) = 0 : i32"]
     source = kernel.buffer("f32", np.zeros(64, np.float32))
     pointer, eight = kernel.pointer(source, "%zero"), kernel.constant(8)

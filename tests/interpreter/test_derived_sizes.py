@@ -56,7 +56,7 @@ def binary(glslang: list[str], tmp_path_factory: pytest.TempPathFactory) -> byte
 
 @pytest.mark.parametrize("size", [8, 16])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_a_product(binary: bytes, size: int, transposed: bool):
+def test_a_product_with_derived_sizes_is_right(binary: bytes, size: int, transposed: bool):
     rng = np.random.default_rng(size)
     a, b = (rng.integers(-8, 8, (size, size)).astype(np.float16) for _ in range(2))
     c = np.zeros((size, size), np.float32)
@@ -74,6 +74,6 @@ def test_a_product(binary: bytes, size: int, transposed: bool):
     np.testing.assert_array_equal(c, left.astype(np.float32) @ b.astype(np.float32) + 1)
 
 
-def test_it_is_written_as_it_was_read(binary: bytes):
+def test_a_decoded_module_is_encoded_to_the_same_bytes(binary: bytes):
     again = encode(decode(binary))
     assert encode(decode(again)) == again

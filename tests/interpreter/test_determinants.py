@@ -24,7 +24,7 @@ def exact(matrix: list[list[int]]) -> int:
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_integers(size: int, dtype: type):
+def test_determinants_of_integers_are_exact(size: int, dtype: type):
     rng = np.random.default_rng(size)
     matrices = rng.integers(-9, 20, (200, size, size))
     # Half of the matrices are singular: the last row is a linear combination of the others.

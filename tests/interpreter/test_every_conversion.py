@@ -50,7 +50,9 @@ def conversions() -> list[tuple[str, str, str]]:
     "step", [pytest.param(1, id="all", marks=pytest.mark.long), pytest.param(7, id="some")]
 )
 @pytest.mark.parametrize(("name", "source", "target"), conversions())
-def test_every_pattern(kernel: Kernel, name: str, source: str, target: str, step: int) -> None:
+def test_every_pattern_is_converted_as_the_reference_does(
+    kernel: Kernel, name: str, source: str, target: str, step: int
+) -> None:
     size = np.dtype(DTYPES[source]).itemsize
     patterns = np.arange(0, 1 << 8 * size, step if size > 1 else 1)
     patterns = np.resize(patterns, -(-patterns.size // 32) * 32).astype(UNSIGNED[size])
@@ -69,7 +71,7 @@ def test_every_pattern(kernel: Kernel, name: str, source: str, target: str, step
 
 
 @pytest.mark.parametrize("name", exact.FORMATS)
-def test_the_reference_itself(name: str) -> None:
+def test_the_reference_agrees_with_numpy_and_ml_dtypes(name: str) -> None:
     """The reference agrees with ml_dtypes and numpy on values and halfway rounding."""
     format = exact.FORMATS[name]
     patterns = range(0, 1 << format.bits, max(1, (1 << format.bits) // 4099))

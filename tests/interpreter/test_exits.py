@@ -69,7 +69,7 @@ def alone(seed: int) -> int:
 
 @pytest.mark.parametrize(("local", "subgroup"), [(64, 32), (64, 8), (48, 32), (20, 64)])
 @pytest.mark.parametrize("seed", ["%id", "%group"])
-def test_break_and_continue_from_within(
+def test_break_and_continue_leave_nested_constructs(
     kernel: Kernel, local: int, subgroup: int, seed: str
 ) -> None:
     """All lanes run the code after the loop together."""
@@ -84,7 +84,7 @@ def test_break_and_continue_from_within(
     assert found.tolist() == [alone(seed) + 1 for seed in seeds]
 
 
-def test_all_lanes_are_there_after_the_loop(kernel: Kernel) -> None:
+def test_all_lanes_continue_after_the_loop(kernel: Kernel) -> None:
     """A barrier and a subgroup sum follow a loop with several breaks."""
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():

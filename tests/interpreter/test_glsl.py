@@ -141,7 +141,7 @@ NAMES = [shader.stem for shader in SHADERS]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_gives_what_lavapipe_gives(
+def test_a_shader_gives_lavapipes_results(
     name: str, launches: dict[str, Launch], devices_results: dict[str, Array]
 ):
     launch = _launch(launches, name)
@@ -168,7 +168,7 @@ def test_it_gives_what_lavapipe_gives(
     "name",
     ["int_int8_t", "int_uint16_t", "int_int64_t", "storage8_16", "sg_int8_t", "sg_int64_t", "pack"],
 )
-def test_it_gives_the_same_in_words_of_32_bits(
+def test_a_shader_gives_the_same_results_in_words_of_32_bits(
     name: str, launches: dict[str, Launch], devices_results: dict[str, Array], spirv_val: str
 ):
     """Results stay equal on a device without integers and storage of 8, 16 and 64 bits."""
@@ -192,7 +192,7 @@ def test_it_gives_the_same_in_words_of_32_bits(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_encoded_again(name: str, launches: dict[str, Launch], spirv_val: str):
+def test_an_encoded_shader_is_valid(name: str, launches: dict[str, Launch], spirv_val: str):
     launch = _launch(launches, name)
     for binary in (launch.binary, encode(decode(launch.binary))):
         assert khronos.spirv_val(binary, launch.environment, *launch.validation) == ""

@@ -56,7 +56,9 @@ def test_rounding_agrees_with_numpy(rng: np.random.Generator, function: Any) -> 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_half_in_a_chain(kernel: Kernel, rng: np.random.Generator, name: str) -> None:
+def test_chains_of_instructions_round_as_numpy(
+    kernel: Kernel, rng: np.random.Generator, name: str
+) -> None:
     x = PATTERNS.view(F16)
     y = rng.integers(0, 1 << 16, 1 << 16).astype(np.uint16).view(F16)
     buffers = [kernel.buffer("f16", array.copy()) for array in (x, y, x)]
@@ -68,7 +70,9 @@ def test_every_half_in_a_chain(kernel: Kernel, rng: np.random.Generator, name: s
         assert same(found, FUNCTIONS[name](x, y) - y)
 
 
-def test_a_held_value_meets_everything_else(kernel: Kernel, rng: np.random.Generator) -> None:
+def test_wide_intermediate_values_are_rounded_before_other_uses(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     n = 512
     x = (rng.standard_normal(n) * 3).astype(F16)
     array, out, wide = x.copy(), np.zeros(n, F16), np.zeros(n, F32)

@@ -115,7 +115,7 @@ SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in ran
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nested_loops_and_choices(seed: int):
+def test_nested_loops_and_branches_execute_correctly(seed: int):
     text, result, meaning = Nest(random.Random(seed)).statements("%x", "%c0", 3)
     module = f"""func.func @main(%x: {T}) -> {T} {{
       {CONSTANTS}

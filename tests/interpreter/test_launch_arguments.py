@@ -76,7 +76,7 @@ def _run(module: ModuleOp, *arguments: Any, **options: Any) -> Array:
     return out
 
 
-def test_members_lie_where_the_struct_says():
+def test_members_have_the_offsets_of_the_struct():
     data = push_constant_bytes(PUSHED, NAMES)
     rows = struct.pack("<2f8x2f8x2f8x", 1, 4, 2, 5, 3, 6)
     assert data == struct.pack("<i4x2f", 1, 2, 3) + rows + struct.pack("<e2x2i", 1.5, 7, 8)
@@ -149,7 +149,7 @@ def test_push_constants_that_are_missing_or_wrong(push: Any, message: str):
 CONSTANT = _kernel("%r = spirv.Constant 1 : i32")
 
 
-def test_names_for_push_constants_that_nothing_reads():
+def test_push_constants_of_a_kernel_without_any_are_refused():
     with pytest.raises(InterpreterError, match="uses no push constants"):
         _run(CONSTANT, {}, {"n": 1})
 
@@ -159,7 +159,7 @@ def test_a_missing_buffer_is_named():
         dispatch(CONSTANT, "main", (1, 1, 1), {})
 
 
-def test_a_buffer_of_no_elements_has_no_room():
+def test_an_access_to_an_empty_buffer_is_refused():
     module, buffers = _kernel("%r = spirv.Constant 1 : i32"), {(0, 0): np.zeros(0, np.int32)}
     with pytest.raises(InterpreterError, match="outside the buffer"):
         dispatch(module, "main", (1, 1, 1), buffers)
@@ -190,7 +190,7 @@ DERIVED = """spirv.RawGlobal @x "OpSpecConstantOp"("OpIMul", @half, const(2 : i3
         (DERIVED, "LocalSizeId, @x, 1, 1", {0: 6}, 10),
     ],
 )
-def test_the_workgroups_size(
+def test_the_size_of_a_workgroup_is_found(
     declarations: str, mode: str, specialization: dict[int, int], invocations: int
 ):
     module = _kernel("%r = spirv.Constant 1 : i32", declarations, mode)
@@ -198,18 +198,18 @@ def test_the_workgroups_size(
 
 
 @pytest.mark.parametrize("value", [1.5, 1 << 32, "2"])
-def test_a_specialization_constant_of_another_type(value: Any):
+def test_a_specialization_constant_of_another_type_is_refused(value: Any):
     module = _kernel("%r = spirv.Constant 1 : i32", DERIVED, "LocalSizeId, @x, 1, 1")
     with pytest.raises(InterpreterError, match=r"the constant @base \(SpecId 0\) must be "):
         _run(module, {0: value})
 
 
-def test_a_missing_workgroup_size():
+def test_a_missing_workgroup_size_is_refused():
     with pytest.raises(InterpreterError, match="has no workgroup size"):
         _run(_kernel("%r = spirv.Constant 1 : i32", "", ""))
 
 
-def test_a_constant_that_depends_on_itself():
+def test_a_constant_that_depends_on_itself_is_refused():
     declarations = 'spirv.RawGlobal @x "OpSpecConstantOp"("OpIAdd", @x, const(1 : i32)) : i32'
     with pytest.raises(InterpreterError, match="@x depends on itself"):
         _run(_kernel("%r = spirv.mlir.referenceof @x : i32", declarations))
@@ -235,7 +235,7 @@ def test_operations_on_constants(operation: str, value: int):
 
 @pytest.mark.parametrize("value", [0, -1])
 @pytest.mark.parametrize("storage", ["Workgroup", "Function"])
-def test_a_length_that_is_none(value: int, storage: str):
+def test_an_invalid_array_length_is_refused(value: int, storage: str):
     pointer = f"!spirv.ptr<!spirv.array<@n x i32>, {storage}>"
     variable = f"spirv.GlobalVariable @all : {pointer}" if storage == "Workgroup" else ""
     made = f"spirv.mlir.addressof @all : {pointer}" if variable else f"spirv.Variable : {pointer}"

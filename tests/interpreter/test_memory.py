@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
-def test_workgroup_memory_is_each_workgroups_own(kernel: Kernel, budget: int) -> None:
+def test_workgroups_have_separate_workgroup_memory(kernel: Kernel, budget: int) -> None:
     """A workgroup reads only its own writes to Workgroup memory."""
     kernel.globals.append(
         "spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
@@ -115,7 +115,7 @@ def test_vectors_at_aligned_and_unaligned_places(kernel: Kernel) -> None:
     assert (odd[:160].reshape(32, 5)[:, 4] == 0).all()
 
 
-def test_function_arrays_are_each_lanes_own(kernel: Kernel) -> None:
+def test_lanes_have_separate_function_arrays(kernel: Kernel) -> None:
     type = "!spirv.ptr<!spirv.array<8 x i32>, Function>"
     part = "!spirv.ptr<i32, Function>"
     out = kernel.buffer("i32", np.zeros(32, np.int32))

@@ -82,7 +82,7 @@ OpFunctionEnd
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_symbols_with_dots(checked: bool) -> None:
+def test_symbols_may_contain_dots(checked: bool) -> None:
     module = decode(assemble(KERNEL).encode())
     checks = Checks.of("bounds,undefined") if checked else None
     array = np.zeros(8, np.uint32)
@@ -91,7 +91,7 @@ def test_symbols_with_dots(checked: bool) -> None:
     assert checks is None or not checks.report.findings
 
 
-def test_an_instruction_that_does_not_take_its_operands() -> None:
+def test_an_instruction_with_operands_of_a_wrong_type_is_refused() -> None:
     """Taichi emits OpBitwiseAnd on Booleans, which is invalid."""
     wrong = "%both = OpLogicalEqual %bool %less %less\n%and = OpBitwiseAnd %bool %less %both"
     text = KERNEL.replace("%zero = ", "%bool = OpTypeBool\n%zero = ", 1)
@@ -113,7 +113,7 @@ def test_an_instruction_of_another_set_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["IAdd", "IMul", "UMin", "UMax", "BitwiseXor"])
 @pytest.mark.parametrize("group", ["Reduce", "InclusiveScan", "ExclusiveScan"])
-def test_a_valid_instruction_without_a_meaning_is_unsupported(name: str, group: str) -> None:
+def test_a_valid_instruction_without_semantics_is_unsupported(name: str, group: str) -> None:
     wanted = f"%sum = OpGroupNonUniform{name} %u32 %two Partitioned{group}NV %i %i"
     line = next(line for line in KERNEL.splitlines() if line.startswith("%sum ="))
     module = decode(assemble(KERNEL.replace(line, wanted)).encode())

@@ -31,7 +31,7 @@ def _split(kernel: Kernel, name: str, second: str, index: str) -> tuple[int, int
 
 
 @pytest.mark.parametrize(("name", "second"), [("Modf", "f32"), ("Frexp", "i32")])
-def test_both_parts(kernel: Kernel, name: str, second: str) -> None:
+def test_both_parts_of_a_number_are_returned(kernel: Kernel, name: str, second: str) -> None:
     first, other = _split(kernel, name, second, "%id")
     kernel.run(local=(8, 1, 1))
     expected = np.modf(VALUES) if name == "Modf" else np.frexp(VALUES)
@@ -50,7 +50,7 @@ def test_written_parts_race(kernel: Kernel, name: str, second: str) -> None:
     ]
 
 
-def test_a_loop_that_waits_for_a_part(kernel: Kernel) -> None:
+def test_a_loop_may_wait_for_a_part(kernel: Kernel) -> None:
     flag = kernel.buffer("f32", np.zeros(1, np.float32))
     pointer = "!spirv.ptr<f32, Function>"
     whole = kernel.op(f"spirv.Variable : {pointer}")

@@ -9,7 +9,7 @@ from xdsl_spirv.interpreter.checks.places import place
 from xdsl_spirv.interpreter.checks.report import Place
 
 
-def test_workgroups_and_subgroups_that_are_not_neighbours():
+def test_invocations_of_any_workgroups_have_their_index_in_the_launch():
     batch = Batch.of(Geometry((3, 4, 1), (64, 1, 1), 16), np.array([1, 7, 8]))
     assert place(batch, 1, 3, 5) == Place((1, 2, 0), 53)
     part = batch.subgroups_only(np.array([0, 2]))

@@ -118,7 +118,7 @@ def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Kernel) -> 
     assert kernel.buffers[out][2].tolist() == [0, -1] * 16
 
 
-def test_an_address_of_no_buffer_is_refused(kernel: Kernel) -> None:
+def test_an_address_outside_of_all_buffers_is_refused(kernel: Kernel) -> None:
     out = kernel.buffer("f32", np.zeros(32, np.float32))
     kernel.intended = None
     number = kernel.constant(4096, "i64")

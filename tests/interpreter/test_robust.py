@@ -51,7 +51,7 @@ def test_a_vector_is_checked_by_component(kernel: Kernel) -> None:
     assert written.tolist() == [2, 4, 6, 8, 10, 12, 0]
 
 
-def test_no_room_at_all(kernel: Kernel) -> None:
+def test_accesses_to_an_empty_buffer_are_out_of_bounds(kernel: Kernel) -> None:
     source = kernel.buffer("vector<4xi32>", np.zeros(0, np.int32), 4)
     target = kernel.buffer("vector<4xi32>", np.full(8, 7, np.int32), 4)
     kernel.store(source, kernel.load(target, "%zero"))
@@ -81,7 +81,7 @@ def test_atomics(kernel: Kernel) -> None:
         "AtomicSMax <Device> <Relaxed> {0}, %one",
     ],
 )
-def test_atomics_of_which_none_is_inside(kernel: Kernel, atomic: str) -> None:
+def test_atomics_may_all_be_out_of_bounds(kernel: Kernel, atomic: str) -> None:
     counters = kernel.buffer("i32", np.zeros(16, np.int32))
     seen = kernel.buffer("i32", np.full(32, -1, np.int32))
     behind = kernel.op(f"spirv.IAdd %id, {kernel.constant(16)} : i32")

@@ -31,7 +31,7 @@ def test_rot_07_around_the_subgroup(kernel: Kernel, size: int, delta: int) -> No
 
 
 @pytest.mark.parametrize("cluster", [1, 2, 4, 16, 32])
-def test_rot_07_and_rot_09_a_cluster_keeps_to_itself(kernel: Kernel, cluster: int) -> None:
+def test_rot_07_and_rot_09_a_rotation_stays_in_its_cluster(kernel: Kernel, cluster: int) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     delta, size = kernel.constant(3), kernel.constant(cluster)
     value = kernel.op(
@@ -51,7 +51,7 @@ def test_rot_07_over_the_workgroup(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("amount", [1, 5, 31])
-def test_rot_09_up_is_down_the_other_way_and_a_shuffle(
+def test_rot_09_rotations_up_and_down_and_shuffles_agree(
     new_kernel: type[Kernel], amount: int
 ) -> None:
     results: list[list[int]] = []

@@ -218,7 +218,7 @@ def test_a_layout_in_a_variable(kernel: Kernel, rng: np.random.Generator) -> Non
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
-def test_a_layout_that_no_one_set(kernel: Kernel) -> None:
+def test_a_layout_that_is_not_set_is_refused(kernel: Kernel) -> None:
     tensors = Tensors(kernel, State(2, "Constant"))
     type = tensors.layout_type
     variable = kernel.op(f"spirv.Variable : !spirv.ptr<{type}, Function>")
@@ -253,7 +253,7 @@ def test_a_view_permutes_and_clips(
     assert (loaded(kernel, tensors, source, 4, 8) == expected(tensors.state, data, 4, 8)).all()
 
 
-def test_a_store_leaves_the_rest_alone(kernel: Kernel, rng: np.random.Generator) -> None:
+def test_a_store_changes_no_other_elements(kernel: Kernel, rng: np.random.Generator) -> None:
     """A transposed store drops elements outside of the tensor."""
     data = rng.standard_normal((8, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1))

@@ -95,7 +95,7 @@ def run(assembly: str, count: int, checks: Checks | None = None) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_words_that_an_initializer_of_the_interface_covers(seed: int):
+def test_an_initializer_covers_the_words_of_overlapping_variables(seed: int):
     rng = np.random.default_rng(seed)
     sizes = rng.permutation([2, 3, 5, 8])[: int(rng.integers(2, 5))].tolist()
     cleared, listed = rng.random((2, len(sizes))) < 0.5
@@ -124,6 +124,6 @@ def test_words_that_an_initializer_of_the_interface_covers(seed: int):
 @pytest.mark.parametrize(
     ("decorations", "stride", "step"), list(product(["", EXPLICIT], [4, 8, 12, 32], [1, 2]))
 )
-def test_a_step_goes_to_the_next_element(decorations: str, stride: int, step: int):
+def test_a_pointer_step_moves_by_the_stride(decorations: str, stride: int, step: int):
     text = STRIDE.replace("DECORATIONS", decorations).replace("BYTES", str(stride))
     assert run(text.replace("STEP", str(step)), 1) == [step]

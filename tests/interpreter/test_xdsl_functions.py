@@ -41,7 +41,7 @@ def run(module: Any, arguments: tuple[Any, ...], options: Options | None = None)
 
 @pytest.mark.parametrize("stages", range(7))
 @pytest.mark.parametrize("seed", [0, 5, 11])
-def test_a_lowering_stage_by_stage(seed: int, stages: int):
+def test_every_stage_of_a_lowering_runs(seed: int, stages: int):
     made = workload(seed, ("f16 -> f32",), 20)
     module = parse_text(made.text())
     inputs = tuple(made.inputs(np.random.default_rng(seed)).values())
@@ -79,7 +79,7 @@ def test_implementations_can_be_replaced_and_watched():
     assert counter.ops["arith.addi"] == 1
 
 
-def test_errors_are_ours():
+def test_errors_have_the_class_of_this_package():
     module = parse_text("""
     func.func @main(%x: tensor<4xf32>, %i: index) -> f32 {
       %y = "tensor.extract"(%x, %i) : (tensor<4xf32>, index) -> f32

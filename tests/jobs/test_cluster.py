@@ -68,7 +68,7 @@ def test_workers_announce_lavapipe_and_interpreter(engine: Cluster, lavapipe: Pa
     assert lavapipe.exists()
 
 
-def test_jobs_end_as_on_this_machine(engine: Cluster, lavapipe: Path):
+def test_jobs_have_the_same_results_as_on_this_machine(engine: Cluster, lavapipe: Path):
     bad = [
         Job(FAULTY, {"do": "never end"}, LAVAPIPE, seconds=2.0),
         Job(FAULTY, {"do": "signal", "name": "SIGSEGV"}),
@@ -107,7 +107,7 @@ def test_a_cluster_costs_less_than_5_milliseconds_a_job(engine: Cluster):
     assert (time.process_time() - begun) / len(many) < 0.005
 
 
-def test_jobs_that_wait_for_a_device_hold_up_no_others(engine: Cluster):
+def test_jobs_that_wait_for_a_device_do_not_delay_others(engine: Cluster):
     data = {"do": "return", "sleep": 0.2}
     waiting = [Job(FAULTY, data | {"n": n}, PLAYED, near="ab"[n % 2]) for n in range(10)]
     results = list(engine.run([*waiting, *jobs(8)]))
@@ -136,7 +136,7 @@ def test_two_drivers_of_a_device_are_not_mixed(engine: Cluster):
         engine.agree("vulkan:gpu", "GPU", "driver 2")
 
 
-def test_a_job_that_ends_its_workers_is_recorded_and_others_are_not(engine: Cluster, store: Store):
+def test_only_the_job_that_kills_its_workers_is_lost(engine: Cluster, store: Store):
     bad = Job(FAULTY, {"do": "kill the worker"})
     results = list(engine.run([bad, *jobs(12, sleep=0.02)], store))
     assert Counter(result.status for _, result in results) == {"ok": 12, "lost": 1}
@@ -151,14 +151,14 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def test_an_address_without_a_scheduler(monkeypatch: pytest.MonkeyPatch):
+def test_an_address_without_a_scheduler_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
     for address in (f"tcp://127.0.0.1:{free_port()}", "nonsense:x:y"):
         with pytest.raises(ProgramError, match=f"no scheduler answers at {address}"):
             Cluster(address)
 
 
-def test_a_scheduler_is_started_anew_in_the_middle(store: Store):
+def test_a_restarted_scheduler_continues_the_jobs(store: Store):
     port = free_port()
     address = f"tcp://127.0.0.1:{port}"
     scheduler = subprocess.Popen([*SCHEDULER, "--port", str(port)], stderr=subprocess.DEVNULL)

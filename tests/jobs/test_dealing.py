@@ -58,7 +58,7 @@ class Devices:
         return max(clocks.values()), Counter(near for _, near in loaded)
 
 
-def test_a_device_has_one_job_and_one_to_go_on_with():
+def test_a_device_has_one_running_and_one_reserved_job():
     devices = Devices({"a": 1, "b": 2})
     for n in range(12):
         devices.offer("", n)
@@ -69,7 +69,7 @@ def test_a_device_has_one_job_and_one_to_go_on_with():
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_searches_keep_to_their_device_and_none_waits(count: int):
+def test_searches_stay_on_their_device_and_no_device_waits(count: int):
     devices = Devices({f"worker {n}": 1 for n in range(count)})
     for n in range(160):
         devices.offer(f"search {n % 16}")
@@ -80,7 +80,7 @@ def test_searches_keep_to_their_device_and_none_waits(count: int):
     assert end < 1.06 * work / count
 
 
-def test_an_idle_device_helps_out():
+def test_an_idle_device_takes_jobs_of_other_devices():
     devices = Devices({"a": 1, "b": 1})
     for n in range(20):
         devices.offer("the only search", n)
@@ -88,7 +88,7 @@ def test_an_idle_device_helps_out():
     assert end <= 11.0
 
 
-def test_a_search_begins_before_others_go_on():
+def test_the_first_job_of_a_search_goes_first():
     devices = Devices({"a": 1})
     for n in range(4):
         devices.offer("first", n)

@@ -43,14 +43,14 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_job_says_what_it_died_of(engine: Here, name: str):
+def test_a_failed_job_has_its_cause(engine: Here, name: str):
     bad, status, cause = BAD[name]
     ((_, result),) = engine.run([bad])
     assert (result.status, result.ok) == (status, False)
     assert re.search(cause, result.cause), result.cause
 
 
-def test_the_value_of_what_is_wrong_is_kept(engine: Here):
+def test_a_wrong_result_has_its_value(engine: Here):
     ((_, result),) = engine.run([job("wrong")])
     assert result.value == {"elements": 3}
 
@@ -62,14 +62,14 @@ def test_a_hung_job_costs_its_own_time_only(engine: Here):
     assert (results.count("late"), results.count("ok")) == (1, 50)
 
 
-def test_others_go_on_beside_a_long_job(engine: Here, tmp_path: Path):
+def test_other_jobs_run_beside_a_long_job(engine: Here, tmp_path: Path):
     folder = str(tmp_path)
     waiting = job("meet", n=0, folder=folder, count=21)
     jobs = [waiting, *(job("meet", n=n, folder=folder, count=0) for n in range(1, 21))]
     assert [result.ok for _, result in engine.run(jobs)] == [True] * 21
 
 
-def test_a_process_that_somebody_ends_is_replaced(engine: Here, tmp_path: Path):
+def test_a_killed_process_is_replaced(engine: Here, tmp_path: Path):
     ((_, result),) = engine.run([job("kill the first time", marker=str(tmp_path / "marker"))])
     assert (result.status, result.value) == ("ok", "done")
 
@@ -96,7 +96,7 @@ def on_gpu(count: int) -> list[Job]:
     return [Job(FAULTY, data | {"n": n}, "vulkan:gpu") for n in range(count)]
 
 
-def test_one_job_at_a_time_on_a_gpu_and_others_beside_it():
+def test_a_gpu_runs_one_job_at_a_time_beside_jobs_on_cores():
     with Here(1, GPUS) as engine:
         results = [r for _, r in engine.run([*on_gpu(3), job("return")])]
         assert {r.device for r in results} == {"GPU", ""}
@@ -113,7 +113,7 @@ def test_jobs_that_share_a_gpu_take_cores(tmp_path: Path):
         assert all(result.ok for _, result in engine.run(meeting))
 
 
-def test_jobs_that_run_nothing_on_a_gpu_are_beside_the_one_that_has_it(tmp_path: Path):
+def test_jobs_that_only_compile_run_beside_the_job_on_a_gpu(tmp_path: Path):
     with Here(2, GPUS[:1]) as engine:
         data = {"do": "meet", "folder": str(tmp_path), "count": 3}
         jobs = [Job(FAULTY, data | {"n": n}, "vulkan:gpu", runs=n == 0) for n in range(3)]
@@ -138,12 +138,12 @@ def test_results_come_before_the_last_job_is_known():
 
 
 @pytest.mark.parametrize("name", ["vulkan:none", "nonsense"])
-def test_a_resource_that_is_not_there_is_refused(name: str):
+def test_a_missing_resource_is_refused(name: str):
     with Here(1, []) as engine, pytest.raises(ProgramError, match="no worker offers"):
         list(engine.run([Job("nothing", {}, name)]))
 
 
-def test_a_gpu_that_is_not_there_is_refused():
+def test_a_missing_gpu_is_refused():
     gpu = Place("vulkan:gpu", "GPU", "1", "vulkan:0")
     assert only([gpu, Place("lavapipe")], [0]) == [gpu, Place("lavapipe")]
     with pytest.raises(ProgramError, match=r"no device vulkan:3 \(devices: vulkan:0 GPU\)"):
@@ -156,11 +156,11 @@ def test_an_unknown_kind_is_refused():
 
 
 @pytest.mark.parametrize("value", [None, 1.5, "text", b"\0\xff", {"a": [b"x", {"b": b""}]}])
-def test_data_survives(value: Any):
+def test_data_survives_encoding(value: Any):
     assert from_bytes(to_bytes(value)) == value
 
 
-def test_a_key_is_that_of_the_data_and_the_code(monkeypatch: pytest.MonkeyPatch):
+def test_a_key_depends_on_the_data_and_the_code(monkeypatch: pytest.MonkeyPatch):
     first = Job("nothing", {"a": 1, "b": b"2"})
     assert Job("nothing", {"b": b"2", "a": 1}, "lavapipe", 1.0).key == first.key
     assert Job("nothing", {"b": b"3", "a": 1}).key != first.key
@@ -168,7 +168,7 @@ def test_a_key_is_that_of_the_data_and_the_code(monkeypatch: pytest.MonkeyPatch)
     assert Job("nothing", {"a": 1, "b": b"2"}).key != first.key
 
 
-def test_a_processors_driver_is_a_device_by_its_number():
+def test_a_cpu_driver_can_be_selected_by_its_index():
     processor = Place("lavapipe", opens="vulkan:0")
     assert only([processor], [0]) == [processor]
 

@@ -52,7 +52,7 @@ def data_of(folder: Path, function: str) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.vulkan
 @pytest.mark.usefixtures("lavapipe", "spirv_val")
-def test_cases_of_the_sweep(here: Here, tmp_path: Path):
+def test_cases_of_the_sweep_have_their_results(here: Here, tmp_path: Path):
     jobs = [Job("sweep", data_of(tmp_path, name), LAVAPIPE) for name in ("right", "wrong")]
     results = {job.data["workloads"]: result for job, result in here.run(jobs)}
     right, wrong = results["own_cases:right"], results["own_cases:wrong"]

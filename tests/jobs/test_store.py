@@ -38,7 +38,7 @@ def test_a_result_is_found_by_job_device_and_driver(store: Store):
     assert store.find(Job("nothing", {"kernel": b""}, GPU.resource), GPU) is None
 
 
-def test_the_latest_result_counts_and_the_former_stays(store: Store):
+def test_the_latest_result_is_found_and_earlier_ones_are_kept(store: Store):
     job = Job("nothing", {})
     store.add(job, Result("lost"))
     store.add(job, Result("ok", 2))
@@ -56,7 +56,7 @@ def test_results_are_only_added(store: Store, change: str):
         other.execute(change)
 
 
-def test_a_run_goes_on_where_it_was(store: Store, tmp_path: Path):
+def test_an_interrupted_run_continues(store: Store, tmp_path: Path):
     log = tmp_path / "log"
     jobs = [Job(FAULTY, {"do": "return", "log": str(log), "n": n}) for n in range(6)]
     jobs.append(Job(FAULTY, {"do": "wrong", "log": str(log), "n": 6}))
@@ -71,7 +71,7 @@ def test_a_run_goes_on_where_it_was(store: Store, tmp_path: Path):
     assert sorted(r.status for _, r in again) == sorted(r.status for _, r in results)
 
 
-def test_merging_takes_what_is_new_once(store: Store, tmp_path: Path):
+def test_merging_copies_new_results_once(store: Store, tmp_path: Path):
     with Store(tmp_path / "other.db") as other:
         store.add(Job("nothing", {"n": 0}), Result("ok"))
         for n in range(3):
@@ -128,7 +128,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(store: Store):
     store.add(Job("nothing", {"n": 1000}), Result("ok"))
 
 
-def test_several_write_to_one_file_at_a_time(store: Store):
+def test_several_processes_write_to_one_file(store: Store):
     def write(number: int) -> None:
         with Store(store.path) as own:
             for n in range(50):

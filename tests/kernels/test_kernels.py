@@ -94,17 +94,17 @@ def _judge(test: KernelTest, setting: Setting) -> None:
 
 
 @pytest.mark.parametrize(("test", "setting"), _parameters(_in_turn()))
-def test_kernel(test: KernelTest, setting: Setting):
+def test_a_kernel_has_its_expected_findings(test: KernelTest, setting: Setting):
     _judge(test, setting)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("test", "setting"), _parameters(_all()))
-def test_kernel_in_every_setting(test: KernelTest, setting: Setting):
+def test_a_kernel_has_its_expected_findings_in_every_setting(test: KernelTest, setting: Setting):
     _judge(test, setting)
 
 
-def test_every_kernel_has_its_twin():
+def test_every_broken_kernel_has_a_repaired_one():
     folders = {path.parent for path in PATHS}
     broken = [folder for folder in folders if (folder / f"broken{SUFFIX}").exists()]
     assert len(broken) >= 30
@@ -115,7 +115,7 @@ def test_every_kernel_has_its_twin():
         assert kernels in ({"broken", "repaired"}, {"right"}), folder.name
 
 
-def test_only_broken_kernels_expect_anything_wrong():
+def test_only_broken_kernels_expect_findings():
     for test in TESTS:
         name = test.source.name.removesuffix(SUFFIX)
         expects = bool(test.findings) + (test.error is not None)

@@ -51,7 +51,7 @@ def kept(model: Path, target: str = "lavapipe", context: int = 64) -> Path:
     return path
 
 
-def test_a_kept_program_comes_back(model: Path, folder: Path, program: Program):
+def test_a_cached_program_is_loaded(model: Path, folder: Path, program: Program):
     path = kept(model)
     assert path.parent == folder
     assert cache.load(path) is None
@@ -62,7 +62,7 @@ def test_a_kept_program_comes_back(model: Path, folder: Path, program: Program):
     np.testing.assert_array_equal(loaded(x), 2 * x)
 
 
-def test_it_is_another_ones_for_other_options_and_contents(model: Path, tmp_path: Path):
+def test_other_options_or_contents_give_another_program(model: Path, tmp_path: Path):
     paths = [kept(model), kept(model, context=65), kept(model, "nvidia-h200")]
     status = model.stat()
     data = bytearray(model.read_bytes())
@@ -78,7 +78,7 @@ def test_it_is_another_ones_for_other_options_and_contents(model: Path, tmp_path
     assert len(set(paths)) == 5
 
 
-def test_a_target_is_what_its_file_says_whenever_it_was_written(model: Path, tmp_path: Path):
+def test_a_target_is_identified_by_its_contents_without_the_date(model: Path, tmp_path: Path):
     source = (Path(cache.__file__).parents[1] / "targets/lavapipe.json").read_text()
     paths: list[Path] = []
     for name, text in {
@@ -93,7 +93,7 @@ def test_a_target_is_what_its_file_says_whenever_it_was_written(model: Path, tmp
     assert paths[2] != paths[0]
 
 
-def test_a_damaged_program_is_made_anew(model: Path, program: Program):
+def test_a_damaged_program_is_compiled_again(model: Path, program: Program):
     path = kept(model)
     cache.keep(path, program)
     (path / "program.json").write_text("{")
@@ -102,7 +102,7 @@ def test_a_damaged_program_is_made_anew(model: Path, program: Program):
     assert cache.load(path) is not None
 
 
-def test_a_write_that_fails_leaves_nothing_and_is_said(
+def test_a_failed_write_is_reported_and_leaves_no_file(
     model: Path, folder: Path, program: Program, monkeypatch: pytest.MonkeyPatch
 ):
     def fail(*_: object) -> None:
@@ -113,7 +113,7 @@ def test_a_write_that_fails_leaves_nothing_and_is_said(
     assert list(folder.iterdir()) == []
 
 
-def test_little_space_is_left_alone(
+def test_no_program_is_cached_if_little_space_is_free(
     model: Path, folder: Path, program: Program, monkeypatch: pytest.MonkeyPatch
 ):
     weights = {"w": np.zeros(1000, np.float32)}
@@ -123,7 +123,7 @@ def test_little_space_is_left_alone(
     assert list(folder.iterdir()) == []
 
 
-def test_the_least_used_goes(model: Path, folder: Path, program: Program):
+def test_the_least_recently_used_program_is_removed(model: Path, folder: Path, program: Program):
     paths = [kept(model, context=i + 1) for i in range(cache.MOST + 1)]
     start = time.time()
     for i, path in enumerate(paths[:-1]):
@@ -134,7 +134,7 @@ def test_the_least_used_goes(model: Path, folder: Path, program: Program):
     assert [path.exists() for path in paths] == [True, False, *[True] * (cache.MOST - 1)]
 
 
-def test_it_can_be_emptied(model: Path, folder: Path, program: Program):
+def test_the_cache_can_be_emptied(model: Path, folder: Path, program: Program):
     assert cache.empty() == (0, 0)
     cache.keep(kept(model), program)
     count, size = cache.empty()
@@ -143,7 +143,9 @@ def test_it_can_be_emptied(model: Path, folder: Path, program: Program):
     assert list(folder.iterdir()) == []
 
 
-def test_it_can_be_turned_off(model: Path, program: Program, monkeypatch: pytest.MonkeyPatch):
+def test_the_cache_can_be_turned_off(
+    model: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv(VARIABLE, "0")
     path = cache.path_for(model, "lavapipe", {})
     assert path is None
@@ -152,7 +154,7 @@ def test_it_can_be_turned_off(model: Path, program: Program, monkeypatch: pytest
     assert cache.empty() == (0, 0)
 
 
-def test_without_a_name_it_lies_in_the_users_cache(monkeypatch: pytest.MonkeyPatch):
+def test_the_default_folder_is_in_the_users_cache(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache_folder(cache.NAME) == Path("/somewhere/xdsl-spirv/programs")

@@ -174,7 +174,7 @@ def test_a_template_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch
         chat_of(counts + "{{ messages[0].content }}").render([USER])
 
 
-def test_a_template_may_ask_for_what_it_is_not_given():
+def test_a_template_may_test_if_a_name_is_defined():
     template = "{% if given %}x{% endif %}{{ given is defined }}{{ messages[0].content }}"
     assert chat_of(template).render([USER]) == "False  Hi!\n"
 

@@ -19,7 +19,7 @@ from xdsl_spirv.testing import hand_made_program
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 
-def test_a_package_stands_for_its_only_model(
+def test_a_package_name_selects_its_only_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "some_model-1.dist-info"

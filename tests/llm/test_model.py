@@ -80,7 +80,7 @@ def test_every_token_is_read_once():
     assert text
 
 
-def test_a_text_that_begins_like_the_last_one_reads_the_rest():
+def test_only_the_rest_of_a_text_with_the_same_start_is_read():
     model, session = model_of()
     first = model.generate("Hello", raw=True, max_tokens=4)
     list(first)
@@ -97,7 +97,7 @@ def test_a_text_that_begins_like_the_last_one_reads_the_rest():
     assert session.runs == [(PREFILL, 4, 4)]
 
 
-def test_answers_may_take_turns():
+def test_answers_may_alternate():
     model, _ = model_of()
     alone = [model.generate(text, raw=True, max_tokens=6) for text in ("one", "two")]
     expected = [list(answer) and answer.tokens for answer in alone]
@@ -108,7 +108,7 @@ def test_answers_may_take_turns():
     assert [answer.tokens for answer in together] == expected
 
 
-def test_after_a_run_that_failed_all_tokens_are_read_again():
+def test_all_tokens_are_read_again_after_a_failed_run():
     model, session = model_of()
     list(model.generate("Hello", raw=True, max_tokens=1))
     session.fails = True
@@ -130,7 +130,7 @@ def test_long_prompts_are_read_in_parts():
     assert session.runs == parts
 
 
-def test_an_answer_ends_at_a_stop_token_which_is_no_text():
+def test_an_answer_ends_before_a_stop_token():
     model, session = model_of()
     stop = next(iter(model.prompts.tokenizer.vocabulary.stops))
     session.output[:, stop] += 10 * session.output[:, :256].sum(1)
@@ -161,7 +161,7 @@ def test_an_answer_ends_at_the_callers_limit():
     assert (answer.end, len(answer.tokens)) == ("limit", 3)
 
 
-def test_an_interrupted_answer_ends_behind_its_token():
+def test_an_interrupted_answer_ends_after_the_current_token():
     model, _ = model_of()
     answer = model.generate("x", raw=True)
     pieces = list(islice(answer, 2))

@@ -34,7 +34,7 @@ def expected_distribution(
 @pytest.mark.parametrize("temperature", [0.1, 0.7, 1.0, 3.0])
 @pytest.mark.parametrize("top_k", [None, 1, 2, 3, 8, 100])
 @pytest.mark.parametrize("top_p", [None, 1e-9, 0.3, 0.5, 0.9, 1.0])
-def test_the_distribution_is_that_of_its_definition(
+def test_the_distribution_equals_its_definition(
     temperature: float, top_k: int | None, top_p: float | None
 ):
     generator = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_the_distribution_is_that_of_its_definition(
         np.testing.assert_allclose([actual[t] for t in expected], list(expected.values()), 1e-12)
 
 
-def test_draws_have_the_frequencies_of_the_distribution():
+def test_samples_have_the_frequencies_of_the_distribution():
     sampling = Sampling(0.8, top_k=6, top_p=0.97, seed=3)
     sampler = Sampler(sampling)
     count = 4_000
@@ -80,7 +80,7 @@ def test_without_a_temperature_the_likeliest_is_taken():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, top_k=2)])
-def test_logits_that_are_no_numbers_are_refused(value: float, sampling: Sampling):
+def test_logits_that_are_not_finite_are_refused(value: float, sampling: Sampling):
     logits = LOGITS.copy()
     logits[4] = value
     with pytest.raises(ProgramError, match="the highest logit is"):
@@ -101,6 +101,6 @@ def test_logits_that_are_no_numbers_are_refused(value: float, sampling: Sampling
         ({"seed": 5}, "seed has no effect at temperature 0"),
     ],
 )
-def test_settings_without_a_meaning_are_refused(values: dict[str, float], cause: str):
+def test_invalid_settings_are_refused(values: dict[str, float], cause: str):
     with pytest.raises(ProgramError, match=cause):
         Sampling(**values)  # pyright: ignore[reportArgumentType]

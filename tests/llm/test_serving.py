@@ -105,7 +105,7 @@ def answer_of(prompt: str, count: int, **options: Any) -> str:
     return "".join(model.generate(prompt, max_tokens=count, **options))
 
 
-def test_a_chat_and_a_completion_are_the_models_own(service: Served):
+def test_a_chat_and_a_completion_return_the_models_text(service: Served):
     client = service.client()
     messages = [{"role": "user", "content": "Hello"}]
     asked: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 8}
@@ -195,7 +195,7 @@ def test_other_refusals_have_their_status(service: Served):
     assert 'xdsl_spirv_replies_total{status="413"} 1' in metrics.splitlines()
 
 
-def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(service: Served):
+def test_a_full_queue_refuses_and_a_disconnected_caller_is_dropped(service: Served):
     client = service.client()
     cancelled = service.server.queue.counters.cancelled
     asked: dict[str, Any] = {"model": "tiny", "prompt": LONG, "temperature": 0, "max_tokens": 40}
@@ -229,7 +229,7 @@ def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(service: Serv
     service.wait_until(lambda: service.server.queue.active == 0)
 
 
-def test_a_model_that_fails_is_a_servers_error(service: Served):
+def test_a_failing_model_is_a_server_error(service: Served):
     asked: dict[str, Any] = {"model": "tiny", "prompt": "Hello", "max_tokens": 4, "temperature": 0}
     service.session.fails = True
     for streams in (False, True):
@@ -340,7 +340,7 @@ def test_a_stop_is_found_across_pieces(cut: int):
     assert held.finish() == "ab"
 
 
-def test_other_machines_are_let_in_with_a_token_only(capsys: pytest.CaptureFixture[str]):
+def test_other_machines_need_a_token(capsys: pytest.CaptureFixture[str]):
     assert main(["serve", "x.gguf", "--host", "0.0.0.0"]) != 0
     assert "give --token-file FILE" in capsys.readouterr().err
 

@@ -130,7 +130,7 @@ def write_small_model(path: Path) -> None:
     write_model(path, shape, values=metadata)
 
 
-def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
+def test_concurrent_texts_get_the_logits_of_separate_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Texts that run together get the logits and tokens of separate runs, bit by bit."""
@@ -177,7 +177,7 @@ def test_a_device_that_runs_ahead_gives_the_same_tokens(
 @pytest.mark.long
 @pytest.mark.vulkan
 @pytest.mark.parametrize(("slots", "type"), [(4, "f32"), (4, "f16"), (8, "f16")])
-def test_kernels_give_a_slot_the_same_bits_whatever_the_others_hold(
+def test_the_results_of_a_slot_do_not_depend_on_other_slots(
     slots: int, type: str, lavapipe: Path, tmp_path: Path
 ):
     path = tmp_path / "x.gguf"

@@ -28,7 +28,7 @@ could be seen from farther away. The most famous of the ancient lighthouses stoo
 of the harbour of Alexandria, where it was counted among the wonders of the world."""
 
 
-def test_logits_of_a_text_and_what_follows_it(smollm2: Path, lavapipe: Path, tmp_path: Path):
+def test_logits_and_answer_of_smollm2_are_right(smollm2: Path, lavapipe: Path, tmp_path: Path):
     pytest.importorskip("tokenizers")
     tokenizer = Tokenizer(vocabulary_of(read_metadata(smollm2), str(smollm2)))
     tokens = np.array(tokenizer.encode(TEXT)[:64], np.int32)

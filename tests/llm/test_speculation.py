@@ -47,7 +47,7 @@ def answer_of(seed: int | None, sampling: Sampling, **options: Any) -> tuple[Any
 @pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "drawn"])
 @pytest.mark.parametrize("seed", [5, 6, 7])
 @pytest.mark.parametrize("limit", [None, 1, 6])
-def test_answers_are_those_without_a_draft(seed: int, sampling: Sampling, limit: int | None):
+def test_a_draft_does_not_change_an_answer(seed: int, sampling: Sampling, limit: int | None):
     plain, _, _ = answer_of(None, sampling, max_tokens=limit)
     answer, _, _ = answer_of(seed, sampling, max_tokens=limit)
     assert answer.tokens == plain.tokens
@@ -99,7 +99,7 @@ def test_texts_are_compared_only_from_their_last_tokens_on(
     assert sum(compared) < 3 * len(answer.prompt) + 5 * len(compared)
 
 
-def test_two_answers_in_turns():
+def test_a_draft_does_not_change_alternating_answers():
     prompts = prompts_of()
     count = len(prompts.tokenizer.vocabulary.tokens)
     draft = LanguageModel(prompts, NumpySession(count, CONTEXT), CONTEXT)
@@ -122,7 +122,7 @@ def test_a_draft_of_other_tokens_is_refused():
         refuse_other_tokens(prompts_of(), prompts_of("a b"), "y.gguf")
 
 
-def test_compiled_models(tmp_path: Path):
+def test_a_draft_does_not_change_the_answer_of_a_compiled_model(tmp_path: Path):
     gguf = pytest.importorskip("gguf")
     from xdsl_spirv.testing.gguf_models import write_declared
 

@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.numpy_session import NumpySession
 
 
-def test_equal_tokens_are_those_of_a_whole_comparison():
+def test_the_number_of_equal_tokens_is_that_of_a_full_comparison():
     """The texts grow, shrink and are replaced at random."""
     draw, read, text = np.random.default_rng(0), ReadText(), list[int]()
     counts: list[int] = []
@@ -91,7 +91,7 @@ def test_the_time_of_a_following_run_counts_from_the_run_before_it(clock: Clock)
     assert time_last(texts, clock, 0, [3, 4, 5]) == 0
 
 
-def test_no_run_of_another_text_follows(clock: Clock):
+def test_a_run_of_another_text_is_not_a_following_run(clock: Clock):
     texts = Texts(NumpySession(9, CONTEXT, slots=2), CONTEXT, slots=2)
     work = {PREFILL: Work(), DECODE: Work()}
     texts.read_part(1, [7], work)
@@ -99,7 +99,7 @@ def test_no_run_of_another_text_follows(clock: Clock):
     assert time_last(texts, clock, 1, [7, 8]) == 0
 
 
-def test_no_run_follows_one_that_failed(clock: Clock):
+def test_a_failed_run_has_no_following_run(clock: Clock):
     session = NumpySession(9, CONTEXT)
     texts, work = Texts(session, CONTEXT), {PREFILL: Work(), DECODE: Work()}
     texts.read_part(0, [3], work, goes_on=True)

@@ -40,7 +40,7 @@ def smollm2_tokenizer(smollm2: Path) -> Tokenizer:
 
 
 @pytest.mark.parametrize("control", [False, True])
-def test_smollm2_tokens_are_those_of_llama_cpp(control: bool, smollm2_tokenizer: Tokenizer):
+def test_smollm2_tokens_equal_the_tokens_of_llama_cpp(control: bool, smollm2_tokenizer: Tokenizer):
     for line in (HERE / "smollm2_tokens.jsonl").read_text().splitlines():
         case = json.loads(line)
         expected = case["special" if control else "plain"]
@@ -67,7 +67,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_words_are_those_of_the_family(name: str):
+def test_patterns_split_text_as_the_models_do(name: str):
     words = WORDS[name].split("|")
     cut = splitter(SPLITTINGS[name]).pre_tokenize_str("".join(words))
     assert [bytes(BYTES[c] for c in word).decode() for word, _ in cut] == words
@@ -130,7 +130,7 @@ def test_sentence_pieces_merge_by_score(seed: int):
         assert [tokenizer.vocabulary.tokens[n] for n in tokenizer.encode(text)] == expected
 
 
-def test_sentence_pieces_write_other_characters_as_bytes():
+def test_sentence_pieces_encode_other_characters_as_bytes():
     tokenizer = tokenizer_of(sentence_piece_metadata())
     tokens = [tokenizer.vocabulary.tokens[number] for number in tokenizer.encode("日\n")]
     assert tokens == ["<s>", "▁", "<0xE6>", "<0x97>", "<0xA5>", "<0x0A>"]
@@ -182,7 +182,7 @@ def test_a_guard_keeps_control_tokens_apart(text: str):
     assert tokenizer.encode(guarded, control=True, guard=guard) == tokenizer.encode(text)
 
 
-def test_a_guard_is_in_no_text():
+def test_a_guard_is_a_character_that_is_not_in_the_texts():
     assert guard_for(["a" + GUARDS[0], GUARDS[1]]) == GUARDS[2]
     with pytest.raises(FrontendError, match="noncharacters"):
         guard_for(["".join(GUARDS)])
@@ -213,7 +213,7 @@ def test_bytes_wait_for_the_rest_of_their_character():
     assert [stream.push(token) for token in euro] == ["", "", "€"]
 
 
-def test_bytes_that_are_no_character_become_one_that_says_so():
+def test_invalid_bytes_become_the_replacement_character():
     tokenizer = tokenizer_of(byte_pair_metadata([]))
     euro = tokenizer.encode("€")
     assert tokenizer.decode([euro[1], *tokenizer.encode("a")]) == "\ufffda"
@@ -270,13 +270,13 @@ def test_pieces_without_scores_are_refused():
         tokenizer_of(metadata)
 
 
-def test_a_token_that_stands_twice_is_refused():
+def test_a_repeated_token_is_refused():
     metadata = byte_pair_metadata(["a b", "a b"])
     with pytest.raises(FrontendError, match="two tokens have the text 'ab'"):
         tokenizer_of(metadata)
 
 
-def test_a_text_that_is_no_unicode_is_refused():
+def test_a_text_with_surrogates_is_refused():
     with pytest.raises(FrontendError, match="not valid Unicode") as error:
         tokenizer_of(byte_pair_metadata([])).encode("ab\udcff")
     assert error.value.place == "character 3"

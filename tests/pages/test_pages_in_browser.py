@@ -142,7 +142,7 @@ def shown(page: Page) -> list[str]:
     ]
 
 
-def test_keys_go_from_pass_to_pass(opened: Callable[..., Page]):
+def test_keys_select_the_next_or_previous_pass(opened: Callable[..., Page]):
     page = opened("trace")
     passes = page.locator("table.passes a").all_inner_texts()
     assert shown(page) == passes[1:2]
@@ -176,7 +176,7 @@ def test_a_value_is_followed_to_its_kernel(opened: Callable[..., Page]):
     assert len(shown(page)) == len(page.locator("table.passes a").all())
 
 
-def test_without_scripts_everything_is_shown(browser: Browser, pages: dict[str, Path]):
+def test_the_page_shows_everything_without_scripts(browser: Browser, pages: dict[str, Path]):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(pages["trace"].as_uri())

@@ -67,7 +67,7 @@ def finished(page: Page) -> None:
     page.wait_for_function(DONE, timeout=120_000)
 
 
-def test_a_filter_of_pictures(page: Page):
+def test_the_page_filters_images(page: Page):
     assert page.inner_text("#device").startswith("Device: google")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE
     page.select_option("#filter", "blur")
@@ -84,7 +84,7 @@ def test_a_filter_of_pictures(page: Page):
     assert np.abs(filtered - windows.mean((2, 3))).max() <= 1
 
 
-def test_a_program_of_ones_own(page: Page, tmp_path: Path):
+def test_the_page_runs_a_program_of_the_user(page: Page, tmp_path: Path):
     compiled(target="webgpu").save(tmp_path / "program")
     page.set_input_files("#folder", tmp_path / "program")
     page.wait_for_selector("#own button")

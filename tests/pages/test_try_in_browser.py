@@ -126,7 +126,7 @@ def test_each_example_has_its_finding_at_its_line(page: Page, urls: list[str]):
     assert not urls
 
 
-def test_first_bytes(browser: Browser, address: str):
+def test_the_first_finding_needs_few_bytes(browser: Browser, address: str):
     context = browser.new_context()
     page = context.new_page()
     urls: list[str] = []
@@ -141,7 +141,7 @@ def test_first_bytes(browser: Browser, address: str):
     assert sum(sizes.values()) <= MOST_BYTES, sizes
 
 
-def test_other_languages(page: Page):
+def test_the_page_tests_kernels_in_other_languages(page: Page):
     run_kernel(page, "wgsl", WGSL)
     assert "RACE-01" in page.inner_text("#findings")
     assembly = page.text_content("#assembly") or ""
@@ -151,7 +151,7 @@ def test_other_languages(page: Page):
     assert "RACE-01" in page.inner_text("#findings")
 
 
-def test_an_error_of_the_compiler_stands_at_its_line(page: Page):
+def test_an_error_of_the_compiler_is_shown_at_its_line(page: Page):
     run_kernel(page, "glsl", WRONG)
     assert "'j' : undeclared identifier" in page.inner_text("#findings")
     assert page.locator("#gutter .bad").all_inner_texts() == ["4"]
@@ -195,7 +195,7 @@ def test_an_endless_kernel_is_stopped(page: Page):
     assert "BOUNDS-01" in page.inner_text("#findings")
 
 
-def test_a_link_holds_the_kernel(page: Page, context: BrowserContext):
+def test_a_link_contains_the_kernel(page: Page, context: BrowserContext):
     source = page.input_value("#source") + "// ä\n"
     page.fill("#source", source)
     page.click("#share")

@@ -145,7 +145,7 @@ def every_pass() -> list[Any]:
 
 
 @pytest.mark.parametrize(("pipeline", "module"), every_pass())
-def test_no_pass_changes_what_a_module_computes(pipeline: str, module: str, validate: Validate):
+def test_every_pass_keeps_results(pipeline: str, module: str, validate: Validate):
     validate(MODULES[module], pipeline, inputs=7)
 
 
@@ -282,7 +282,7 @@ def test_dropped_signedness_is_found_with_one_product(report_of: ReportOf):
     assert finding.wrong.expected == a.astype(int).sum() * b.astype(int).sum()
 
 
-def test_wrap_turned_into_saturation_is_found_at_the_end_of_the_range(report_of: ReportOf):
+def test_saturation_instead_of_wrapping_is_found(report_of: ReportOf):
     passes = linalg_to_spirv("lavapipe")
     formed = [each.name for each in passes].index("form-dispatches") + 1
     report = report_of(MODULES["s8-s32"], [*passes[:formed], SaturateInsteadOfWrap()])
@@ -410,7 +410,7 @@ def test_a_pass_that_changes_nothing_shows_nothing(
     assert "no pass changed the module" in capsys.readouterr().out
 
 
-def test_a_pass_of_a_kernel_alone_is_checked(report_of: ReportOf):
+def test_a_pass_on_a_kernel_is_checked(report_of: ReportOf):
     class Double(ModulePass):
         """Replaces the second factor of each product by the first factor."""
 
@@ -446,7 +446,7 @@ def test_a_pass_that_reads_outside_is_found(report_of: ReportOf):
     assert "no longer runs" in report.finding.failure
 
 
-def test_programs_without_meaning_are_left_out_with_the_reason(report_of: ReportOf):
+def test_modules_that_cannot_be_interpreted_are_left_out_with_the_reason(report_of: ReportOf):
     report = report_of(KERNEL, "spirv-update-vce", length=4)
     assert report.inputs == 0
     assert "outside" in report.skipped[0]
@@ -482,7 +482,7 @@ def test_shrinking_keeps_one_simple_element():
     assert limited.runs == 3
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_prints_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source = tmp_path / "x.mlir"
     source.write_text(MODULES["f16-f32"])
     assert main(["check-passes", str(source), "-p", "linalg-to-spirv{target=lavapipe}"]) == 0
@@ -490,7 +490,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert re.search(r"kernel-to-spirv: 10 sets of inputs, results within the bound", printed)
 
 
-def test_a_comparison_of_nothing_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_comparison_without_results_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     source = tmp_path / "x.mlir"
     source.write_text(MODULES["f16-f32"])
     command = ["check-passes", str(source), "-p", "linalg-to-spirv{target=lavapipe}"]
@@ -501,7 +503,7 @@ def test_a_comparison_of_nothing_is_no_success(tmp_path: Path, capsys: pytest.Ca
     assert "no result was compared" in capsys.readouterr().err
 
 
-def test_the_command_says_which_pass_and_on_what(
+def test_the_command_names_the_pass_and_the_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass

@@ -49,7 +49,7 @@ def compiled(seed: int, target: str) -> tuple[Workload, Program]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seeds", chunks(QUICK))
-def test_valid_and_right_on_the_interpreter(
+def test_random_contractions_are_valid_and_right(
     seeds: range, target: str, check_binaries: CheckBinaries
 ):
     for seed in seeds:
@@ -62,7 +62,9 @@ def test_valid_and_right_on_the_interpreter(
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("seeds", chunks(QUICK_ON_LAVAPIPE))
-def test_right_on_lavapipe(seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
+def test_random_contractions_are_right_on_lavapipe(
+    seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
+):
     jobs: list[Dispatch] = []
     runs: list[tuple[int, Workload, Program, dict[str, Any], Any]] = []
     for seed in seeds:

@@ -39,10 +39,10 @@ DOCS = ROOT / "docs" / "passes"
 FILECHECKS = sorted((ROOT / "tests" / "filecheck" / "passes").glob("*.mlir"))
 
 ELSEWHERE = {
-    "form-attention": ("schedule/test_attention.py", "test_every_stage_computes_it"),
+    "form-attention": ("schedule/test_attention.py", "test_every_stage_keeps_the_results"),
     "attention-to-cooperative-matrix": (
         "schedule/test_attention.py",
-        "test_every_stage_computes_it",
+        "test_every_stage_keeps_the_results",
     ),
 }
 """Maps passes that another test validates to the file and the name of that test."""
@@ -107,7 +107,7 @@ def applied(text: str, passes: str) -> tuple[Context, ModuleOp]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_pass_keeps_what_is_computed(name: str, validate: Validate):
+def test_every_pass_keeps_results(name: str, validate: Validate):
     text, before, own = CASES[name]
     ctx, module = applied(text, before)
     printed, known = text_of(module), contents(module)
@@ -309,7 +309,7 @@ RESHAPES = ROOT / "tests" / "filecheck" / "passes" / "form-dispatches-reshapes.m
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_reshapes_behind_a_contraction(part: int, validate: Validate):
+def test_reshapes_after_a_contraction_keep_results(part: int, validate: Validate):
     text = RESHAPES.read_text().split("// -----")[part]
     for path in ("lavapipe", "qualcomm-adreno"):
         validate(text, f"linalg-to-spirv{{target={path}}}", inputs=1)

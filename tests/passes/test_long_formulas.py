@@ -83,7 +83,7 @@ func.func @main(%x0: tensor<4x4xf32>, %values: tensor<4x8xf32>) -> tensor<4x8xf3
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_scores_of_a_long_chain(seed: int):
+def test_a_long_chain_of_scores_compiles(seed: int):
     draw = random.Random(seed)
     chain = [
         (draw.choice(list(STEPS)), max(0, n - draw.choice((0, 1, 2, 30))))

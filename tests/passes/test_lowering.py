@@ -233,12 +233,12 @@ def check_every_stage(case: Case, target: Target, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(QUICK))
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_every_stage_computes_the_same(target: str, seed: int, spirv_val: str):
+def test_every_stage_keeps_results(target: str, seed: int, spirv_val: str):
     check_every_stage(random_case(seed, load(target)), load(target), seed)
 
 
 @pytest.mark.vulkan
-def test_lavapipe_computes_the_same(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
+def test_lavapipe_gives_the_same_results(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     target = load("lavapipe")
     seeds = [s for s in range(1000) if random_case(s, target).schedule is not None][:ON_LAVAPIPE]
     cases = [random_case(seed, target) for seed in seeds]
@@ -258,5 +258,5 @@ def test_lavapipe_computes_the_same(run_on_lavapipe: RunOnLavapipe, dispatch_of:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(QUICK, 400))
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_every_stage_computes_the_same_long(target: str, seed: int, spirv_val: str):
+def test_every_stage_keeps_results_of_many_cases(target: str, seed: int, spirv_val: str):
     check_every_stage(random_case(seed, load(target)), load(target), seed)

@@ -70,7 +70,7 @@ def test_the_first_pattern_that_rewrites_has_the_operation():
     assert constants(module) == [2, 3, 4]
 
 
-def test_a_refusal_ends_the_walk_and_shows_no_module():
+def test_a_refusal_ends_the_walk_and_prints_no_module():
     module = Parser(context(), MODULE).parse_module()
     pattern = Increment(refused=2)
     with pytest.raises(PassFailedException, match=r"^increment: .*2 is the last number") as refused:

@@ -88,7 +88,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("case", SCHEDULES)
-def test_a_schedule_that_does_not_fit(case: str):
+def test_a_schedule_that_does_not_fit_is_refused(case: str):
     size, element, result, given, expected = SCHEDULES[case]
     passes = f"{CONTRACTION}{{target=lavapipe}}"
     message = refused(matmul(size, element, result, given), passes)
@@ -121,7 +121,7 @@ def test_an_accumulation_is_not_narrowed():
 
 
 @pytest.mark.parametrize(("scope", "said"), [("Device", "Device"), ("QueueFamily", "QueueFamily")])
-def test_matrices_of_a_scope_that_is_no_workgroups(scope: str, said: str):
+def test_matrices_of_an_unsupported_scope_are_refused(scope: str, said: str):
     text = f"""spirv.module Logical Vulkan {{
   spirv.func @main() "None" {{
     %c = spirv.ConstantNull : !spirv.coopmatrix<8x8xf32, {scope}, MatrixAcc>
@@ -136,7 +136,7 @@ def test_matrices_of_a_scope_that_is_no_workgroups(scope: str, said: str):
     assert f"is {said}: use Subgroup or Workgroup" in message
 
 
-def test_a_type_that_the_device_does_not_compute_in():
+def test_a_type_that_the_device_lacks_is_refused():
     text = matmul(8, "f64", "f64")
     message = refused(text, f"{CONTRACTION}{{target=qualcomm-adreno}}")
     assert "needs float64, which qualcomm-adreno does not list" in message

@@ -48,7 +48,7 @@ def source(a: str, c: str) -> str:
     return SOURCE.format(m=M, n=N, k=K, a=a, c=c, zero=zero)
 
 
-def test_the_promised_devices_are_there():
+def test_every_documented_device_has_a_target():
     promised = {"amd-rdna3", "amd-rdna4", "intel-xe2", "arm-mali", "qualcomm-adreno", "nvidia-ada"}
     assert promised | {"lavapipe", "nvidia-h200"} <= set(names())
 
@@ -95,7 +95,7 @@ def test_programs_fit_the_device(name: str, a: str, c: str, check_binaries: Chec
     assert all(found.passed for found in check(program, inputs, run(program, inputs)))
 
 
-def test_an_order_of_words_is_by_type(tmp_path: Path):
+def test_the_order_of_words_depends_on_the_type(tmp_path: Path):
     with pytest.raises(TargetError, match="word_order is 16: use a value of type dict"):
         read_with(tmp_path / "t.json", word_order=16)
 

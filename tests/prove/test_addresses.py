@@ -40,7 +40,7 @@ def prove(body: str, folder: Path, *premises: str) -> Result:
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("broken", "refuted"), ("repaired", "proved")])
-def test_a_store_beyond_a_buffer(name: str, verdict: str):
+def test_a_store_beyond_a_buffer_is_found(name: str, verdict: str):
     test = read_test(ROOT / f"tests/kernels/address-beyond-buffer/{name}.kernel.toml")
     result = prove_kernel(test, (), LIMITS)
     assert result.verdict == verdict, result.lines
@@ -61,7 +61,7 @@ def test_elements_that_overlap_race(tmp_path: Path):
     assert result.found[0].rule.startswith(("RACE-", "ALIGN-", "BOUNDS-"))
 
 
-def test_an_offset_in_bytes_is_a_place(tmp_path: Path):
+def test_an_offset_in_bytes_selects_an_element(tmp_path: Path):
     body = "Words(source + i * 8 + 4).v[0] = i; target.v[i] = i;"
     result = prove(body, tmp_path, "len(source) >= n * 2", "n < 10000")
     assert result.verdict == "proved", result.lines
@@ -85,7 +85,7 @@ void main() {{ given.target.v[gl_GlobalInvocationID.x] = bound.w[gl_GlobalInvoca
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("source", "proved"), ("target", "unknown")])
-def test_an_address_is_not_called_like_a_buffer(name: str, verdict: str, tmp_path: Path):
+def test_an_address_with_the_name_of_a_buffer_is_refused(name: str, verdict: str, tmp_path: Path):
     path = tmp_path / "address.comp"
     path.write_text(NAMED.format(name))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)

@@ -95,7 +95,7 @@ def test_a_loop_over_words_is_proved(kernel: str, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("text", [KERNEL, DISPATCHED])
-def test_a_borrow_lost_is_refuted_with_its_input(
+def test_a_lost_borrow_is_refuted_with_its_input(
     text: str, kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """The faulty rule does not subtract the borrow between words."""

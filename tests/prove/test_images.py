@@ -45,7 +45,7 @@ def test_a_copy_is_proved_for_images_as_large_as_the_grid(tmp_path: Path):
     assert result.reached == 2
 
 
-def test_a_guard_by_the_size_needs_no_size(tmp_path: Path):
+def test_a_guard_by_the_size_needs_no_premise(tmp_path: Path):
     guard = "if (any(greaterThanEqual(at, imageSize(target)))) return;"
     result = prove(f"{guard} imageStore(target, at, vec4(1));", tmp_path)
     assert result.verdict == "proved", result.lines

@@ -54,7 +54,7 @@ def test_another_solver_version_asks_anew(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("left", ["", "{", '{"verdict": "never", "age": 3}'])
-def test_a_file_that_cannot_be_read_is_written_anew(left: str, tmp_path: Path):
+def test_a_damaged_file_is_replaced(left: str, tmp_path: Path):
     ask_both([z3.UGT(X, 5)], tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_text(left)
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_read_is_written_anew(left: str, tmp_path: Path):
     assert file.read_text() not in ("", left)
 
 
-def test_old_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_old_answers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kept_answers, "MOST", 10)
     monkeypatch.setattr(kept_answers, "PERIOD", 2)
     answers = KeptAnswers(tmp_path)
@@ -83,6 +83,6 @@ def test_many_writers_leave_whole_files(tmp_path: Path):
     assert KeptAnswers(tmp_path).find("obligation 1") == answer
 
 
-def test_nothing_is_kept_where_the_user_forbids_it(monkeypatch: pytest.MonkeyPatch):
+def test_the_cache_can_be_turned_off(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDSL_SPIRV_CACHE", "0")
     assert open_answers() is None

@@ -72,7 +72,7 @@ def test_a_refutation_is_the_finding_of_its_launch(tmp_path: Path):
     assert outcome.problems[0].location.line
 
 
-def test_an_expected_finding_may_be_a_refutation(tmp_path: Path):
+def test_a_refutation_may_be_expected(tmp_path: Path):
     outcome = prove_test(read(tmp_path, "broken"))
     assert outcome.passed
     assert outcome.expected[0].rule.startswith("RACE-")

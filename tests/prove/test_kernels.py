@@ -173,7 +173,7 @@ void main() {{
 
 
 @pytest.mark.parametrize(("counter", "verdict"), [("used", "proved"), ("own", "refuted")])
-def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: str, tmp_path: Path):
+def test_tickets_of_one_counter_are_unique(counter: str, verdict: str, tmp_path: Path):
     path = tmp_path / "tickets.comp"
     path.write_text(TICKETS.format(counter=counter))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -243,7 +243,7 @@ void main() {
         ("", "if (i * 4 + 1 >= words.length()) quads[i].y", "proved"),
     ],
 )
-def test_two_views_of_a_buffer(view: str, done: str, verdict: str, tmp_path: Path):
+def test_two_variables_for_one_buffer_may_race(view: str, done: str, verdict: str, tmp_path: Path):
     """An invocation stores to bytes that others read through another variable."""
     path = tmp_path / "views.comp"
     path.write_text(VIEWS.replace("VIEW", view).replace("DONE", done))
@@ -265,7 +265,7 @@ void main() {
     ("step", "verdict"),
     [("gl_LocalInvocationID.x + 32 * n", "proved"), ("gl_LocalInvocationID.x + 31 * n", "refuted")],
 )
-def test_stores_of_an_unrolled_loop(step: str, verdict: str, tmp_path: Path):
+def test_stores_of_an_unrolled_loop_get_their_verdict(step: str, verdict: str, tmp_path: Path):
     path = tmp_path / "steps.comp"
     path.write_text(STEPS.replace("STEP", step))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
@@ -315,7 +315,7 @@ void main() {
 """
 
 
-def test_code_that_no_launch_reaches_is_no_gap_of_a_proof(tmp_path: Path):
+def test_a_proof_does_not_need_code_that_no_launch_reaches(tmp_path: Path):
     """A proof does not cover code that a premise excludes."""
     path = tmp_path / "dead.comp"
     path.write_text(DEAD)

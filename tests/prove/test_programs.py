@@ -80,7 +80,7 @@ def test_a_buffer_that_is_bound_twice_is_not_proved(tmp_path: Path):
     assert "share memory" in result.lines[0]
 
 
-def test_open_sizes_are_proved_for_all_of_them(tmp_path: Path):
+def test_dynamic_sizes_are_proved_for_all_values(tmp_path: Path):
     compile_add("?", tmp_path)
     binary, launch = only_launch(tmp_path)
     assert launch.manifest.is_dynamic

@@ -26,12 +26,12 @@ def ask(chosen: list[Obligation]) -> None:
         assert verdict.result == "proved", f"{obligation.name}: {verdict}"
 
 
-def test_some_obligations_hold():
+def test_some_obligations_are_proved():
     ask(QUICK[4::33])
 
 
 @pytest.mark.long
-def test_all_obligations_hold():
+def test_all_obligations_are_proved():
     ask([o for o in ALL if o.name not in OPEN])
 
 

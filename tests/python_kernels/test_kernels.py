@@ -298,7 +298,7 @@ void main() {
 """
 
 
-def test_a_kernel_of_another_compiler(glslang: list[str], tmp_path: Path):
+def test_a_kernel_of_another_compiler_can_be_launched(glslang: list[str], tmp_path: Path):
     (tmp_path / "a.comp").write_text(GLSL)
     binary = tmp_path / "a.spv"
     command = [*glslang, "-V", "--target-env", "vulkan1.3", str(tmp_path / "a.comp")]
@@ -333,7 +333,7 @@ def test_reports_quote_the_lines_of_python():
     assert "<pre>RACE-01" in report._repr_html_()
 
 
-def test_kernels_that_differ_in_their_lines_only_are_one_module():
+def test_kernels_that_differ_only_in_lines_have_equal_modules():
     def made() -> k.Kernel:
         return k.kernel(workgroup=8)(_numbered)
 
@@ -346,7 +346,7 @@ def _numbered(y=k.buffer(k.u32)):
     y[k.global_id()] = k.global_id()
 
 
-def test_a_step_that_the_device_computes():
+def test_a_loop_may_have_a_computed_step():
     @k.kernel(workgroup=4)
     def strided(x=k.buffer(k.i32), n=k.push(k.i32), step=k.push(k.i32)):
         for i in k.range(k.local_id().to(k.i32), n, step * 4):
@@ -356,7 +356,7 @@ def test_a_step_that_the_device_computes():
     assert strided.launch(1, [-1] * 25, 25, 3)["x"].tolist() == expected
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_scalars_are_accepted():
     @k.kernel(workgroup=np.int64(4))  # pyright: ignore
     def scaled(x=k.buffer(k.f32), y=k.buffer(k.u32)):
         i = k.global_id()
@@ -386,7 +386,7 @@ def test_the_examples_are_right_and_without_a_finding():
 
 
 @pytest.mark.vulkan
-def test_the_examples_on_a_device(lavapipe: Path):
+def test_the_examples_are_right_on_a_device(lavapipe: Path):
     command = [lavapipe, sys.executable, EXAMPLES, "vulkan"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1000, check=False)
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ B = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 @pytest.mark.parametrize("name", xs.__all__)
-def test_a_name_is_there_and_documented(name: str):
+def test_every_name_exists_and_is_documented(name: str):
     assert (getattr(xs, name).__doc__ or "").strip()
     assert name in dir(xs)
     assert f"xs.{name}" in (DOCS / "python.md").read_text()
@@ -66,7 +66,7 @@ def test_the_code_of_a_page_runs(page: str, tmp_path: Path):
         assert text in run.stdout
 
 
-def test_a_module_goes_round():
+def test_a_module_is_parsed_lowered_encoded_and_decoded():
     module = xs.parse(MATMUL)
     assert np.array_equal(xs.interpret(module, [A, B])[0], A @ B)
     lowered = xs.interpret(module, [A, B], passes="linalg-to-spirv{target=lavapipe}")

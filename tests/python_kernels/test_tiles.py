@@ -146,7 +146,7 @@ def test_a_raised_program_takes_numbers_below_0():
 
 
 @pytest.mark.parametrize(("name", "target"), [("matmul", "nvidia-h200"), ("attention", "webgpu")])
-def test_open_sizes_keep_all_rules(name: str, target: str):
+def test_kernels_of_dynamic_sizes_pass_all_checks(name: str, target: str):
     kernel, arguments, _, _ = case(name)
     report = kernel.check(*arguments, target=target, sizes="open", subgroups=(1, 1))
     depends = {"CHOICE-01"} if target == "nvidia-h200" else set[str]()
@@ -180,7 +180,7 @@ def thirds(y: t.View = t.view(k.i32, None)):
     y.store(i, t.full((i - 4) // 3 * 7 + (i - 4) % 3, k.i32, 1))
 
 
-def test_numbers_divide_as_pythons_do():
+def test_numbers_divide_as_in_python():
     right = [(n - 4) // 3 * 7 + (n - 4) % 3 for n in range(6)]
     for options in ({}, {"target": "webgpu"}):
         assert thirds.launch(np.zeros(6, np.int32), **options)["y"].tolist() == right, options
@@ -247,7 +247,7 @@ def test_a_fault_is_refused_with_its_line(name: str):
     assert name == "another dtype" or "test_tiles.py" in str(raised.value)
 
 
-def test_operands_that_do_not_meet_are_refused_where_they_stand():
+def test_operands_that_do_not_fit_are_refused_with_their_line():
     with pytest.raises(k.KernelError, match=r"along K: 16 and 32.*load tiles whose|write y.T"):
 
         @t.kernel

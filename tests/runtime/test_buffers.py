@@ -33,7 +33,7 @@ def test_a_chain_needs_two_buffers():
     assert {b.offset for b in assigned.buffers} == {0, 4096}
 
 
-def test_buffers_with_long_lives_are_left_alone():
+def test_buffers_with_long_lifetimes_do_not_move():
     buffers, dispatches = chain([100, 100, 100, 100])
     dispatches.append(dispatch("t0", "t3"))
     assigned = assign(buffers, dispatches)
@@ -42,7 +42,7 @@ def test_buffers_with_long_lives_are_left_alone():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_two_meet(seed: int):
+def test_live_buffers_do_not_overlap(seed: int):
     generator = np.random.default_rng(seed)
     names = [f"t{i}" for i in range(30)]
     sizes = generator.integers(1, 2000, len(names))
@@ -92,7 +92,7 @@ def test_results_that_depend_on_numbers_of_a_run_are_not_computed_once(
     assert [d.once for d in marked(buffers, dispatches)] == [once, once]
 
 
-def test_long_lives_are_placed_as_short_ones_are(monkeypatch: pytest.MonkeyPatch):
+def test_long_lifetimes_do_not_change_offsets(monkeypatch: pytest.MonkeyPatch):
     """The representation of lifetimes does not change offsets."""
     rng = np.random.default_rng(5)
     sizes = [int(size) for size in rng.integers(1, 4000, 60)]

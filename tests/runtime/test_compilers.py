@@ -67,7 +67,7 @@ def test_a_missing_folder_says_what_fetches_it(tmp_path: Path, monkeypatch: pyte
         list_drivers()
 
 
-def test_a_reason_why_there_are_none_is_kept(place: Path):
+def test_the_reason_for_missing_drivers_is_reported(place: Path):
     (place / "drivers.json").unlink()
     (place / "unavailable").write_text("this machine has no apt-get\n")
     assert list_drivers() == ([], {"drivers": "this machine has no apt-get"})
@@ -83,7 +83,7 @@ def test_a_driver_that_does_not_start_is_an_error(place: Path):
 
 
 @pytest.mark.skipif(not LAVAPIPE.exists(), reason="no lavapipe: scripts/fetch_lavapipe.py")
-def test_other_drivers_go_on_where_one_does_not_start(
+def test_a_driver_that_does_not_start_does_not_affect_others(
     place: Path, capsys: pytest.CaptureFixture[str]
 ):
     folder(place, f"[ $1 = acme:2 ] || exit 3; {ON_LAVAPIPE}")

@@ -68,7 +68,9 @@ except ProgramError as error:
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("other", [False, True])
-def test_on_a_device(other: bool, lavapipe: Path, tmp_path: Path) -> None:
+def test_programs_run_only_on_devices_with_their_map(
+    other: bool, lavapipe: Path, tmp_path: Path
+) -> None:
     program = compile_module(parse_text(PROGRAM), "lavapipe")
     program.save(tmp_path / "p")
     manifest = json.loads((tmp_path / "p" / "program.json").read_text())

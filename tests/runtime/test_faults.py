@@ -73,7 +73,9 @@ OUTCOMES: dict[str, tuple[type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("kind", SCRIPTS)
-def test_the_driver_s_process(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_driver_process_gives_a_clean_error(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the driver's process fails, an error names the fault, and no process remains."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPTS[kind])
@@ -119,7 +121,7 @@ def program() -> Program:
     return compile_module(parse_text(SOURCE), "lavapipe")
 
 
-def test_a_directory_that_goes_away(
+def test_a_removed_directory_gives_a_clean_error(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from xdsl_spirv.runtime import program as module
@@ -137,7 +139,7 @@ def test_a_directory_that_goes_away(
     assert os.listdir(tmp_path) == []
 
 
-def test_the_interpreter_s_time(
+def test_the_time_limit_of_the_interpreter_ends_a_run(
     program: Program, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program.save(tmp_path / "p")
@@ -161,6 +163,6 @@ assert not {"multiprocessing", "_multiprocessing", "_posixshmem"} & {*sys.module
 """
 
 
-def test_a_machine_without_forks_and_shared_memory(tmp_path: Path) -> None:
+def test_programs_run_without_forks_and_shared_memory(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(SOURCE)
     subprocess.run([sys.executable, "-c", BARE], cwd=tmp_path, check=True, stdout=subprocess.PIPE)

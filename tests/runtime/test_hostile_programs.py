@@ -81,7 +81,7 @@ def outcome(saved: Path, manifest: Json) -> str:
 @pytest.mark.parametrize(
     "seeds", [range(80), pytest.param(range(80, 6000), marks=pytest.mark.long)]
 )
-def test_damaged_manifests(seeds: range, saved: Path) -> None:
+def test_damaged_manifests_are_refused_or_harmless(seeds: range, saved: Path) -> None:
     manifest = json.loads((saved / "program.json").read_text())
     outcomes = [outcome(saved, damage_json(random.Random(seed), manifest)) for seed in seeds]
     assert "quoted" not in outcomes
@@ -102,7 +102,9 @@ OUTSIDE = (
 
 @pytest.mark.parametrize("field", ["source", "weights", "binary", "text"])
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_names_that_lead_outside(field: str, name: str, program: Program, saved: Path) -> None:
+def test_file_names_outside_of_the_folder_are_refused(
+    field: str, name: str, program: Program, saved: Path
+) -> None:
     manifest = json.loads((saved / "program.json").read_text())
     (manifest if field in manifest else manifest["kernels"][0])[field] = name
     (saved / "program.json").write_text(json.dumps(manifest))
@@ -111,7 +113,9 @@ def test_names_that_lead_outside(field: str, name: str, program: Program, saved:
     assert SECRET not in str(raised.value)
 
 
-def test_nothing_is_saved_elsewhere(program: Program, tmp_path: Path) -> None:
+def test_a_hostile_name_is_not_saved_outside_of_the_folder(
+    program: Program, tmp_path: Path
+) -> None:
     from dataclasses import replace
 
     kernels = program.manifest.kernels
@@ -149,7 +153,7 @@ KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("file", ["program.json", "source.mlir", "weights.safetensors", "kernel"])
-def test_files_that_are_none(kind: str, file: str, program: Program, saved: Path) -> None:
+def test_special_files_are_refused(kind: str, file: str, program: Program, saved: Path) -> None:
     make, said = KINDS[kind]
     path = saved / (program.manifest.kernels[0].binary if file == "kernel" else file)
     path.unlink()
@@ -159,7 +163,7 @@ def test_files_that_are_none(kind: str, file: str, program: Program, saved: Path
     assert SECRET not in str(raised.value)
 
 
-def test_a_folder_that_is_a_link(saved: Path, tmp_path: Path) -> None:
+def test_a_folder_may_be_a_link(saved: Path, tmp_path: Path) -> None:
     """A link to the program's folder is allowed, a link inside is not."""
     (tmp_path / "link").symlink_to(saved)
     Program.load(tmp_path / "link")
@@ -247,7 +251,7 @@ def _push(manifest: Json, constant: Json) -> None:
 @pytest.mark.parametrize(
     ("message", "edit"), CONTRADICTIONS, ids=map(str, range(len(CONTRADICTIONS)))
 )
-def test_manifests_that_contradict(
+def test_contradictory_manifests_are_refused(
     message: str, edit: Callable[[Json], object], saved: Path
 ) -> None:
     manifest = json.loads((saved / "program.json").read_text())
@@ -257,7 +261,7 @@ def test_manifests_that_contradict(
         Program.load(saved)
 
 
-def test_temporaries_that_live_at_once_lie_apart(saved: Path) -> None:
+def test_overlapping_live_temporaries_are_refused(saved: Path) -> None:
     manifest = json.loads((saved / "program.json").read_text())
     for name in ("t", "u"):
         buffer = {"name": name, "kind": "temporary", "type": "f32", "shape": [4, 8], "offset": 0}
@@ -270,7 +274,7 @@ def test_temporaries_that_live_at_once_lie_apart(saved: Path) -> None:
         Program.load(saved)
 
 
-def test_a_kernel_that_is_not_valid(
+def test_an_invalid_kernel_is_refused(
     program: Program, saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A kernel is validated before a driver reads it, unless `--unsafe`."""
@@ -288,7 +292,7 @@ def test_a_kernel_that_is_not_valid(
     assert "the kernel is not valid" in capsys.readouterr().err
 
 
-def test_a_buffer_that_is_shorter_than_its_block(saved: Path, program: Program) -> None:
+def test_a_buffer_shorter_than_its_block_is_refused(saved: Path, program: Program) -> None:
     from xdsl_spirv.runtime.agreement import Interface, _check_dispatch  # pyright: ignore
 
     dispatch = program.manifest.dispatches[0]
@@ -303,14 +307,14 @@ def test_a_buffer_that_is_shorter_than_its_block(saved: Path, program: Program) 
 
 
 @pytest.mark.parametrize("text", ["+".join(["1"] * 5000), "-".join(["a"] * 5000), "(" * 5000])
-def test_sizes_of_thousands_of_terms(text: str) -> None:
+def test_sizes_of_thousands_of_terms_are_refused(text: str) -> None:
     from xdsl_spirv.runtime.expressions import function_of
 
     with pytest.raises(ProgramError):
         function_of([text], ["a"])
 
 
-def test_a_message_does_not_command_the_terminal(
+def test_control_characters_in_messages_are_escaped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(tmp_path / "\x1b[2J\x07")]) == 1
@@ -338,13 +342,13 @@ def test_readers_have_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         modules.parse("/dev/zero")
 
 
-def test_layers_in_thousands_of_brackets(saved: Path) -> None:
+def test_deeply_nested_brackets_are_refused(saved: Path) -> None:
     (saved / "layers.json").write_text('{"layers": ' + "[" * 100_000)
     with pytest.raises(ProgramError, match=r"not JSON: .*layers.json"):
         Program.load(saved)
 
 
-def test_a_push_constant_that_is_an_expression_of_numbers(saved: Path) -> None:
+def test_a_constant_expression_is_a_valid_push_constant(saved: Path) -> None:
     manifest = json.loads((saved / "program.json").read_text())
     assert outcome(saved, manifest) == "ran"
     _push(manifest, {"offset": 0, "type": "ui32", "value": "7 * 2"})

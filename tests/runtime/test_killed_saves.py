@@ -63,7 +63,7 @@ def killed_at(number: int, save: Callable[[], None]) -> int:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing can be forked here")
 @pytest.mark.parametrize(("exchanges", "there"), [(True, True), (False, True), (True, False)])
-def test_a_save_that_is_killed(
+def test_a_killed_save_leaves_a_complete_program(
     exchanges: bool,
     there: bool,
     programs: list[Program],
@@ -101,7 +101,7 @@ def _failing_save(program: Program, place: Path) -> None:
     Failing(program.manifest, program.code).save(place)
 
 
-def test_saves_at_once(programs: list[Program], tmp_path: Path) -> None:
+def test_concurrent_saves_succeed(programs: list[Program], tmp_path: Path) -> None:
     """Each save succeeds, and one complete program remains."""
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(programs[n % 2].save, tmp_path / "p") for n in range(100)]:
@@ -110,7 +110,7 @@ def test_saves_at_once(programs: list[Program], tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["p"]
 
 
-def test_a_save_does_not_refuse_a_program_that_appears(
+def test_a_save_replaces_a_program_that_appears(
     programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the program between the first and a later check if it exists."""

@@ -36,7 +36,7 @@ def inputs(steps: int) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 7])
-def test_any_number_of_steps(program: Program, steps: int):
+def test_a_loop_runs_any_number_of_steps(program: Program, steps: int):
     given = inputs(steps)
     state, rows = given["h0"], np.zeros((steps, 2, 3), np.float32)
     for at in reversed(range(steps)):

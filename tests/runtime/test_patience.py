@@ -24,7 +24,7 @@ def test_endless_code_is_interrupted():
         run_for_ever()
 
 
-def test_a_timer_of_others_goes_on():
+def test_other_timers_continue():
     """pytest-timeout's timer keeps its remaining time and its handler."""
 
     def handler(number: int, frame: FrameType | None) -> None:

@@ -63,7 +63,7 @@ def saved(program: Program, tmp_path: Path) -> Path:
     return tmp_path / "program"
 
 
-def test_there_and_back(program: Program, saved: Path):
+def test_a_saved_program_is_loaded_unchanged(program: Program, saved: Path):
     again = Program.load(saved)
     assert again == program
     values = inputs(*SHAPE)
@@ -73,7 +73,7 @@ def test_there_and_back(program: Program, saved: Path):
     assert [c.passed for c in check(again, values, {"result0": results})] == [True]
 
 
-def test_the_text_of_kernels_is_for_readers(program: Program, tmp_path: Path):
+def test_the_text_of_kernels_is_never_read(program: Program, tmp_path: Path):
     """The text is written only on request, and is never read."""
     program.save(tmp_path / "plain")
     assert not list((tmp_path / "plain" / "kernels").glob("*.mlir"))
@@ -136,7 +136,7 @@ def test_constants_become_weights(tmp_path: Path):
     assert check(again, {"A": values["A"]}, results)[0].passed
 
 
-def test_kernels_of_several_shapes_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch):
+def test_kernels_of_several_shapes_have_different_names(monkeypatch: pytest.MonkeyPatch):
     text = Path(__file__).with_name("three_shapes.mlir").read_text()
     # Otherwise they would be one launch.
     monkeypatch.setattr(join_dispatches, "SMALL", 0)
@@ -189,7 +189,7 @@ EDITS: list[tuple[str, Callable[[Any], object]]] = [
 
 
 @pytest.mark.parametrize(("message", "edit"), EDITS, ids=[str(i) for i in range(len(EDITS))])
-def test_damaged_manifests(message: str, edit: Callable[[Any], object], saved: Path):
+def test_damaged_manifests_are_refused(message: str, edit: Callable[[Any], object], saved: Path):
     path = saved / "program.json"
     manifest = json.loads(path.read_text())
     edit(manifest)
@@ -199,13 +199,13 @@ def test_damaged_manifests(message: str, edit: Callable[[Any], object], saved: P
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null"])
-def test_a_manifest_that_is_none(text: str, saved: Path):
+def test_a_file_that_is_not_a_manifest_is_refused(text: str, saved: Path):
     (saved / "program.json").write_text(text)
     with pytest.raises(ProgramError, match=r"program\.json"):
         Program.load(saved)
 
 
-def test_contents_of_a_directory_stay(program: Program, tmp_path: Path):
+def test_other_contents_of_a_directory_are_kept(program: Program, tmp_path: Path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "thesis.tex").write_text("x")
@@ -234,13 +234,13 @@ def test_an_older_program_is_replaced(program: Program, saved: Path, tmp_path: P
         ({"A": np.zeros((9, 17), np.float32)}, "'A' must be 9x17xf16, but found"),
     ],
 )
-def test_wrong_inputs(change: dict[str, Any], message: str, program: Program):
+def test_wrong_inputs_are_refused(change: dict[str, Any], message: str, program: Program):
     values = {k: v for k, v in (inputs(*SHAPE) | change).items() if v is not None}
     with pytest.raises(ProgramError, match=message):
         run(program, values)
 
 
-def test_an_unknown_device(program: Program):
+def test_an_unknown_device_is_refused(program: Program):
     with pytest.raises(ProgramError, match="there is no device 'tpu'; use one of interpreter"):
         run(program, inputs(*SHAPE), "tpu")
 

@@ -124,12 +124,12 @@ def rewrite(folder: Path, change: Any) -> None:
     (folder / "program.json").write_text(json.dumps(manifest))
 
 
-def test_it_comes_back(saved: Path):
+def test_requirements_are_saved_and_loaded(saved: Path):
     assert Program.load(saved).manifest == program("lavapipe").manifest
     assert isinstance(required("lavapipe").features[0], Requirement)
 
 
-def test_programs_that_do_not_say_it_are_read(saved: Path):
+def test_programs_without_requirements_are_read(saved: Path):
     def older(manifest: dict[str, Any]) -> None:
         manifest.update(version=3)
         without(manifest, "requires", "padding")

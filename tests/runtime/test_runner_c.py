@@ -93,7 +93,7 @@ def operands(element: str, rows: int) -> tuple[Array, Array]:
     ("size", "element", "result"),
     [("33", "f16", "f32"), ("?", "f16", "f32"), ("33", "f32", "f32"), ("?", "i8", "i32")],
 )
-def test_a_product(runner: Runner, tmp_path: Path, size: str, element: str, result: str):
+def test_a_product_is_right(runner: Runner, tmp_path: Path, size: str, element: str, result: str):
     x, w = operands(element, 33)
     module = parse_text(matmul(size, element, result))
     compile(module, "lavapipe", weights={"w": w}).save(tmp_path / "program")
@@ -105,7 +105,7 @@ def test_a_product(runner: Runner, tmp_path: Path, size: str, element: str, resu
     assert got.dtype.name.startswith(result[0] if result[0] == "f" else "int")
 
 
-def test_runs_that_share_a_state(runner: Runner, tmp_path: Path):
+def test_runs_share_a_state(runner: Runner, tmp_path: Path):
     compiled().save(tmp_path / "program")
     words: list[str | Path] = [tmp_path / "program"]
     steps = (("prefill", 5), ("decode", 1), ("prefill", 3))
@@ -152,7 +152,7 @@ func.func @main(%x: !x) -> (!x, tensor<64xf32>) {
 """
 
 
-def test_names_that_no_file_may_have(runner: Runner, tmp_path: Path):
+def test_names_that_are_not_file_names_are_refused(runner: Runner, tmp_path: Path):
     named = CHAIN.replace("(!x, tensor<64xf32>)", '(!x {program.name = "a/b"}, tensor<64xf32>)', 1)
     program = compile(parse_text(named), "lavapipe")
     assert program.manifest.results[0] == "a/b"
@@ -163,7 +163,7 @@ def test_names_that_no_file_may_have(runner: Runner, tmp_path: Path):
     assert np.array_equal(np.load(tmp_path / "out" / "a_b.npy"), np.full((64, 32), 0.5))
 
 
-def test_several_results(runner: Runner, tmp_path: Path):
+def test_several_results_are_written(runner: Runner, tmp_path: Path):
     compile(parse_text(CHAIN), "lavapipe").save(tmp_path / "program")
     x = RNG.uniform(-1, 1, (64, 32)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -175,7 +175,7 @@ def test_several_results(runner: Runner, tmp_path: Path):
 
 
 @pytest.mark.parametrize("steps", [0, 9])
-def test_a_loop_of_an_open_number_of_steps(runner: Runner, tmp_path: Path, steps: int):
+def test_a_loop_with_a_dynamic_number_of_steps_runs(runner: Runner, tmp_path: Path, steps: int):
     program = compile(parse_text(STEPS), "lavapipe")
     program.save(tmp_path / "program")
     shapes = {"x": (steps, 2, 3), "w": (3, 3), "h0": (2, 3)}
@@ -189,7 +189,7 @@ def test_a_loop_of_an_open_number_of_steps(runner: Runner, tmp_path: Path, steps
         np.testing.assert_allclose(np.load(tmp_path / "out" / f"{name}.npy"), array, 1e-5, 1e-6)
 
 
-def test_misfits_are_refused(runner: Runner, tmp_path: Path):
+def test_wrong_arguments_are_refused(runner: Runner, tmp_path: Path):
     program = compiled()
     program.save(tmp_path / "program")
     np.save(tmp_path / "x.npy", rows(2))
@@ -213,7 +213,7 @@ def test_misfits_are_refused(runner: Runner, tmp_path: Path):
         assert cause in done.stderr
 
 
-def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Path):
+def test_constants_of_all_kinds_are_right(runner: Runner, tmp_path: Path):
     x, w = (RNG.uniform(-1, 1, hand_made_program.COUNT).astype(np.float32) for _ in range(2))
     hand_made_program.program(w).save(tmp_path / "program")
     program = Program.load(tmp_path / "program")
@@ -229,7 +229,7 @@ def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_states_that_begin_with_values_of_the_file(runner: Runner, tmp_path: Path):
+def test_states_begin_with_the_values_of_the_file(runner: Runner, tmp_path: Path):
     first = RNG.uniform(-1, 1, (32, 8)).astype(np.float32)
     program = compiled(first=f"dense<{first.tolist()}>")
     assert "k" in program.weights

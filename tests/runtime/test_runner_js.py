@@ -58,7 +58,7 @@ def results(
     return {path.stem: np.load(path) for path in (folder / "out").iterdir()}
 
 
-def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Path):
+def test_constants_of_all_kinds_are_right(runner: Runner, tmp_path: Path):
     x, w = RNG.uniform(-1, 1, (2, hand_made_program.COUNT)).astype("f4")
     program = hand_made_program.program(w, "i32")
     got = results(runner, program, {"x": x}, tmp_path)
@@ -67,7 +67,7 @@ def test_constants_of_all_kinds_and_what_runs_once(runner: Runner, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_instructions_that_naga_does_not_write_or_writes_wrongly(runner: Runner, tmp_path: Path):
+def test_every_instruction_is_right_with_naga(runner: Runner, tmp_path: Path):
     program, inputs = every_operator.program(), every_operator.inputs()
     got = results(runner, program, inputs, tmp_path)["out"]
     wrong = (got != run(program, inputs)["out"]).any(0)
@@ -181,7 +181,7 @@ CASES: dict[str, Callable[[], tuple[Program, dict[str, Array], float]]] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
-def test_it_computes_what_the_interpreter_does(runner: Runner, tmp_path: Path, name: str):
+def test_the_runner_gives_the_results_of_the_interpreter(runner: Runner, tmp_path: Path, name: str):
     program, inputs, tolerance = CASES[name]()
     want = run(program, inputs)
     got = results(runner, program, inputs, tmp_path)
@@ -193,7 +193,7 @@ def test_it_computes_what_the_interpreter_does(runner: Runner, tmp_path: Path, n
 
 
 @pytest.mark.long
-def test_runs_that_share_a_state(runner: Runner, tmp_path: Path):
+def test_runs_share_a_state(runner: Runner, tmp_path: Path):
     compiled(target="webgpu").save(tmp_path / "program")
     words: list[str | Path] = [tmp_path / "program"]
     past, steps = 0, (("prefill", 5), ("decode", 1), ("prefill", 3))

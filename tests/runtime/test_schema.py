@@ -47,7 +47,7 @@ def manifest(name: str, folder: Path) -> Any:
     return json.loads((folder / "program.json").read_text())
 
 
-def test_it_is_current(tmp_path: Path):
+def test_the_schema_is_current(tmp_path: Path):
     code = "import generate_program_schema; print(generate_program_schema.text(), end='')"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT / "scripts", capture_output=True, text=True
@@ -58,7 +58,7 @@ def test_it_is_current(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["fixed", "open", "states"])
-def test_written_manifests_follow_it(name: str, tmp_path: Path):
+def test_written_manifests_follow_the_schema(name: str, tmp_path: Path):
     jsonschema.validate(manifest(name, tmp_path / "p"), SCHEMA)
 
 
@@ -74,7 +74,7 @@ def test_written_manifests_follow_it(name: str, tmp_path: Path):
         lambda m: m["dispatches"][0]["bindings"][0].update(colour="red"),
     ],
 )
-def test_other_manifests_are_refused_by_both(damage: Any, tmp_path: Path):
+def test_the_schema_and_the_reader_refuse_other_manifests(damage: Any, tmp_path: Path):
     changed = manifest("fixed", tmp_path / "p")
     damage(changed)
     with pytest.raises(jsonschema.ValidationError):

@@ -66,7 +66,7 @@ def test_runs_share_the_state(session: Session) -> None:
     assert_steps(session, checks=False)
 
 
-def test_results_are_read_behind_a_run(session: Session) -> None:
+def test_results_can_be_read_after_a_run(session: Session) -> None:
     given = {"x": rows(4), "past": 0}
     (wanted,) = session.run("prefill", given).values()
     with pytest.raises(ProgramError, match="'decode' has not run"):
@@ -225,7 +225,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_state_that_is_none_is_refused(case: str) -> None:
+def test_an_invalid_state_is_refused(case: str) -> None:
     attributes, result, message = REFUSED[case]
     size = result.partition("<")[2].partition("x")[0]
     source = f"""func.func @main(%k: tensor<4xf32> {{{attributes}}}) -> {result} {{
@@ -236,7 +236,7 @@ def test_a_state_that_is_none_is_refused(case: str) -> None:
         compile_module(parse_text(source), "lavapipe")
 
 
-def test_names_that_stand_for_different_things_are_refused() -> None:
+def test_a_name_with_two_types_is_refused() -> None:
     text = scores("prefill", "?") + scores("decode", "1", 64)
     with pytest.raises(ProgramError, match="the state 'k' is 64x8xf32"):
         compile_module(
@@ -255,7 +255,7 @@ func.func @main(%a: tensor<4xf32> {{{STATE.replace("= 0", "= 2")}}},
 }}"""
 
 
-def test_states_that_need_each_others_old_values() -> None:
+def test_states_may_need_each_others_old_values() -> None:
     """Two states hold consecutive Fibonacci numbers."""
     program = compile_module(parse_text(COUNTERS), "lavapipe")
     a, b = 1.0, 2.0
@@ -308,7 +308,7 @@ def found(
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("how", ["results", "again", "in pieces", "isolated"])
-def test_a_device_gives_what_numpy_gives(
+def test_a_device_gives_numpys_results(
     found: dict[str, Any], steps: list[tuple[str, int, int]], how: str
 ) -> None:
     cache = np.zeros((32, 8), "f4")
@@ -321,7 +321,7 @@ def test_a_device_gives_what_numpy_gives(
 
 
 @pytest.mark.vulkan
-def test_a_following_run_starts_before_it_is_asked_for(found: dict[str, Any]) -> None:
+def test_a_following_run_starts_before_the_caller_asks(found: dict[str, Any]) -> None:
     ahead, cache = found["ahead"], np.zeros((32, 8), "f4")
     # The second run of a function that was announced is claimed, and a different one is not.
     assert ahead["claimed"] == [n not in (0, 3, 4, 10) for n in range(13)]

@@ -75,11 +75,11 @@ TURNIP = {
         ({}, Resources()),
     ],
 )
-def test_drivers_words(table: dict[str, int], found: Resources):
+def test_statistics_are_read_in_the_format_of_each_driver(table: dict[str, int], found: Resources):
     assert resources_of(table) == found
 
 
-def test_the_heaviest_of_several_programs():
+def test_the_maximum_over_several_programs_is_taken():
     found = heaviest([{"Register Count": 40, "Shared Memory Size": 9}, RADV, {}])
     assert found == Resources(96, 12, 8192, 10, 4096, 3072)
     assert heaviest([{"Occupancy": 4}, {"Occupancy": 12}]).subgroups == 4
@@ -109,7 +109,7 @@ def test_the_heaviest_of_several_programs():
         (Resources(), Resources(253, 0, 18432, 8), ""),
     ],
 )
-def test_kernels_that_are_not_worth_timing(found: Resources, least: Resources, why: str):
+def test_kernels_that_are_not_worth_timing_are_named(found: Resources, least: Resources, why: str):
     said = problem(found, least, 24576)
     assert said.startswith(why)
     assert bool(said) == bool(why)

@@ -87,7 +87,7 @@ def test_a_driver_that_refuses_newer_versions_is_found(start: Start, target: Pat
     assert described["cooperative_matrix"] == []
 
 
-def test_generated_kernels(start: Start, target: Path):
+def test_generated_kernels_agree_with_the_interpreter(start: Start, target: Path):
     script = ROOT / "scripts" / "differential.py"
     done = start(sys.executable, script, 96, "--device", "vulkan", "--target", target)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -109,7 +109,7 @@ def executed(
     return results
 
 
-def test_random_contractions(start: Start, target: Path, tmp_path: Path):
+def test_random_contractions_are_right(start: Start, target: Path, tmp_path: Path):
     programs: dict[str, tuple[Program, dict[str, Any]]] = {}
     for seed in range(CONTRACTIONS):
         made = workload(seed, ("f32 -> f32", "s32 -> s32"), 40)
@@ -124,7 +124,7 @@ def test_random_contractions(start: Start, target: Path, tmp_path: Path):
             assert comparison.passed, f"{name}: {comparison}"
 
 
-def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
+def test_operators_are_right_at_edge_values(start: Start, target: Path, tmp_path: Path):
     """NaN, infinities and extremes give the results of docs/numerics.md."""
     pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     programs: dict[str, tuple[Program, dict[str, Any]]] = {}
@@ -146,7 +146,7 @@ def test_operators_at_edges(start: Start, target: Path, tmp_path: Path):
     assert not differ, "\n".join(differ)
 
 
-def test_small_models(start: Start, target: Path, tmp_path: Path):
+def test_small_models_give_the_results_of_onnxruntime(start: Start, target: Path, tmp_path: Path):
     """Models that take less than a minute give onnxruntime's results."""
     onnxruntime = pytest.importorskip("onnxruntime")
     sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -169,7 +169,7 @@ def test_small_models(start: Start, target: Path, tmp_path: Path):
             assert error < 1e-5, f"{name}: {error}"
 
 
-def test_a_page_is_read(start: Start, target: Path):
+def test_a_page_of_text_is_read(start: Start, target: Path):
     """Detector, classifier and recogniser read the same text as with onnxruntime."""
     pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     script = (

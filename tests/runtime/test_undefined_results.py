@@ -82,7 +82,7 @@ def test_a_run_without_checks_names_undefined_integers(program: Program):
     assert sorted(rules) == sorted(CASES.values())
 
 
-def test_nothing_is_said_of_defined_integers(program: Program):
+def test_defined_integers_are_not_reported(program: Program):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(program, inputs(0, 2, 0))

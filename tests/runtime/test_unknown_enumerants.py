@@ -47,7 +47,7 @@ class StrangeDriver:
         return []
 
 
-def test_a_driver_of_unknown_enumerants():
+def test_unknown_enumerants_of_a_driver_are_accepted():
     commands: Any = StrangeDriver()
     device = PhysicalDevice.of(commands, 0, 1)
     assert device is not None

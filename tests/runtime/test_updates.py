@@ -96,5 +96,5 @@ TELLING = (16, 27, 33, 43, 51)
 
 
 @pytest.mark.parametrize("seed", [0, *TELLING])
-def test_random_updates(seed: int) -> None:
+def test_random_updates_give_the_memory_of_tensor_semantics(seed: int) -> None:
     assert_same(seed)

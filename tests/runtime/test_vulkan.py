@@ -84,7 +84,7 @@ def facts(on_lavapipe: Run, layered: dict[str, str]) -> dict[str, Any]:
     return _facts(on_lavapipe(SCENARIOS, *SAFE, *(CONTROLS if layered else []), **layered))
 
 
-def test_steps_in_one_submission(facts: dict[str, Any]):
+def test_steps_run_in_one_submission(facts: dict[str, Any]):
     found = facts["one_submission"]
     assert found["right"] == [True, True]
     assert found["in_one_go"]
@@ -105,7 +105,7 @@ def test_steps_in_one_submission(facts: dict[str, Any]):
     assert found["live"]["Memory"] == 2
 
 
-def test_more_than_the_staging_buffer_holds(facts: dict[str, Any]):
+def test_transfers_may_exceed_the_staging_buffer(facts: dict[str, Any]):
     found = facts["in_pieces"]
     assert not found["in_one_go"]
     assert found["staging"] == 1000
@@ -122,7 +122,7 @@ def test_device_addresses(facts: dict[str, Any]):
     assert facts["addresses"]["right"]
 
 
-def test_only_what_a_program_needs_is_on(facts: dict[str, Any]):
+def test_only_needed_features_are_enabled(facts: dict[str, Any]):
     welcome = ["computeFullSubgroups", "maintenance4", "scalarBlockLayout", "subgroupSizeControl"]
     assert facts["features"]["on"] == [*welcome, "vulkanMemoryModel"]
     assert facts["features"]["devices"] == 1
@@ -140,7 +140,7 @@ def test_out_of_memory_names_the_needed_bytes(facts: dict[str, Any]):
     assert "lacks subgroups of 128 invocations (it has 8)" in found["subgroup"]
 
 
-def test_a_lost_device(facts: dict[str, Any]):
+def test_a_lost_device_is_reported_and_replaced(facts: dict[str, Any]):
     found = facts["a_lost_device"]
     first, second = found["said"]
     assert first.startswith("DeviceLostError: ")
@@ -152,14 +152,14 @@ def test_a_lost_device(facts: dict[str, Any]):
 
 
 @pytest.mark.long
-def test_losing_devices_in_earnest(on_lavapipe: Run):
+def test_a_really_lost_device_is_reported(on_lavapipe: Run):
     script = Path(__file__).resolve().parents[2] / "scripts" / "device_lost.py"
     done = on_lavapipe(script, "--target", "lavapipe", "--seconds", "3")
     assert done.returncode == 0, done.stdout
     assert all(json.loads(done.stdout)["passed"].values())
 
 
-def test_the_pipeline_cache(facts: dict[str, Any]):
+def test_the_pipeline_cache_is_written_and_damage_is_ignored(facts: dict[str, Any]):
     found = facts["kept_pipelines"]
     assert found["kept"] > 32
     assert found["damaged"] == 0
@@ -169,7 +169,7 @@ def test_the_pipeline_cache(facts: dict[str, Any]):
 
 
 @pytest.mark.parametrize("name", SAFE)
-def test_nothing_is_left(name: str, facts: dict[str, Any]):
+def test_no_objects_are_left(name: str, facts: dict[str, Any]):
     assert facts[name]["left_at_last"] == {}
     assert facts["one_submission"]["left"] == {}
 
@@ -241,26 +241,26 @@ def hazards(on_lavapipe: Run) -> dict[str, Any]:
     return _facts(on_lavapipe(SCENARIOS, *HAZARDOUS))
 
 
-def test_a_kernel_that_never_ends(hazards: dict[str, Any]):
+def test_an_endless_kernel_is_stopped(hazards: dict[str, Any]):
     found = hazards["a_kernel_that_never_ends"]
     assert found["error"] == "DeviceTimeoutError"
     assert "did not finish within 1 s" in found["text"]
     assert not found["alive"]
 
 
-def test_a_driver_that_crashes(hazards: dict[str, Any]):
+def test_a_crashing_driver_gives_an_error(hazards: dict[str, Any]):
     found = hazards["a_driver_that_crashes"]
     assert found["error"] == "DeviceLostError"
     assert "the driver's process died (SIGSEGV)" in found["text"]
 
 
-def test_an_interrupt_leaves_nobody_behind(hazards: dict[str, Any]):
+def test_an_interrupt_leaves_no_process(hazards: dict[str, Any]):
     found = hazards["an_interrupt"]
     assert found["interrupted"]
     assert not found["alive"]
 
 
-def test_a_killed_caller_leaves_nobody_behind(hazards: dict[str, Any]):
+def test_a_killed_caller_leaves_no_process(hazards: dict[str, Any]):
     assert not hazards["a_killed_caller"]["alive"]
 
 
@@ -322,7 +322,7 @@ def test_run_on_vulkan(
 
 
 @pytest.mark.parametrize("module", ["idle_subgroups", "idle_subgroups_of_one_loop"])
-def test_open_sizes_that_leave_subgroups_idle(module: str, on_lavapipe: Run, tmp_path: Path):
+def test_dynamic_sizes_may_leave_subgroups_idle(module: str, on_lavapipe: Run, tmp_path: Path):
     """lavapipe crashes if a subgroup does not enter a loop that contains loops."""
     path = str(Path(__file__).parent / "vulkan" / f"{module}.mlir")
     program = str(tmp_path / "p")
@@ -353,7 +353,7 @@ def test_a_program_for_another_target(on_lavapipe: Run, programs: Programs):
     assert done.stderr.startswith("note: llvmpipe")
 
 
-def test_the_command_ends_what_never_ends(on_lavapipe: Run, programs: Programs, tmp_path: Path):
+def test_the_command_stops_an_endless_kernel(on_lavapipe: Run, programs: Programs, tmp_path: Path):
     program = tmp_path / "program"
     shutil.copytree(programs("lavapipe", HALF, (9, 9, 9)), program)
     (path,) = (program / "kernels").glob("*.spv")
@@ -368,7 +368,7 @@ def test_the_command_ends_what_never_ends(on_lavapipe: Run, programs: Programs, 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
+def test_a_missing_device_is_refused(on_lavapipe: Run, programs: Programs):
     program = programs("lavapipe", HALF, (33, 45, 70))
     done = on_lavapipe(*MAIN, program, "--random", "3", "--device", "vulkan:7")
     assert done.returncode == 4
@@ -392,7 +392,7 @@ def test_a_device_that_is_not_there(on_lavapipe: Run, programs: Programs):
         (["--device", "vulkan", "--sanitize", "all"], "cannot check for undefined behaviour"),
     ],
 )
-def test_bad_arguments(
+def test_wrong_arguments_are_refused(
     arguments: list[str], message: str, programs: Programs, capsys: pytest.CaptureFixture[str]
 ):
     program = programs("lavapipe", HALF, (33, 45, 70))
@@ -402,7 +402,7 @@ def test_bad_arguments(
     assert len(said.strip().splitlines()) == 1
 
 
-def test_no_loader(
+def test_a_missing_loader_is_reported(
     programs: Programs, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("XDSL_SPIRV_VULKAN_LIBRARY", "libnothing.so")
@@ -463,7 +463,7 @@ print(json.dumps([first, again.worker.process.pid, min(seconds)]))
 """
 
 
-def test_calls_keep_their_device_and_program(on_lavapipe: Run):
+def test_calls_reuse_their_device_and_program(on_lavapipe: Run):
     done = on_lavapipe("-c", CALLS)
     assert done.returncode == 0, done.stderr
     first, again, seconds = json.loads(done.stdout)

@@ -20,7 +20,7 @@ ITEMS = st.lists(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ITEMS, st.integers(1, 8000))
-def test_buffers_that_live_at_once_lie_apart(items: list[Item], capacity: int):
+def test_live_buffers_do_not_overlap(items: list[Item], capacity: int):
     places, blocks = arrange(items, capacity)
     assert set(places) == {item.name for item in items}
     for item in items:
@@ -38,7 +38,7 @@ def test_buffers_that_live_at_once_lie_apart(items: list[Item], capacity: int):
     assert all(size <= max(capacity, largest) for size in blocks)
 
 
-def test_a_chain_of_temporaries_takes_the_room_of_two():
+def test_a_chain_of_temporaries_takes_the_memory_of_two():
     chain = [Item(str(i), 1000, 8, (i, i + 1)) for i in range(10)]
     _, blocks = arrange(chain, 1 << 20)
     assert blocks == [2000]
@@ -61,13 +61,13 @@ def _alone(name: str) -> list[str]:
     return [name]
 
 
-def test_a_barrier_stands_where_a_step_touches_what_an_earlier_one_did():
+def test_a_barrier_separates_steps_that_access_one_buffer():
     chain = _work(("i0", "t0"), ("i0", "o0"), ("t0", "o1"), ("w0", "o2"), ("o1", "o3"))
     # The third step reads t0, the fourth reads no shared buffer, the fifth reads o1.
     assert barriers(chain, _alone) == [False, False, True, False, True]
 
 
-def test_a_barrier_stands_between_buffers_that_share_memory():
+def test_a_barrier_separates_steps_whose_buffers_share_memory():
     chain = _work(("i0", "t0"), ("t0", "o0"), ("i0", "t1"))
     shared = {"t0": ["t0", "t1"], "t1": ["t0", "t1"]}
     assert barriers(chain, lambda name: shared.get(name, [name])) == [False, True, True]

@@ -112,7 +112,7 @@ def lacking(device: DeviceInfo, needs: Needs) -> list[str]:
     return lacks(device, requires_of({"kernel": needs}, None))
 
 
-def test_a_kernels_needs_are_read_off_its_bytes():
+def test_the_needs_of_a_kernel_are_derived_from_its_binary():
     needs = compiled("nvidia-h200")
     assert needs.version == (1, 6)
     assert {"Shader", "Float16", "CooperativeMatrixKHR", "VulkanMemoryModel"} <= needs.capabilities
@@ -127,7 +127,7 @@ def test_a_kernels_needs_are_read_off_its_bytes():
     assert other.matrices == frozenset()
 
 
-def test_a_device_that_has_everything_lacks_nothing():
+def test_a_device_with_all_features_lacks_none():
     assert lacking(DEVICE, compiled("nvidia-h200")) == []
 
 
@@ -278,7 +278,9 @@ OpFunctionEnd
         ("%r = OpReadClockKHR %u64 %subgroup", "", {"shaderSubgroupClock"}),
     ],
 )
-def test_needs_that_no_capability_declares(body: str, initializer: str, members: set[str]):
+def test_some_features_are_needed_without_a_capability(
+    body: str, initializer: str, members: set[str]
+):
     text = USES.format(body=body, initializer=initializer)
     needs = Needs.of(assemble(text).encode())
     assert {feature.member for use in needs.uses for feature in use.features} == members
@@ -379,7 +381,7 @@ def test_every_feature_of_the_table_has_a_structure():
                 assert member in known[structure]["members"]
 
 
-def test_capabilities_stand_in_the_table_by_the_name_that_modules_declare():
+def test_the_table_has_the_names_of_capabilities_that_modules_declare():
     """The registry uses aliases for some capabilities."""
     named = [name for name in tables()["capabilities"] if name in Capability.__members__]
     assert [name for name in named if Capability[name].name != name] == []
@@ -445,7 +447,7 @@ def test_a_target_file_says_that_a_driver_executes_on_a_processor(tmp_path: Path
         assert (target.residency.subgroups == 1) == target.processor
 
 
-def test_clocks_of_an_infinite_period_are_not_listed(
+def test_a_clock_with_an_infinite_period_is_not_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     """RADV without a GPU reports a timestamp period of infinity."""

@@ -43,7 +43,7 @@ def _laid_out(kind: type[Plain]) -> list[tuple[str, int, int]]:
     ]
 
 
-def test_structures(generator: ModuleType):
+def test_structures_agree_with_the_registry(generator: ModuleType):
     fresh = _executed(generator.structures())
     names = [n for n, kind in vars(structures).items() if _is_structure(kind)]
     assert set(names) == set(generator.STRUCTURES)
@@ -57,7 +57,7 @@ def _is_structure(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Plain) and kind not in (Plain, Chained)
 
 
-def test_structures_have_the_c_compilers_sizes():
+def test_structures_have_the_sizes_of_a_c_compiler():
     """The sizes are those that a C compiler computes from vulkan_core.h on a 64-bit machine."""
     for kind, size in (
         (structures.PhysicalDeviceLimits, 504),
@@ -70,7 +70,7 @@ def test_structures_have_the_c_compilers_sizes():
         assert ctypes.sizeof(kind) == size, kind.__name__
 
 
-def test_enumerations(generator: ModuleType):
+def test_enumerations_agree_with_the_registry(generator: ModuleType):
     """A newer registry may have more enumerants, but no different ones."""
     fresh = _executed(generator.enums())
     for name, kind in vars(enums).items():
@@ -81,11 +81,11 @@ def test_enumerations(generator: ModuleType):
                 assert fresh[name][member] == value, f"{name}.{member}"
 
 
-def test_commands(generator: ModuleType):
+def test_commands_agree_with_the_registry(generator: ModuleType):
     assert loader.prototypes() == generator.commands()
 
 
-def test_features(generator: ModuleType):
+def test_features_agree_with_the_registry(generator: ModuleType):
     known, fresh = features.tables(), json.loads(json.dumps(generator.features()))
     for name, row in known["structures"].items():
         assert row["members"] == fresh["structures"][name]["members"], name
@@ -110,7 +110,7 @@ def test_a_member_that_does_not_exist_is_refused():
         ("vkCmdDispatch", ((1 << 32) - 1, 0, 7)),
     ],
 )
-def test_converted_arguments_arrive_whole(name: str, arguments: tuple[int | None, ...]):
+def test_converted_arguments_arrive_unchanged(name: str, arguments: tuple[int | None, ...]):
     types = [loader.TYPES[p] for p in loader.prototypes()[name]["parameters"]]
     received: list[Any] = []
     command = ctypes.PYFUNCTYPE(None, *types)(lambda *given: received.append(given))

@@ -208,7 +208,7 @@ def test_an_operation_takes_little_more_than_xdsl_needs():
     assert held(lambda: dialect(data)) < 1.25 * held(chain)
 
 
-def test_groups_stand_for_no_more_than_the_limit():
+def test_groups_have_at_most_the_limit_of_decorations():
     """Nested groups double the decorations with every line."""
     notes = [of("OpDecorate", 100, 44, k) for k in range(10)]
     groups = [of("OpDecorationGroup", 100 + k) for k in range(40)]
@@ -218,13 +218,13 @@ def test_groups_stand_for_no_more_than_the_limit():
     assert dialect(data) is not None
 
 
-def test_a_switch_gives_no_more_values_than_the_limit():
+def test_a_switch_has_at_most_the_limit_of_values():
     """Cases with a common target repeat their phi values."""
     assert "above the limit of 20000 plus the module" in str(dialect(build(many_phis(SIZE))))
     assert isinstance(dialect(build(many_phis(SIZE // 50))), ModuleOp)
 
 
-def test_a_finding_says_no_more_of_a_long_name_than_fits():
+def test_a_finding_shortens_a_long_name():
     found = validate(build(errors_with_a_long_name(SIZE)), "vulkan1.3")
     assert any("xxx...xxx" in str(finding) for finding in found)
     assert max(len(str(finding)) for finding in found) < 2000

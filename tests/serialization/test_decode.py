@@ -116,7 +116,7 @@ def test_modules_of_spirv_opt_decode(glsl_modules: dict[str, bytes]):
     assert found > 6
 
 
-def test_our_own_modules_come_back():
+def test_our_own_modules_survive_a_round_trip():
     same = total = 0
     refused: list[str] = []
     for path in sorted(FILECHECK.rglob("*.mlir")):
@@ -275,13 +275,15 @@ OpFunctionEnd
     ],
     ids=["values of a loop", "no constructs", "nested exit", "switch", "unreached"],
 )
-def test_control_flow(body: str, expected: dict[str, int], spirv_as: Assemble):
+def test_control_flow_is_decoded_to_constructs(
+    body: str, expected: dict[str, int], spirv_as: Assemble
+):
     module = check_round_trip(spirv_as(HEAD + TYPES + MAIN + body))
     found = count(module)
     assert {name: found[name] for name in expected} == expected
 
 
-def test_a_block_of_one_loop_and_values_behind_it(spirv_as: Assemble):
+def test_a_loop_of_one_block_is_split(spirv_as: Assemble):
     """A header that is its own continue target is split."""
     module = decode(spirv_as(HEAD + TYPES + MAIN + LOOP_VALUES))
     (loop,) = (op for op in module.walk() if op.name == "spirv.mlir.loop")
@@ -323,7 +325,7 @@ def test_a_call_of_a_function_without_a_result(spirv_as: Assemble):
     assert encode(decode(encode(module))) == encode(module)
 
 
-def test_decorations_names_and_payloads(spirv_as: Assemble):
+def test_decorations_names_and_payloads_survive_a_round_trip(spirv_as: Assemble):
     text = DECORATED.replace('OpDecorate %nan UserSemantic "payload"\n', "")
     text += """
 %void = OpTypeVoid
@@ -388,13 +390,13 @@ OpFunctionEnd
 """
 
 
-def test_a_kernel_with_a_linked_function(spirv_as: Assemble):
+def test_a_kernel_with_a_linked_function_survives_a_round_trip(spirv_as: Assemble):
     module = check_round_trip(spirv_as(KERNEL))
     assert 'linkage_name = "sin_of"' in str(module)
     assert "func_param_attr" in str(module)
 
 
-def test_modules_that_cannot_be_held_are_refused_with_the_place(spirv_as: Assemble):
+def test_modules_without_a_form_in_the_dialect_are_refused(spirv_as: Assemble):
     data = spirv_as(HEAD + TYPES + MAIN)
     broken = data[: -4 * 4] + data[-4 * 4 :][:4] + data[-4 * 3 :]
     with pytest.raises(SPIRVDecodeError) as caught:
@@ -415,7 +417,7 @@ func.func @main(%a: tensor<33x40xf16>, %b: tensor<40x24xf16>) -> tensor<33x24xf3
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_a_lowered_matmul_computes_the_same(target: str):
+def test_a_decoded_matmul_keeps_its_results(target: str):
     ctx = context()
     program = Parser(ctx, MATMUL).parse_module()
     passes = Universe.get_multiverse().all_passes

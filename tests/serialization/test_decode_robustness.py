@@ -38,7 +38,7 @@ def damage(modules: list[bytes], seed: int, count: int) -> dict[str, int]:
     return found
 
 
-def test_damaged_shaders(glsl_modules: dict[str, bytes]):
+def test_damaged_shaders_are_decoded_or_refused(glsl_modules: dict[str, bytes]):
     found = damage(list(glsl_modules.values()), 11, 300)
     assert found["refused"] > 30
     assert found["encoded"] > 5
@@ -46,17 +46,17 @@ def test_damaged_shaders(glsl_modules: dict[str, bytes]):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
-def test_many_damaged_shaders(seed: int, glsl_modules: dict[str, bytes]):
+def test_many_damaged_shaders_are_decoded_or_refused(seed: int, glsl_modules: dict[str, bytes]):
     damage(list(glsl_modules.values()), seed, 3000)
 
 
 @given(st.integers(0, 1 << 32), st.integers(1, 60))
 @settings(max_examples=60, deadline=None)
-def test_any_instructions_of_the_grammar(seed: int, count: int):
+def test_random_instructions_are_decoded_or_refused(seed: int, count: int):
     survive(sample_module(random.Random(seed), count).encode())
 
 
 @given(st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
-def test_any_bytes(data: bytes):
+def test_random_bytes_are_decoded_or_refused(data: bytes):
     survive(data)

@@ -155,7 +155,7 @@ def test_rot_02_opcode_and_operands():
     assert constants[second.words[6]] == 4
 
 
-def test_bf_04_encoding_makes_a_type_of_its_own():
+def test_bf_04_encoding_makes_a_separate_type():
     data = binary(
         """
         %a = spirv.Constant 1.5 : bf16
@@ -251,7 +251,7 @@ SPECIALIZED = """
 """
 
 
-def test_specialization_constants_stand_before_the_types_that_need_them():
+def test_specialization_constants_precede_the_types_that_need_them():
     text = f"spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {{{SPECIALIZED}}}"
     data = encode(parse(text))
     decorations = [row.words for row in rows(data, "OpDecorate")]
@@ -366,7 +366,7 @@ def test_loop_and_selection():
     assert (header, body) == (labels[1], labels[2])
 
 
-def test_two_ways_with_different_values_get_blocks_of_their_own():
+def test_branches_to_one_block_with_different_values_get_separate_blocks():
     data = binary(
         """
         %r = spirv.mlir.selection -> i32 {
@@ -383,7 +383,7 @@ def test_two_ways_with_different_values_get_blocks_of_their_own():
     assert len(rows(data, "OpLabel")) == 3
 
 
-def test_blocks_stand_after_their_dominators():
+def test_blocks_follow_their_dominators():
     data = binary(
         """
         spirv.mlir.selection {
@@ -425,7 +425,7 @@ def test_switch_literals_have_the_selectors_width():
     assert len(switch.words) == 6
 
 
-def test_variables_stand_first():
+def test_variables_come_first():
     data = binary(
         """
         %x = spirv.IAdd %a, %a : i32
@@ -451,7 +451,7 @@ def test_memory_operands_have_their_parameters():
     assert only(data, "OpCopyMemory").words[3:] == [aligned, 4, volatile]
 
 
-def test_attributes_that_are_decorations():
+def test_attributes_become_decorations():
     data = binary(
         "%x = spirv.FAdd %a, %a {no_contraction, other.note = 1 : i32} : f32\nspirv.Return",
         "(%a: f32)",
@@ -520,12 +520,12 @@ def test_attributes_that_are_decorations():
         ),
     ],
 )
-def test_errors(text: str, message: str):
+def test_operations_without_an_encoding_are_refused(text: str, message: str):
     with pytest.raises(SPIRVEncodeError, match=message):
         encode(parse(text))
 
 
-def test_the_encoders_name_operations_that_there_are():
+def test_the_encoders_name_existing_operations():
     encoder = ModuleEncoder(parse("spirv.module Logical GLSL450 {}"), names=False, lines=False)
     function = FunctionEncoder(encoder)
     names = "_without_instruction", "_definitions", "_handlers"

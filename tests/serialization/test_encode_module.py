@@ -44,7 +44,9 @@ spirv.module Logical Vulkan requires #spirv.vce<v{version}, [Shader, VulkanMemor
 
 
 @pytest.mark.parametrize(("version", "listed"), [("1.3", [2]), ("1.4", [1, 2])])
-def test_interface_lists_what_calls_use(encoded: Encoded, version: str, listed: list[int]):
+def test_an_interface_lists_variables_that_called_functions_use(
+    encoded: Encoded, version: str, listed: list[int]
+):
     data = encoded(INTERFACE.format(version=version))
     variables = [row.words[2] for row in rows(data, "OpVariable")]
     (entry,) = rows(data, "OpEntryPoint")
@@ -83,7 +85,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> {
 }"""
 
 
-def test_names_and_lines_only_when_asked_for(encoded: Encoded):
+def test_names_and_lines_are_written_on_request(encoded: Encoded):
     assert rows(encoded(NAMED), "OpName", "OpLine", "OpString") == []
     named = rows(encoded(NAMED, names=True), "OpName")
     assert [row.operands[1].value for row in named] == ["f", "a", "sum"]
@@ -92,7 +94,7 @@ def test_names_and_lines_only_when_asked_for(encoded: Encoded):
     assert [row.words[2:] for row in rows(lined, "OpLine")] == [[3, 7], [4, 1]]
 
 
-def test_header(encoded: Encoded):
+def test_the_header_is_right(encoded: Encoded):
     data = encoded(NAMED)
     magic, version, generator, bound, schema = struct.unpack("<5I", data[:20])
     assert (magic, version, generator, schema) == (0x07230203, 0x00010600, 0, 0)

@@ -219,7 +219,7 @@ def optimizer() -> None:
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_values_leave_by(name: str, spirv_val: str):
+def test_values_keep_their_meaning_for_every_exit(name: str, spirv_val: str):
     body, expected = BODIES[name]
     binary = assemble(HEAD + body + TAIL).encode()
     assert khronos.spirv_val(binary) == ""
@@ -241,7 +241,7 @@ def check_seed(seed: int, sets: list[str], glslang: list[str], folder: Path) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_generated_flow(
+def test_generated_control_flow_keeps_results(
     seed: int, glslang: list[str], optimizer: None, spirv_val: str, tmp_path: Path
 ):
     check_seed(seed, ["ssa", "inline"], glslang, tmp_path)
@@ -249,7 +249,7 @@ def test_generated_flow(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 300))
-def test_much_generated_flow(
+def test_much_generated_control_flow_keeps_results(
     seed: int, glslang: list[str], optimizer: None, spirv_val: str, tmp_path: Path
 ):
     check_seed(seed, list(OPTIMIZATIONS), glslang, tmp_path)

@@ -23,7 +23,7 @@ SHADERS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("name", SHADERS)
-def test_nothing_of_the_extension_is_left(
+def test_no_instruction_of_the_extension_is_left(
     name: str, glsl_modules: dict[str, bytes], spirv_val: str
 ):
     if name not in glsl_modules:

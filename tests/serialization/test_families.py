@@ -66,7 +66,7 @@ def version_of(command: list[str]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("text", MODULES)
-def test_validates(text: str):
+def test_every_module_is_valid(text: str):
     stated = re.search(r"// SINCE: SPIRV-Tools (\d+)\.(\d+)", text)
     since = tuple(int(number) for number in stated.groups()) if stated else (0, 0)
     validator = next((validators()[v] for v in sorted(validators()) if v >= since), None)
@@ -83,7 +83,7 @@ def test_validates(text: str):
 
 
 @pytest.mark.parametrize("text", MODULES)
-def test_is_read_without_carriers(text: str):
+def test_every_module_is_decoded_to_its_operations(text: str):
     """Instructions are decoded to their operations. Decoding and encoding again changes nothing."""
     version = re.search(r"// VERSION: (\d+\.\d+)", text)
     for module in modules(text):

@@ -233,7 +233,7 @@ spirv.module Logical GLSL450 requires #spirv.vce<v1.6,
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_cache_controls_and_repetitions_within_repetitions_make_the_trip(count: int):
+def test_cache_controls_and_nested_replications_survive_a_round_trip(count: int):
     words = ["Uncached", "Cached", "InvalidateAfterR"][:count]
     name = "#spirv.cache_control_load_intel"
     controls = [f"{name}<cache_level = {n}, load_cache_control = {w}>" for n, w in enumerate(words)]

@@ -86,7 +86,7 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
 
 
 @pytest.mark.parametrize("cls", ORDINARY, ids=[cls.name for cls in ORDINARY])
-def test_plan_can_be_made(cls: type[Operation]):
+def test_every_operation_has_a_plan_for_encoding(cls: type[Operation]):
     in_set, name = instruction_of(cls)
     assert instruction_for(cls).name == name
     assert (in_set is None) == name.startswith("Op")

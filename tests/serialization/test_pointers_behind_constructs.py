@@ -55,7 +55,7 @@ OpFunctionEnd
 """
 
 
-def test_the_chain_is_repeated():
+def test_the_access_chain_is_repeated_after_the_construct():
     module = decode(assemble(WAITING).encode())
     module.verify()
     chains = [op for op in module.walk() if isinstance(op, AccessChainOp)]

@@ -22,7 +22,7 @@ MODULES = sorted((HERE / "printed").glob("*.spv"))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_modules_that_broke(path: Path) -> None:
+def test_modules_that_failed_once_survive(path: Path) -> None:
     check_printed(path.read_bytes())
 
 
@@ -38,7 +38,7 @@ def damaged(number: int) -> bytes:
 @pytest.mark.parametrize(
     "numbers", [range(60), pytest.param(range(60, 6000), marks=pytest.mark.long)]
 )
-def test_damaged_modules(numbers: range) -> None:
+def test_damaged_modules_are_printed_or_refused(numbers: range) -> None:
     outcomes = [check_printed(damaged(number)) for number in numbers]
     assert outcomes.count("encoded") > len(numbers) // 20
     assert outcomes.count("refused") > len(numbers) // 20
@@ -104,7 +104,7 @@ def as_words(text: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("text", STRINGS, ids=ascii)
-def test_any_string(text: str | bytes) -> None:
+def test_any_string_survives_printing(text: str | bytes) -> None:
     data = text if isinstance(text, bytes) else text.encode()
     mark, rows = as_words(b"MARK"), []
     module = decode_words(assemble(TEXT).encode())

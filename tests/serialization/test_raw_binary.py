@@ -31,7 +31,7 @@ def module(*instructions: list[int], bound: int = 100) -> RawModule:
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_encoding_gives_the_bytes_back(seed: int, order: str):
+def test_encoding_reproduces_the_bytes(seed: int, order: str):
     words = sample_module(random.Random(seed), 60).words
     data = words.astype(f"{order}u4").tobytes()
     decoded = decode(data)
@@ -43,7 +43,7 @@ def test_encoding_gives_the_bytes_back(seed: int, order: str):
         assert decoded[entry.index] == entry
 
 
-def test_unknown_instructions_are_carried():
+def test_unknown_instructions_are_preserved():
     made = module(instruction(0x7FFF, [1, 2, 3]), of("OpTypeVoid", 1), instruction(0xFFFF, []))
     decoded = decode(made.encode())
     assert decoded.encode() == made.encode()
@@ -52,7 +52,7 @@ def test_unknown_instructions_are_carried():
         _ = decoded[0].operands
 
 
-def test_an_empty_module():
+def test_an_empty_module_is_decoded():
     decoded = decode(module().encode())
     assert len(decoded) == 0
     assert list(decoded) == []
@@ -137,14 +137,14 @@ def test_numbers_have_their_types_width():
         _ = made[7].operands
 
 
-def test_a_declaration_counts_only_behind_it():
+def test_a_declaration_holds_only_for_later_instructions():
     made = module(of("OpConstant", 1, 2, 3), of("OpTypeInt", 1, 32, 0), of("OpTypeInt", 1, 64, 0))
     with pytest.raises(SPIRVDecodeError, match="no earlier scalar type has this id"):
         _ = made[0].operands
     assert made.symbols.number_type(1, 3) == NumberType(32, False)
 
 
-def test_parameters_stand_behind_their_enumerant():
+def test_parameters_follow_their_enumerant():
     made = module(of("OpExecutionMode", 1, 17, 8, 4, 1), of("OpLoad", 1, 2, 3, 0x22, 16))
     assert [(o.kind, o.value) for o in made[0].operands] == [
         ("IdRef", 1),

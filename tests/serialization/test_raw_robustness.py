@@ -25,7 +25,7 @@ CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.bin"))
 MAX_SECONDS = 1.0
 
 
-def test_inputs_that_failed_once_pass():
+def test_inputs_that_failed_once_are_reproduced_or_refused():
     for path in CORPUS:
         for reader in (check, check_dialect, check_validation):
             start = time.process_time()
@@ -34,19 +34,21 @@ def test_inputs_that_failed_once_pass():
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes(data: bytes):
+def test_random_bytes_are_reproduced_or_refused(data: bytes):
     assert check(data) == "refused" or data[:4] in (b"\x03\x02#\x07", b"\x07#\x02\x03")
 
 
 @given(st.lists(st.integers(0, 0xFFFFFFFF), max_size=80), st.integers(0, 300), st.booleans())
-def test_any_words_behind_a_header(words: list[int], bound: int, big: bool):
+def test_random_words_after_a_header_are_reproduced_or_refused(
+    words: list[int], bound: int, big: bool
+):
     order = ">" if big else "<"
     check(struct.pack(f"{order}{5 + len(words)}I", *Header((1, 6), 0, bound).words(), *words))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 1 << 32))
-def test_damaged_modules(seed: int):
+def test_damaged_modules_are_reproduced_or_refused(seed: int):
     rng = random.Random(seed)
     data = sample_module(rng, rng.randrange(30)).encode()
     assert check(data) == "wholly"
@@ -55,7 +57,7 @@ def test_damaged_modules(seed: int):
     check(in_lengths(rng, data))
 
 
-def test_damaged_modules_of_glslang(glsl_modules: dict[str, bytes]):
+def test_damaged_modules_of_glslang_are_reproduced_or_refused(glsl_modules: dict[str, bytes]):
     rng = random.Random(0)
     for data in glsl_modules.values():
         assert check(data) != "refused"
@@ -71,6 +73,6 @@ def test_damaged_modules_of_glslang(glsl_modules: dict[str, bytes]):
         SPIRVAssemblyError("cause", 4, 2),
     ],
 )
-def test_an_error_comes_from_another_process_as_it_was(error: ValueError):
+def test_an_error_can_be_pickled(error: ValueError):
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

@@ -89,7 +89,9 @@ def check_both_ways(module: RawModule, spirv_as: Assemble, spirv_dis: Disassembl
 
 
 @pytest.mark.parametrize("first", range(0, len(NAMES), 120))
-def test_every_instruction(first: int, spirv_as: Assemble, spirv_dis: Disassemble):
+def test_every_instruction_has_the_text_of_khronos_tools(
+    first: int, spirv_as: Assemble, spirv_dis: Disassemble
+):
     made = sampler(first)
     for name in NAMES[first : first + 120]:
         made.sample(name)
@@ -97,7 +99,9 @@ def test_every_instruction(first: int, spirv_as: Assemble, spirv_dis: Disassembl
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_enumerant(kind: str, spirv_as: Assemble, spirv_dis: Disassemble):
+def test_every_enumerant_has_the_text_of_khronos_tools(
+    kind: str, spirv_as: Assemble, spirv_dis: Disassemble
+):
     found = carriers(kind)
     assert found is not None
     name, forced = found
@@ -110,7 +114,9 @@ def test_every_enumerant(kind: str, spirv_as: Assemble, spirv_dis: Disassemble):
 
 
 @pytest.mark.parametrize("name", [s for s in grammar().extended_sets if "Experimental" not in s])
-def test_every_extended_instruction(name: str, spirv_as: Assemble, spirv_dis: Disassemble):
+def test_every_extended_instruction_has_the_text_of_khronos_tools(
+    name: str, spirv_as: Assemble, spirv_dis: Disassemble
+):
     made = Sampler(random.Random(1), NEW_NAMES)
     imported = name + "100" if name.endswith(".") else name
     made.declare([imported])
@@ -123,12 +129,12 @@ def test_every_extended_instruction(name: str, spirv_as: Assemble, spirv_dis: Di
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_names_that_the_tools_do_not_know_yet(seed: int):
+def test_modules_with_new_names_survive_a_round_trip(seed: int):
     module = sample_module(random.Random(seed), 200)
     assert assemble(disassemble(module, raw_ids=True)).encode() == module.encode()
 
 
-def test_every_new_instruction():
+def test_every_new_instruction_survives_a_round_trip():
     made = Sampler(random.Random(0))
     made.declare()
     for name in sorted(NEW_NAMES):
@@ -186,7 +192,7 @@ def test_assembly_of_mlir_modules(
     check_both_ways(module, spirv_as, spirv_dis)
 
 
-def test_unknown_content_stands_as_words(spirv_as: Assemble):
+def test_unknown_content_is_printed_as_words(spirv_as: Assemble):
     text = """
         OpCapability Shader
         OpDecorate %7 !0x7777 !3
@@ -227,7 +233,7 @@ LANGUAGE = {
 
 @pytest.mark.parametrize("name", LANGUAGE)
 @pytest.mark.parametrize("preserve", [True, False])
-def test_the_language_of_spirv_as(name: str, preserve: bool, spirv_as: Assemble):
+def test_the_language_of_spirv_as_is_assembled(name: str, preserve: bool, spirv_as: Assemble):
     text = LANGUAGE[name]
     expected = spirv_as(text, *["--preserve-numeric-ids"] * preserve)
     module = assemble(text, preserve_numeric_ids=preserve)
@@ -266,7 +272,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("text", MISTAKES)
-def test_mistakes_have_a_place(text: str):
+def test_mistakes_have_a_line_and_column(text: str):
     line, column, cause = MISTAKES[text]
     with pytest.raises(SPIRVAssemblyError, match=r"^\d+:\d+: ") as caught:
         assemble(text)
@@ -287,7 +293,9 @@ def test_the_header_is_in_the_comments():
     assert assemble("OpNop", version=(1, 0)).header.version == (1, 0)
 
 
-def test_other_forms_of_the_text(glsl_modules: dict[str, bytes], spirv_dis: Disassemble):
+def test_other_forms_of_the_text_agree_with_spirv_dis(
+    glsl_modules: dict[str, bytes], spirv_dis: Disassemble
+):
     data = glsl_modules["add-g"]
     module = decode(data)
     expected = spirv_dis(data, "--no-indent", "--no-header")
@@ -303,7 +311,7 @@ def test_names_that_look_like_numbers_are_kept_apart(spirv_dis: Disassemble):
     assert '%2_0 = OpString ""' in disassemble(module)
 
 
-def test_a_hostile_name_does_not_blow_the_text_up():
+def test_a_hostile_name_does_not_enlarge_the_text():
     uses = "\n".join("%3 = OpFAdd %1 %2 %2" for _ in range(4000))
     module = assemble(f'OpName %1 "{"x" * 60000}"\n{uses}')
     text = disassemble(module)
@@ -311,7 +319,7 @@ def test_a_hostile_name_does_not_blow_the_text_up():
     assert assemble(text).encode() == module.encode()
 
 
-def test_a_contradiction_is_an_error_unless_tolerated():
+def test_a_contradiction_is_refused_unless_tolerated():
     module = assemble("!0x00030013 %1 !2 OpNop")
     with pytest.raises(SPIRVDecodeError, match="1 words follow"):
         disassemble(module)
@@ -320,7 +328,7 @@ def test_a_contradiction_is_an_error_unless_tolerated():
     assert assemble(text).encode() == module.encode()
 
 
-def test_files_appear_whole_or_not_at_all(tmp_path: Path):
+def test_files_are_written_completely_or_not_at_all(tmp_path: Path):
     source, text, binary = (tmp_path / n for n in ("x.spv", "x.spvasm", "y.spv"))
     source.write_bytes(sample_module(random.Random(0), 9).encode())
     disassemble_file(source, text, raw_ids=True)

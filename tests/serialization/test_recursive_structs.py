@@ -76,7 +76,7 @@ def write_module(seed: int, named: bool) -> str:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_structs_that_point_to_each_other(named: bool) -> None:
+def test_structs_that_point_to_each_other_survive_round_trips(named: bool) -> None:
     for seed in range(40):
         given = assemble(write_module(seed, named)).encode()
         module = decode(given)
@@ -92,7 +92,7 @@ def test_structs_that_point_to_each_other(named: bool) -> None:
             assert not spirv_val(once, "vulkan1.2"), seed
 
 
-def test_a_member_is_the_struct_as_it_stands_by_itself() -> None:
+def test_a_member_has_the_declaration_of_its_struct() -> None:
     to_a = "!spirv.ptr<!spirv.struct<A>, Generic>"
     text = f"!spirv.struct<A, (!spirv.ptr<!spirv.struct<B, ({to_a})>, Generic>)>"
     a = Parser(context(), text).parse_type()

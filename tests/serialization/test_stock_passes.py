@@ -65,7 +65,7 @@ def name_of(path: Path) -> str:
     ],
     ids=name_of,
 )
-def test_kernels_still_give_what_they_are_to(
+def test_kernels_keep_their_expected_results(
     path: Path, spirv_val: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     fetched = ROOT / ".glslang" / "bin" / "glslang"

@@ -34,13 +34,13 @@ def entry_point(data: bytes) -> str:
     return str(row.operands[2].value)
 
 
-def test_standard_output(tmp_path: Path):
+def test_a_binary_is_written_to_standard_output(tmp_path: Path):
     result = xdsl_opt(ONE, "spirv-binary", tmp_path)
     assert result.returncode == 0, result.stderr
     assert entry_point(result.stdout) == "main"
 
 
-def test_file(tmp_path: Path):
+def test_a_binary_is_written_to_a_file(tmp_path: Path):
     result = xdsl_opt(ONE, 'spirv-binary{file="x.spv" names=true}', tmp_path)
     assert result.returncode == 0, result.stderr
     assert result.stdout == b""
@@ -49,7 +49,7 @@ def test_file(tmp_path: Path):
     assert "OpName" in {row.name for row in decode(data)}
 
 
-def test_chosen_module(tmp_path: Path):
+def test_one_of_several_modules_can_be_chosen(tmp_path: Path):
     result = xdsl_opt(TWO, "spirv-binary{module=second}", tmp_path)
     assert result.returncode == 0, result.stderr
     assert entry_point(result.stdout) == "g"
@@ -65,7 +65,7 @@ def test_chosen_module(tmp_path: Path):
         (ONE, 'file="nowhere/x.spv"', "cannot write nowhere/x.spv: No such file or directory"),
     ],
 )
-def test_errors_leave_nothing_behind(text: str, options: str, message: str, tmp_path: Path):
+def test_errors_leave_no_file(text: str, options: str, message: str, tmp_path: Path):
     result = xdsl_opt(text, f"spirv-binary{{{options}}}", tmp_path)
     assert result.returncode == 1
     assert message in result.stderr.decode()

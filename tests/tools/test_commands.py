@@ -44,7 +44,7 @@ INPUTS = ["--input", "A=a.npy", "--input", "B=b.npy"]
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_compile_and_run(
+def test_a_compiled_program_runs(
     target: str, folder: Path, capsys: pytest.CaptureFixture[str], spirv_val: str
 ):
     assert main(["compile", "x.mlir", "--target", target, "-o", "out"]) == 0
@@ -86,7 +86,7 @@ def test_every_stage_gives_the_same_numbers(folder: Path):
         assert np.abs(np.load(f"{n}.npz")["result0"] - first).max() < 1e-5
 
 
-def test_translate(folder: Path, spirv_val: str):
+def test_translate_lowers_to_a_valid_binary(folder: Path, spirv_val: str):
     options = ["-p", "linalg-to-spirv{target=nvidia-h200}", "-o", "x.spv", "--names"]
     assert main(["translate", "x.mlir", *options]) == 0
     assert khronos.spirv_val(Path("x.spv").read_bytes()) == ""
@@ -161,7 +161,7 @@ def test_the_place_of_an_error_is_named(folder: Path, capsys: pytest.CaptureFixt
     assert "M = 60 is not a multiple of 32" in said
 
 
-def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_missing_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["compile", "none.mlir", "--target", "lavapipe", "-o", "out"]) == 1
     assert "none.mlir" in capsys.readouterr().err
     assert main(["run", "none"]) == 1
@@ -171,7 +171,7 @@ def test_missing_files(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert "no/such/x.spv" in capsys.readouterr().err
 
 
-def test_the_command_itself():
+def test_the_command_has_a_version_and_needs_a_subcommand():
     """The command prints its version, and returns 2 without a subcommand."""
     command = [sys.executable, "-m", "xdsl_spirv.tools.main"]
     version = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)

@@ -56,6 +56,6 @@ def test_bash_completes(path: str, line: str, offered: set[str], monkeypatch: py
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_is_told(shell: str, capsys: pytest.CaptureFixture[str]):
+def test_each_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]):
     assert main(["completion", shell]) == 0
     assert "xdsl-spirv" in capsys.readouterr().out

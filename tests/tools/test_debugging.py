@@ -54,7 +54,7 @@ def kernel(tmp_path: Path) -> list[str]:
     return ["interpret", str(source), "--grid", "1,1,1", "--buffer", f"0={data}"]
 
 
-def test_a_module_over_buffers(kernel: list[str], tmp_path: Path) -> None:
+def test_a_kernel_runs_on_buffers(kernel: list[str], tmp_path: Path) -> None:
     output = tmp_path / "results.npz"
     assert main([*kernel, "-o", str(output)]) == 0
     assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]
@@ -72,7 +72,7 @@ def test_findings_as_json(kernel: list[str]) -> None:
     assert printed["values"]["result"] == [[0, *[1] * 7]]
 
 
-def test_a_value_of_a_body(tmp_path: Path) -> None:
+def test_values_of_a_body_are_printed_by_loop_index(tmp_path: Path) -> None:
     """For a function on tensors, values are printed by loop index and not by invocation."""
     source = tmp_path / "x.mlir"
     source.write_text(DOUBLED)
@@ -110,7 +110,7 @@ def pushed(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     "push", [["--push", "n=3", "--push", "v=[1, 2.5]"], ["--push-bytes", "03" + "00" * 15]]
 )
-def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> None:
+def test_push_constants_are_passed(pushed: list[str], push: list[str], tmp_path: Path) -> None:
     output = tmp_path / "results.npz"
     assert main([*pushed, *push, "-o", str(output)]) == 0
     assert np.load(output)["0.0"].tolist() == [3 * i for i in range(8)]
@@ -127,7 +127,7 @@ def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> N
         (["--push-bytes", "00", "--push", "n=3"], "leave one out"),
     ],
 )
-def test_push_constants_that_are_none(
+def test_wrong_push_constants_are_refused(
     pushed: list[str], push: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*pushed, *push]) == 1
@@ -140,7 +140,7 @@ def test_a_grid_may_leave_axes_out(kernel: list[str], grid: str) -> None:
 
 
 @pytest.mark.parametrize("grid", ["0", "-1", "1x1x1x1", "x", "", "1.5"])
-def test_a_grid_that_is_none(
+def test_a_wrong_grid_is_refused(
     kernel: list[str], grid: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [f"--grid={grid}" if each == "--grid" else each for each in kernel]
@@ -179,7 +179,9 @@ def test_a_binary_is_checked_too(
 
 
 @pytest.mark.parametrize("where", ["%q", "#5", "9"])
-def test_printed_values(kernel: list[str], capsys: pytest.CaptureFixture[str], where: str) -> None:
+def test_values_are_printed(
+    kernel: list[str], capsys: pytest.CaptureFixture[str], where: str
+) -> None:
     assert main([*kernel, "--print", where]) == 0
     assert "[[0 1 1 1 1 1 1 1]]" in capsys.readouterr().out
     assert main([*kernel, "--print", where, "--invocation", "0:3"]) == 0
@@ -197,7 +199,7 @@ void main() {
 """
 
 
-def test_an_array_of_buffers(
+def test_an_array_of_buffers_is_passed(
     glslang: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, binary, output = tmp_path / "x.comp", tmp_path / "x.spv", tmp_path / "results.npz"
@@ -220,7 +222,7 @@ def test_an_array_of_buffers(
         assert "0.1[NUMBER], from[NUMBER]" in said
 
 
-def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
+def test_a_trace_is_written(kernel: list[str], tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     assert main([*kernel, "--trace", str(path), "--break", "%q"]) == 0
     records = [json.loads(line) for line in path.read_text().splitlines()]
@@ -267,7 +269,9 @@ def test_a_compiled_program_is_checked(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["interpret", str(source), "--random", "0", "--check", "all"]) == 0
 
 
-def test_steps_after_a_breakpoint(kernel: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_steps_after_a_breakpoint(
+    kernel: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """The breakpoint and each of three steps show their instruction."""
     assert main([*kernel, "--break", "%p", "--step", "3", "--invocation", "0:5"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#")]
@@ -275,7 +279,7 @@ def test_steps_after_a_breakpoint(kernel: list[str], capsys: pytest.CaptureFixtu
     assert [name in line for name, line in zip(names, lines, strict=True)] == [True] * 4
 
 
-def test_an_order_of_invocations(
+def test_invocations_run_in_the_given_order(
     kernel: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "results.npz"

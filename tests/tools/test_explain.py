@@ -148,7 +148,7 @@ def test_layers_are_chosen_for_a_path(
         ("fma=full", "no path is left: the options must allow fma"),
     ],
 )
-def test_limits_that_cannot_be(
+def test_impossible_limits_are_refused(
     option: str, message: str, matmuls: str, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["explain", matmuls, "--target", "nvidia-h200", "--except", option]) == 1
@@ -222,7 +222,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_refers_to_nothing_outside(matmuls: str, tmp_path: Path):
+def test_the_page_is_complete_and_loads_no_other_files(matmuls: str, tmp_path: Path):
     page = tmp_path / "page.html"
     assert main(["explain", matmuls, "--target", "nvidia-h200", "-o", str(page)]) == 0
     parsed = Page()
@@ -242,7 +242,7 @@ def test_unsupported_nodes_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "math.sin" in text
 
 
-def test_sizes_that_are_known_only_at_run_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_dynamic_sizes_are_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "dynamic.mlir"
     path.write_text(DYNAMIC)
     (layer,) = explained(capsys, str(path), "--target", "nvidia-h200")["layers"]
@@ -255,7 +255,7 @@ def test_sizes_that_are_known_only_at_run_time(tmp_path: Path, capsys: pytest.Ca
     assert "work: at least 0 FLOP; no roofline: sizes are known only at run time" in text
 
 
-def test_ranges():
+def test_numbers_are_abbreviated_to_ranges():
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7, 8"
     assert ranges([3]) == "3"
 

@@ -173,7 +173,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_times_that_are_none(
+def test_wrong_times_are_refused(
     damage: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     contents, message = DAMAGED[damage]
@@ -194,7 +194,7 @@ def test_times_that_are_none(
         ({"track": "host", "start": "now"}, "start"),
     ],
 )
-def test_phases_that_are_none(
+def test_wrong_phases_are_refused(
     change: dict[str, Any],
     message: str,
     folder: Path,
@@ -209,7 +209,9 @@ def test_phases_that_are_none(
     assert message in capsys.readouterr().err
 
 
-def test_no_trace_without_times(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_trace_without_times_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     source = str(folder.parent / "x.mlir")
     trace = str(tmp_path / "trace.json")
     assert main(["explain", source, "--target", "amd-rdna3", "--chrome-trace", trace]) == 1

@@ -68,7 +68,7 @@ def test_an_exception_has_a_status(
         ("-o .", "cannot write the output: Is a directory"),
     ],
 )
-def test_mistakes_of_the_user_are_said_to_be(
+def test_mistakes_of_the_user_have_their_status(
     given: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: object
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -97,7 +97,9 @@ def test_special_files_are_written_to(tmp_path: Path) -> None:
     assert "func.func @f" in (tmp_path / "file").read_text()
 
 
-def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_during_a_class_definition_has_its_status(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Python 3.11 wraps the interrupt in an error of the class."""
 
     def interrupted() -> int:
@@ -109,7 +111,7 @@ def test_an_interrupt_while_a_class_is_made(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["opt x.mlir", "--help", "compile --help", "opt --help"])
-def test_a_full_disk(words: str, tmp_path: Path) -> None:
+def test_a_full_disk_has_a_status(words: str, tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(MODULE)
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -151,7 +153,7 @@ def test_signals_while_modules_are_imported(number: int, status: int, said: str)
     assert (done.returncode, done.stderr) == (status, f"error: {said}\n")
 
 
-def test_a_reader_that_has_read_enough(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(MODULE)
     reader, writer = os.pipe()
     os.close(reader)
@@ -219,7 +221,7 @@ def test_a_signal_where_python_drops_exceptions(name: str, status: int) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_closed_output_is_nowhere(tmp_path: Path) -> None:
+def test_a_closed_output_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(MODULE)
     line = f"exec {sys.executable} -m xdsl_spirv.tools.main opt x.mlir >&-"
     done = subprocess.run(
@@ -229,7 +231,7 @@ def test_a_closed_output_is_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_two_hundred_faults() -> None:
+def test_two_hundred_faults_have_their_status() -> None:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, root / "scripts" / "faults.py", "--jobs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ def test_a_corpus_has_readers():
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n not in ("printed", "passes")])
-def test_inputs_that_reached_more_lines(name: str, fuzz: ModuleType):
+def test_some_inputs_of_the_corpus_have_no_fault(name: str, fuzz: ModuleType):
     if name == "onnx":
         pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))[::QUICK]
@@ -54,7 +54,7 @@ def test_inputs_that_reached_more_lines(name: str, fuzz: ModuleType):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
-def test_all_that_reached_more_lines(name: str, fuzz: ModuleType):
+def test_all_inputs_of_the_corpus_have_no_fault(name: str, fuzz: ModuleType):
     if name == "onnx":
         pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
     paths = sorted((CORPUS / READERS[name].seeds).glob("*.bin"))
@@ -82,7 +82,7 @@ READERS = {"faulty": Reader("expression", lambda rng, seeds: rng.randbytes(2), r
 """
 
 
-def test_faults_are_found_and_kept(tmp_path: Path):
+def test_faults_are_found_and_stored(tmp_path: Path):
     """Two inputs are stored for an exception, for a dying process and for excessive memory."""
     (tmp_path / "faulty_readers.py").write_text(FAULTY)
     script = [sys.executable, "scripts/fuzz.py", "660", "--readers", "faulty_readers:READERS"]

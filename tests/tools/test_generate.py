@@ -104,7 +104,7 @@ def answer_to(prompt: str, model: str, **options: Any) -> str:
     return "".join(LanguageModel(file.prompts, session, CONTEXT).generate(prompt, **options))
 
 
-def test_the_answer_is_all_that_standard_output_has(
+def test_standard_output_has_only_the_answer(
     model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["generate", model, *OPTIONS, "--max-tokens", "12"]) == 0
@@ -171,7 +171,7 @@ def test_a_prompt_may_come_from_standard_input(
     assert capsys.readouterr().out == answer_to("Hello", model, raw=True, max_tokens=5) + "\n"
 
 
-def test_a_seed_that_was_drawn_is_said(
+def test_a_random_seed_is_printed(
     model: str, compiled: Compiled, capsys: pytest.CaptureFixture[str]
 ):
     sampled = ["generate", model, *OPTIONS, "--temperature", "2", "--max-tokens", "9"]

@@ -34,7 +34,7 @@ def test_the_help_of_prove_names_every_question(capsys: pytest.CaptureFixture[st
     assert [name for name in QUESTIONS if name not in shown] == []
 
 
-def test_opt_is_called_by_its_name(capsys: pytest.CaptureFixture[str]):
+def test_the_usage_of_opt_names_the_command(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["opt", "--help"])
     assert capsys.readouterr().out.startswith("usage: xdsl-spirv opt [-h]")
@@ -50,7 +50,7 @@ def test_opt_is_called_by_its_name(capsys: pytest.CaptureFixture[str]):
         ("convert x.onnx --to fp16", "did you mean 'f16'?"),
     ],
 )
-def test_an_error_is_short_and_names_what_is_meant(
+def test_an_error_is_short_and_names_the_option(
     words: str, said: str, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as status:
@@ -102,7 +102,7 @@ def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
 
 
 @pytest.mark.parametrize("command", ["interpret", "run", "validate", "explain", "disassemble"])
-def test_glsl_is_for_test(command: str, capsys: pytest.CaptureFixture[str]):
+def test_only_some_commands_read_glsl(command: str, capsys: pytest.CaptureFixture[str]):
     assert main([command, "x.comp"]) == 1
     assert (
         "only `xdsl-spirv test`, `debug` and `prove` read source files (x.comp)"
@@ -110,7 +110,7 @@ def test_glsl_is_for_test(command: str, capsys: pytest.CaptureFixture[str]):
     )
 
 
-def test_help_is_a_word(capsys: pytest.CaptureFixture[str]):
+def test_help_is_a_command(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["help", "run"])
     assert capsys.readouterr().out.startswith("usage: xdsl-spirv run ")

@@ -48,11 +48,15 @@ def outcome(number: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> st
     return None
 
 
-def test_damaged_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_text_is_read_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert [o for number in range(100) if (o := outcome(number, tmp_path, capsys))] == []
 
 
 @pytest.mark.long
-def test_much_damaged_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_much_damaged_text_is_read_or_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     numbers = range(1000, 5000)
     assert [o for number in numbers if (o := outcome(number, tmp_path, capsys))] == []

@@ -75,7 +75,7 @@ def test_operations_of_two_dialects_are_paired():
         ("%0 = a.b 3", "%0 = a.b 4", "~1"),
     ],
 )
-def test_summaries(old: str, new: str, expected: str):
+def test_changes_are_summarized(old: str, new: str, expected: str):
     rows = diff(old.splitlines(), new.splitlines())
     assert summary(rows) == expected
     assert differs(rows) == (expected != "no change")

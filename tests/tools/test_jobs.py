@@ -47,7 +47,7 @@ def test_results_are_counted_and_merged(tmp_path: Path, capsys: pytest.CaptureFi
         (["worker", "--scheduler", "tcp://127.0.0.1:1", "--device", "99"], "no device vulkan:99"),
     ],
 )
-def test_one_message_and_no_new_file(
+def test_errors_are_one_message_and_leave_no_file(
     arguments: list[str],
     message: str,
     tmp_path: Path,
@@ -64,7 +64,7 @@ def test_one_message_and_no_new_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_worker_without_a_scheduler(
+def test_a_worker_without_a_scheduler_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     worker = pytest.importorskip("xdsl_spirv.jobs.worker", reason="Dask is not installed")
@@ -89,12 +89,12 @@ def test_a_worker_without_a_scheduler(
         ),
     ],
 )
-def test_a_scheduler_that_cannot_be(scheduler: str, device: str | None, message: str):
+def test_a_wrong_scheduler_is_refused(scheduler: str, device: str | None, message: str):
     with pytest.raises(ProgramError, match=message):
         open_engine(scheduler, 1, device)
 
 
-def test_the_meaning_of_device():
+def test_a_device_selects_a_resource():
     gpus = [Place("vulkan:a", "A", "1", "vulkan:0"), Place("vulkan:b", "B", "1", "vulkan:1")]
     with Here(1, gpus[:1]) as engine:
         assert resource(engine, None) == "lavapipe"

@@ -29,7 +29,7 @@ def test_a_temporary_lives_from_its_first_to_its_last_use(chain: Program):
     assert in_use(lives, 4) == [512, 1024, 1024, 512]
 
 
-def test_sizes_that_nobody_knows_are_not_summed():
+def test_unknown_sizes_are_not_summed():
     known = Lifetime("a", "temporary", "4xf32", 16, 0, 0, 1)
     unknown = Lifetime("b", "temporary", "?xf32", None, None, 1, 1)
     assert in_use([known], 2) == [16, 16]

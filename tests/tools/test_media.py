@@ -46,7 +46,7 @@ def test_whole_numbers_stay_pixels(picture: str):
 
 
 @pytest.mark.parametrize("size", ["crop", "stretch"])
-def test_other_sizes(picture: str, size: str):
+def test_images_are_fitted_to_other_sizes(picture: str, size: str):
     how = FLOATS.replace("exact", size)
     assert read(picture, (1, 3, 8, 8), how).shape == (1, 3, 8, 8)
 

@@ -58,7 +58,7 @@ def test_other_files_are_refused_as_modules(tmp_path: Path, capsys: pytest.Captu
     assert "x.spvasm:2:3" in capsys.readouterr().err
 
 
-def test_a_binary_goes_where_the_option_says(file: Path, tmp_path: Path):
+def test_a_binary_is_written_to_the_output(file: Path, tmp_path: Path):
     place = tmp_path / "out.spv"
     assert main(["opt", str(file), "-t", "spirv-binary", "-o", str(place)]) == 0
     again = tmp_path / "again.spv"
@@ -68,7 +68,7 @@ def test_a_binary_goes_where_the_option_says(file: Path, tmp_path: Path):
     assert main(given) == 1
 
 
-def test_stock_xdsl_opt_cannot_be_given_front_ends():
+def test_stock_xdsl_opt_has_no_front_ends():
     universe = {"all_dialects", "all_passes", "all_targets"}
     assert set(vars(Universe())) - {"all_frontends"} == universe
     stock = xDSLOptMain(args=[])
@@ -89,7 +89,7 @@ module {
 """
 
 
-def test_aliases_may_be_defined_behind_the_module(
+def test_aliases_may_be_defined_after_the_module(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "located.mlir"

@@ -21,7 +21,7 @@ input MODEL optional  a model
 """
 
 
-def test_a_text_declares_options():
+def test_options_are_declared_by_a_text():
     parser = argparse.ArgumentParser()
     Options(TEXT, epilog="The end.")(parser)
     given = "model -o out --text --target lavapipe --dim a=1 --dim b=2".split()

@@ -33,7 +33,7 @@ PLACES = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("place", PLACES)
-def test_places(
+def test_impossible_outputs_are_refused(
     command: str,
     place: str,
     tmp_path: Path,
@@ -53,7 +53,7 @@ def test_places(
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_place_that_may_not_be_written(
+def test_an_output_without_permission_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The tests may run as the superuser, who may write anywhere.
@@ -62,13 +62,15 @@ def test_a_place_that_may_not_be_written(
     assert "Permission denied" in capsys.readouterr().err
 
 
-def test_standard_output_and_devices_are_places(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_outputs_may_be_standard_output_and_devices(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
     for place in ("-", "/dev/null"):
         assert main(["translate", "none.mlir", "-o", place]) == 1
         assert b"cannot read the input" in capsysbinary.readouterr().err
 
 
-def test_no_inputs_to_check_passes_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_passes_needs_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-passes", "none.mlir", "-p", "fold-constants", "--inputs", "0"]) == 1
     assert "--inputs 0 would compare nothing" in capsys.readouterr().err
 
@@ -76,7 +78,7 @@ def test_no_inputs_to_check_passes_with(tmp_path: Path, capsys: pytest.CaptureFi
 NAMES = ("file", "allow_pickle", "args", "kwds", "a/b", "../x", "é" * 50, "a\nb", "y" * 70_000)
 
 
-def test_outputs_of_any_name(tmp_path: Path) -> None:
+def test_outputs_may_have_any_name(tmp_path: Path) -> None:
     arrays = {name: np.full(2, number) for number, name in enumerate(NAMES)}
     (tmp_path / "r.npz").write_bytes(npz_bytes(arrays))
     with np.load(tmp_path / "r.npz") as loaded:
@@ -120,7 +122,7 @@ def test_every_pass_on_a_function_of_several_blocks(
     assert refused > 5
 
 
-def test_a_program_that_cannot_be_placed_names_no_hidden_file(tmp_path: Path) -> None:
+def test_an_error_of_a_program_names_no_hidden_file(tmp_path: Path) -> None:
     from xdsl_spirv.compiler import compile_module
     from xdsl_spirv.runtime.modules import parse_text
 

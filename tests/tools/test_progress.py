@@ -58,7 +58,7 @@ def heard() -> Iterator[Listener]:
         yield listener
 
 
-def test_stages_say_how_far_they_are(heard: Listener):
+def test_stages_show_their_progress(heard: Listener):
     for _ in noted("reading", ["a", "b"]):
         heard.wait(3)
     with stage("waiting"):
@@ -80,7 +80,7 @@ def test_quick_stages_print_nothing(heard: Listener):
     assert heard == []
 
 
-def test_the_innermost_stage_that_lasts_is_said(heard: Listener):
+def test_the_innermost_long_stage_is_shown(heard: Listener):
     with stage("compiling") as compiling:
         compiling.step("lower-kernels")
         heard.wait(5)
@@ -98,7 +98,7 @@ def test_the_innermost_stage_that_lasts_is_said(heard: Listener):
     ]
 
 
-def test_without_a_listener_nothing_is_kept():
+def test_without_a_listener_no_stage_is_stored():
     with heard_by(None), stage("nobody listens") as alone:
         alone.step("x")
     assert alone.detail == ""
@@ -209,7 +209,7 @@ def test_a_fork_is_silent():
             assert own.ticker is not None
 
 
-def test_a_terminal_sees_a_line_that_is_taken_away(tmp_path: Path):
+def test_a_terminal_shows_a_line_and_clears_it(tmp_path: Path):
     source = tmp_path / "x.mlir"
     source.write_text(EXP)
     words = ["compile", source, "--target", "lavapipe", "-o", tmp_path / "p"]

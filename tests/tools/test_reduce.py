@@ -141,7 +141,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reducing, "Here", InThisProcess)
 
 
-def test_a_kernel_with_its_launch(
+def test_a_kernel_is_reduced_with_its_launch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
     path = save(tmp_path / "race.spv", RACE)
@@ -156,7 +156,7 @@ def test_a_kernel_with_its_launch(
     assert not list(tmp_path.glob("*.tries"))
 
 
-def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_search_continues(tmp_path: Path) -> None:
     """No candidate is tried twice, and the result is the same."""
     path = save(tmp_path / "race.spv", RACE)
     log = tmp_path / "log"
@@ -184,7 +184,7 @@ def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "race.reduced.spv").read_bytes() == first
 
 
-def test_a_model(tmp_path: Path, quick: None) -> None:
+def test_a_model_is_reduced_to_one_node(tmp_path: Path, quick: None) -> None:
     """Only the node that crashes a tool remains of a large model."""
     path = tmp_path / "m.onnx"
     onnx.save(large_model("Erf", 8), str(path))
@@ -196,7 +196,7 @@ def test_a_model(tmp_path: Path, quick: None) -> None:
     onnx.checker.check_model(smallest, full_check=True)
 
 
-def test_wrong_beside_a_device(
+def test_a_wrong_result_compared_with_a_device_is_reduced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judging, "_run_on", lambda device, plan, size: None)
@@ -210,7 +210,7 @@ def test_wrong_beside_a_device(
     assert "OpLoopMerge" not in rows(smallest)
 
 
-def test_a_model_beside_a_device(
+def test_a_model_is_compared_with_a_device(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
     """The model runs on the named device, not on the interpreter."""
@@ -236,7 +236,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(
+def test_wrong_requests_are_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
 ) -> None:
     options, cause = REFUSED[name]
@@ -305,26 +305,28 @@ def check_seed(
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", FINDINGS)
-def test_a_finding_deep_in_a_kernel(rule: str, tmp_path: Path, glslang: list[str]) -> None:
+def test_a_finding_deep_in_a_kernel_is_reduced(
+    rule: str, tmp_path: Path, glslang: list[str]
+) -> None:
     check_seed(FINDINGS[rule], len(rule), tmp_path, ["--failure", rule], launch_of)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("pattern", CRASHES)
-def test_a_crash_of_a_tool(pattern: str, tmp_path: Path, glslang: list[str]) -> None:
+def test_a_crash_of_a_tool_is_reduced(pattern: str, tmp_path: Path, glslang: list[str]) -> None:
     text = f"{khronos.tool('spirv-dis')} $1 | grep -q '{pattern}' && kill -SEGV $$; true"
     check_seed(CRASHES[pattern], 9, tmp_path, ["--command", script(tmp_path / "tool", text)])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("op", WRONG)
-def test_a_wrong_result_of_a_tool(op: str, tmp_path: Path, glslang: list[str]) -> None:
+def test_a_wrong_result_of_a_tool_is_reduced(op: str, tmp_path: Path, glslang: list[str]) -> None:
     check_seed(WRONG[op], 5, tmp_path, [*WRONG_TOOL, f"{TOOL} kernel {op} {{}}"])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("op", ["Erf", "Elu"])
-def test_a_wrong_node_deep_in_a_model(op: str, tmp_path: Path) -> None:
+def test_a_wrong_node_deep_in_a_model_is_found(op: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(large_model(op), str(path))
     assert reduced_size(path, [*WRONG_TOOL, f"{TOOL} model {op} {{}}"]) == 1
@@ -332,7 +334,7 @@ def test_a_wrong_node_deep_in_a_model(op: str, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("op", ["Softsign", "HardSwish"])
-def test_a_node_that_crashes_a_tool(op: str, tmp_path: Path) -> None:
+def test_a_node_that_crashes_a_tool_is_found(op: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(large_model(op), str(path))
     wrapped = script(tmp_path / "tool", f"grep -q {op} $1 && kill -ABRT $$; true")

@@ -83,7 +83,7 @@ def session() -> Session:
     return Session(parse_text(SOURCE), context(), {**UNIVERSE.all_passes, **passes})
 
 
-def test_forth_back_and_forth_again(session: Session):
+def test_steps_can_be_undone_and_repeated(session: Session):
     source = text_of(session.module)
     count = session.load(PIPELINE)
     session.jump("form-dispatches")
@@ -102,7 +102,7 @@ def test_forth_back_and_forth_again(session: Session):
     assert session.position == here
 
 
-def test_the_saved_pipeline_does_the_same(session: Session):
+def test_the_saved_pipeline_gives_the_same_module(session: Session):
     session.load(PIPELINE)
     session.jump("kernel-to-spirv")
     again = Session(parse_text(SOURCE), context(), session.passes)
@@ -127,7 +127,7 @@ def test_a_failure_changes_nothing(command: str, session: Session):
     session.redo()
 
 
-def test_a_pass_that_is_put_in_between(session: Session):
+def test_a_pass_can_be_inserted(session: Session):
     session.load("own-results,form-dispatches")
     session.next()
     session.apply("fold-constants")
@@ -166,7 +166,7 @@ def typed(
     return main(["opt", str(path), *options, "--interactive"]), path
 
 
-def test_commands_from_a_file(
+def test_commands_can_come_from_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     saved, written = tmp_path / "pipeline", tmp_path / "y.mlir"
@@ -183,7 +183,7 @@ def test_commands_from_a_file(
     assert capsys.readouterr().out.strip() == written.read_text().strip()
 
 
-def test_faults_are_messages(
+def test_faults_of_passes_are_messages(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setitem(UNIVERSE.all_passes, "test-breaks", lambda: Breaks)
@@ -214,7 +214,7 @@ def test_a_signal_ends_the_session(
 
 
 @pytest.mark.parametrize("option", ["-o=x", "--trace-passes=x", "--split-input-file"])
-def test_options_that_a_session_has_commands_for(
+def test_options_of_other_modes_are_refused(
     option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert typed(["quit"], monkeypatch, tmp_path, option)[0] == 1

@@ -94,13 +94,13 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize(("command", "python"), SPOKEN)
-def test_python_hears_of_arguments(command: str, python: str | None):
+def test_errors_in_python_name_arguments(command: str, python: str | None):
     assert spoken(command) == (python or command)
     with as_command():
         assert spoken(command) == command
 
 
-def test_errors_speak_as_they_are_read(program: Program, tmp_path: Path):
+def test_errors_name_arguments_or_options(program: Program, tmp_path: Path):
     with pytest.raises(ProgramError, match="give image=array"):
         program()
     with pytest.raises(TargetError, match="did you mean 'lavapipe'"):
@@ -114,7 +114,7 @@ def test_errors_speak_as_they_are_read(program: Program, tmp_path: Path):
 
 
 @pytest.mark.parametrize("how", ["call", "run", "session"])
-def test_lists_are_arrays(program: Program, how: str):
+def test_lists_are_accepted_as_arrays(program: Program, how: str):
     from xdsl_spirv.runtime import run
 
     given = {"image": [0, 1, 2, 3]}
@@ -139,7 +139,7 @@ def test_without_a_device_python_runs_where_the_command_does(
     assert program([0.0] * 4).tolist() == [1.0] * 4
 
 
-def test_sizes_that_no_input_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_unknown_sizes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = EXP.replace("4xf32", "?xf32").replace("empty()", "empty(%n)")
     sizes = "%z = arith.constant 0 : index\n%n = tensor.dim %image, %z : tensor<?xf32>\n"
     named = '{program.name = "image", program.sizes = ["batch"]}'

@@ -18,7 +18,7 @@ def binary(tmp_path: Path) -> Path:
     return path
 
 
-def test_there_and_back(binary: Path, tmp_path: Path):
+def test_disassembly_is_assembled_to_the_same_bytes(binary: Path, tmp_path: Path):
     text, again = tmp_path / "x.spvasm", tmp_path / "y.spv"
     assert main(["disassemble", "--raw-id", str(binary), "-o", str(text)]) == 0
     assert text.read_text().startswith("; SPIR-V\n; Version: 1.6\n")
@@ -26,7 +26,9 @@ def test_there_and_back(binary: Path, tmp_path: Path):
     assert again.read_bytes() == binary.read_bytes()
 
 
-def test_to_standard_output(binary: Path, capsysbinary: pytest.CaptureFixture[bytes]):
+def test_text_is_written_to_standard_output(
+    binary: Path, capsysbinary: pytest.CaptureFixture[bytes]
+):
     options = ["--no-header", "--no-indent", "--offsets"]
     assert main(["disassemble", str(binary), *options]) == 0
     first = capsysbinary.readouterr().out.split(b"\n")[0]
@@ -49,7 +51,7 @@ def test_the_version_can_be_set(tmp_path: Path):
         ("OpNop", "error: '1' is not a SPIR-V version; write it like 1.6"),
     ],
 )
-def test_mistakes_in_the_text(
+def test_mistakes_in_the_text_are_refused(
     text: str,
     message: str,
     tmp_path: Path,
@@ -64,7 +66,7 @@ def test_mistakes_in_the_text(
     assert not Path("x.spv").exists()
 
 
-def test_a_binary_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_file_that_is_not_a_binary_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     source, output = tmp_path / "x.spv", tmp_path / "x.spvasm"
     source.write_bytes(b"#!/bin/sh\n")
     assert main(["disassemble", str(source), "-o", str(output)]) == 1

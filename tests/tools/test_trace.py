@@ -79,7 +79,7 @@ def test_a_refusal_leaves_the_trace_up_to_it(
     assert "no path is left" in capsys.readouterr().err
 
 
-def test_a_folder_of_something_else_is_refused(
+def test_a_folder_with_other_files_is_refused(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """A folder with an `index.html` may be a site, and is not replaced either."""
@@ -107,7 +107,7 @@ builtin.module {
 """
 
 
-def test_rows_say_whose_they_are():
+def test_rows_name_their_operations():
     trace = Trace("<script>")
     for name, text in (("", NAMED), ("a&b", NAMED.replace("%sum, %sum", "%sum, %a"))):
         trace.observe(name, parse_text(text))

@@ -68,7 +68,7 @@ def table(folder: Path, schedule: str, key: str = "") -> None:
     (folder / "lavapipe.json").write_text(json.dumps(content))
 
 
-def test_a_measured_schedule_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_measured_schedule_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
     before = compile_module(parse_text(TEXT), "lavapipe").manifest.dispatches[0].grid
     table(tmp_path, SMALL)
@@ -108,7 +108,7 @@ def test_other_texts_are_refused_as_schedules(text: str):
         ((5.0, 5.0), (4.0, None), False),
     ],
 )
-def test_only_what_is_faster_twice_enters_the_table(
+def test_only_schedules_that_are_faster_twice_enter_the_table(
     default: tuple[float, float], found: tuple[float, float | None], kept: bool, tmp_path: Path
 ):
     path = tmp_path / "t.json"
@@ -122,7 +122,7 @@ def test_only_what_is_faster_twice_enters_the_table(
     assert json.loads(path.read_text())["entries"] == entries
 
 
-def test_a_table_that_is_none_is_not_overwritten(tmp_path: Path):
+def test_a_file_that_is_not_a_table_is_not_overwritten(tmp_path: Path):
     path = tmp_path / "t.json"
     path.write_text("[]")
     with pytest.raises(ProgramError, match="not a tuned table"):
@@ -155,7 +155,7 @@ def test_neighbours_differ_in_one_decision():
 @pytest.mark.parametrize(
     "seconds", [2.0, *(pytest.param(n, marks=pytest.mark.long) for n in (0.5, 8.0))]
 )
-def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_path: Path):
+def test_an_interrupt_leaves_no_process(seconds: float, lavapipe: Path, tmp_path: Path):
     mark = f"tuning {tmp_path}"
 
     def left() -> list[str]:
@@ -197,7 +197,7 @@ def test_an_interrupt_leaves_nobody_behind(seconds: float, lavapipe: Path, tmp_p
     assert left() == []
 
 
-def test_a_modules_own_table_is_asked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_table_of_a_module_has_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
     found = contraction()
     table(tmp_path, SMALL.replace("[8, 8, 8]", "[16, 8, 8]"))
@@ -228,7 +228,9 @@ def test_a_modules_own_table_is_asked_first(tmp_path: Path, monkeypatch: pytest.
         (["nothing.mlir"], "cannot read the input"),
     ],
 )
-def test_bad_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]):
+def test_wrong_arguments_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
     assert main(["tune", *arguments, "--target", "lavapipe"]) == 1
     assert message in capsys.readouterr().err
 

@@ -42,7 +42,7 @@ def test_loops_are_found_in_every_driver_s_machine_code(driver: str):
     assert loop_share(LOOPS[driver]) == looped / len(lines)
 
 
-def test_a_loop_counts_by_its_own_iterations():
+def test_estimates_use_the_real_number_of_iterations():
     """RADV assumes 8 iterations of a loop; the estimate is corrected to the real number."""
     code = Code("k", 0.1, ({"Latency": 900},), {"Assembly": LOOPS["RADV"]})
     assert cycles_of(code, 8) == 900

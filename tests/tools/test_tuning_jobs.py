@@ -164,7 +164,7 @@ def test_a_driver_compiles_ahead_without_the_buffers(
     assert {name: len(value) for name, value in work.weights.items()} == {"B": kinds.SMALL}
 
 
-def test_a_wrong_result_is_none(measured: Measure):
+def test_a_wrong_result_has_no_time(measured: Measure):
     with pytest.raises(Wrong, match="BEYOND"):
         measured(Played([(5.0, 0.0, FINE), (3.0, 1.0, FINE)]))
     # The same holds for the default, which is compared with the source.
@@ -182,7 +182,7 @@ def test_exact_results_are_those_of_a_right_default(measured: Measure, data: dic
     assert wrong["digests"] != kinds.expect(data)
 
 
-def test_the_drivers_report_prunes(measured: Measure):
+def test_the_report_of_a_driver_prunes_candidates(measured: Measure):
     spilling = {"Register Count": 255.0, "Local Memory Size": 64.0}
     works: list[Any] = [(5.0, 0.0, FINE), (3.0, 0.0, spilling)]
     device = Played(list(works))
@@ -191,7 +191,7 @@ def test_the_drivers_report_prunes(measured: Measure):
     assert measured(Played(list(works)), prune=False)["microseconds"]
 
 
-def test_without_a_right_default_a_time_stands_alone(measured: Measure):
+def test_a_candidate_is_timed_without_a_right_default(measured: Measure):
     result = measured(Played([(3.0, 0.0, FINE)]), reference=None)
     assert result["reference"] == 0.0
 

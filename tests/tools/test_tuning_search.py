@@ -197,7 +197,7 @@ def test_a_drifting_clock_misleads_only_without_the_reference(
     assert lost(misled, searched(misled)[0]) > 0.05
 
 
-def test_a_reference_that_changed_meanwhile_flatters_nobody():
+def test_a_changed_reference_does_not_favour_a_candidate():
     outcome = Outcome("key", "s", "d", "1", "ok", 10.0, 20.0, drift=3.0)
     # The default took 8 before and 32 after the candidate.
     assert outcome.ratio == pytest.approx(10 / 8)
@@ -207,7 +207,7 @@ def test_a_reference_that_changed_meanwhile_flatters_nobody():
     assert not deserves_entry([replace(outcome, microseconds=20.0, drift=0.0, again=1.0), again])
 
 
-def test_a_search_ends_where_little_is_to_gain():
+def test_a_search_ends_when_little_can_be_gained():
     said = list[str]()
     bench = Invented(0, "c")
     search = Search(SOURCE_OF_NOTHING, bench, Options(most=216, until_gain=0.01), say=said.append)
@@ -222,7 +222,7 @@ def test_a_search_ends_where_little_is_to_gain():
     assert len(satisfied.run()) < len(outcomes)
 
 
-def test_steps_that_bring_less_than_they_promise_are_believed_less():
+def test_predictions_are_corrected_by_earlier_gains():
     learned = Learned()
     assert learned.believed(3.0) == pytest.approx(3.0)
     learned.settle(3.0, 10.0, 10.0)
@@ -251,7 +251,7 @@ def test_contractions_learn_from_one_another(world: str):
     assert firsts[2] < 0.02 < lost(alone, without)
 
 
-def test_bad_candidates_cost_nothing_but_themselves():
+def test_bad_candidates_do_not_affect_others():
     bench = Invented(0, "a")
     best = min(bench.truth, key=lambda name: bench.truth[name])
     bad = ["wrong", "late", "crashed", "refused", "pruned"]
@@ -268,14 +268,14 @@ def test_bad_candidates_cost_nothing_but_themselves():
     assert html.count("<circle") == sum(o.right for o in outcomes)
 
 
-def test_nothing_is_right():
+def test_a_search_may_find_no_right_candidate():
     bench = Invented(statuses=dict.fromkeys(Invented().subjects, "wrong"))
     outcomes, search = searched(bench, most=20)
     assert best_of(outcomes) is None
     assert "none is correct" in page_of("t", {"key": outcomes}, {"key": search})
 
 
-def test_time_ends_a_search():
+def test_a_time_limit_ends_a_search():
     outcomes, _ = searched(Invented(), seconds=1e-9)
     assert [o.schedule for o in outcomes] == [DEFAULT]
     limited = Together(lambda source: Invented(), Options(), seconds=1e-9)

@@ -49,7 +49,7 @@ def write(text: str) -> None:
     Path("x.spv").write_bytes(assemble(text).encode())
 
 
-def test_a_valid_binary(capsys: pytest.CaptureFixture[str]):
+def test_a_valid_binary_has_no_findings(capsys: pytest.CaptureFixture[str]):
     write(VALID)
     assert main(["validate", "x.spv"]) == 0
     assert capsys.readouterr().out == ""
@@ -72,7 +72,7 @@ SHARED = """
         (("--target", "nvidia-h200"), 0, ""),
     ],
 )
-def test_workgroup_memory(
+def test_too_much_workgroup_memory_is_found(
     target: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]
 ):
     text = VALID.replace("%main = OpFunction", SHARED.lstrip())
@@ -124,7 +124,7 @@ def test_every_finding_is_printed(capsys: pytest.CaptureFixture[str]):
     assert second.endswith("instruction 12 OpIAdd %9)")
 
 
-def test_json(capsys: pytest.CaptureFixture[str]):
+def test_findings_are_printed_as_json(capsys: pytest.CaptureFixture[str]):
     write(VALID.replace("%one %one", "%one %half"))
     assert main(["validate", "x.spv", "--json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
@@ -135,7 +135,7 @@ def test_json(capsys: pytest.CaptureFixture[str]):
     assert finding["word"] > 5
 
 
-def test_a_warning_is_no_failure(capsys: pytest.CaptureFixture[str]):
+def test_a_warning_does_not_fail(capsys: pytest.CaptureFixture[str]):
     extension = 'OpCapability Shader\nOpExtension "SPV_NV_cooperative_matrix2"'
     write("; Version: 1.3\n" + VALID.lstrip().replace("OpCapability Shader", extension))
     assert main(["validate", "x.spv"]) == 0
@@ -149,7 +149,7 @@ def test_the_environment_decides(capsys: pytest.CaptureFixture[str]):
     assert "MOD-04" in capsys.readouterr().out
 
 
-def test_an_mlir_module(capsys: pytest.CaptureFixture[str]):
+def test_an_mlir_module_is_validated(capsys: pytest.CaptureFixture[str]):
     Path("x.mlir").write_text(MODULE + MODE + "}\n")
     assert main(["validate", "x.mlir"]) == 0
     Path("x.mlir").write_text(MODULE + "}\n")
@@ -175,7 +175,7 @@ def test_an_mlir_module_that_breaks_a_rule_of_the_dialect(capsys: pytest.Capture
     assert out.count("ROT-05") == 1
 
 
-def test_differences_from_spirv_val(spirv_val: str, capsys: pytest.CaptureFixture[str]):
+def test_differences_from_spirv_val_are_printed(spirv_val: str, capsys: pytest.CaptureFixture[str]):
     write(VALID)
     assert main(["validate", "x.spv", "--spirv-val"]) == 0
     assert capsys.readouterr().out == ""
@@ -198,7 +198,9 @@ def test_differences_from_spirv_val(spirv_val: str, capsys: pytest.CaptureFixtur
         (["x.spv", "--target-env", "opencl2.0"], "error: the target environment"),
     ],
 )
-def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]):
+def test_mistakes_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+):
     Path("x.spv").write_bytes(b"abc")
     assert main(["validate", *arguments]) == 1
     assert capsys.readouterr().err.startswith(message)

@@ -126,7 +126,7 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
         ("add", (), "tile by tile: the program has no product of tiles"),
     ],
 )
-def test_a_launch_finds_products_and_attentions(name: str, given: Any, way: str):
+def test_products_and_attentions_become_functions_on_tensors(name: str, given: Any, way: str):
     """The kernels use grouped programs, descriptors, masks, scalar factors and a causal loop."""
     arguments, grid, expected = globals()[name](*given)
     launched = kernel(name).launch(*arguments, grid=grid, target="lavapipe")
@@ -255,7 +255,7 @@ def test_kernels_that_the_installed_triton_compiles_are_right():
         from_triton(module.counting, **module.TYPES["counting"])
 
 
-def test_the_page_says_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_code_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("triton", reason="Triton is not installed")
     (block,) = (b for b in blocks_of("docs/triton.md") if b.language == "python")
     (tmp_path / "page.py").write_text(block.text)

@@ -91,7 +91,7 @@ def test_restrict(kernel: Kernel, find: Find) -> None:
     assert "@b0 is declared restrict" in find(kernel).message
 
 
-def test_in_place(kernel: Kernel, clean: Clean) -> None:
+def test_a_copy_in_place_through_another_variable_is_no_race(kernel: Kernel, clean: Clean) -> None:
     """Each invocation reads an element before writing it through another variable."""
     twice = Twice(kernel)
     value = twice.load(twice.first, "%id")
@@ -116,7 +116,7 @@ def test_parts_that_do_not_overlap(kernel: Kernel, clean: Clean) -> None:
     clean(kernel)
 
 
-def test_copies_share_what_the_arrays_share() -> None:
+def test_copies_share_memory_as_the_arrays_do() -> None:
     array = np.arange(8, dtype=np.int32)
     other = np.arange(4, dtype=np.float16)
     buffers = {(0, 0): array, (0, 1): array[2:6], (0, 2): other, (0, 3): array[:0]}
@@ -129,7 +129,7 @@ def test_copies_share_what_the_arrays_share() -> None:
     assert not np.shares_memory(copies[0, 2], other)
 
 
-def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
+def test_a_report_says_if_all_racing_writes_store_one_value(kernel: Kernel) -> None:
     buffer = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
     kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
@@ -142,7 +142,7 @@ def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
     assert third.endswith("in the same instruction")
 
 
-def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
+def test_a_report_says_if_all_racing_vectors_are_equal(kernel: Kernel) -> None:
     vector = "vector<4xi32>"
     buffer = kernel.buffer(vector, np.zeros(12, np.int32), components=4)
     component = kernel.op(

@@ -112,13 +112,13 @@ def total(kernel: Kernel, use: str) -> None:
 
 @pytest.mark.bug("a kernel that assumes that only one invocation holds a component",
                  rule="CHOICE-01", op=f"{OPS}Length")  # fmt: skip
-def test_components_that_several_hold(kernel: Kernel, find: Find) -> None:
+def test_components_that_several_invocations_hold(kernel: Kernel, find: Find) -> None:
     """RDNA 3 stores each component of A in two invocations."""
     total(kernel, "A")
     assert "amd-rdna3" in find(kernel).message
 
 
-def test_components_that_one_holds(kernel: Kernel, clean: Clean) -> None:
+def test_components_that_one_invocation_holds(kernel: Kernel, clean: Clean) -> None:
     total(kernel, "Acc")
     clean(kernel)
     assert (kernel.buffers[1][2] == kernel.buffers[0][2].sum(dtype=np.int32)).all()
@@ -135,7 +135,7 @@ def test_components_that_one_holds(kernel: Kernel, clean: Clean) -> None:
         ("8x8xf32", "Acc", 8, True, set()),
     ],
 )
-def test_the_maps_of_devices_that_have_such_matrices_are_tried(
+def test_only_maps_of_devices_with_such_matrices_are_tried(
     size: str, use: str, lanes: int, asks: bool, expected: set[str], parse: Parse
 ) -> None:
     matrix = f"!spirv.coopmatrix<{size}, Subgroup, Matrix{use}>"

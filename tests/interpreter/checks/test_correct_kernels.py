@@ -37,7 +37,7 @@ SHAPES = [(64, 64, 64), (65, 33, 70), (1, 17, 300), (130, 7, 5)]
 @pytest.mark.parametrize("result", ["f32", "f16"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_matmuls(
+def test_matmuls_have_no_findings(
     target: str, shape: tuple[int, int, int], result: str, rng: np.random.Generator
 ) -> None:
     m, n, k = shape
@@ -52,7 +52,7 @@ def test_matmuls(
 
 
 @pytest.mark.parametrize("start", range(0, 48, 12))
-def test_generated_kernels(start: int) -> None:
+def test_generated_kernels_have_no_findings(start: int) -> None:
     """Kernels of all families include unaligned matrices and negative remainders."""
     for seed in range(start, start + 12):
         kernel = generate(seed)

@@ -217,7 +217,7 @@ PROGRAMS: Sequence[Litmus] = parse(SOURCE.read_text())
 
 
 @pytest.mark.parametrize("litmus", PROGRAMS, ids=lambda litmus: litmus.name)
-def test_agrees_with_the_formal_model(litmus: Litmus, parse: Parse) -> None:
+def test_the_race_check_agrees_with_the_memory_model(litmus: Litmus, parse: Parse) -> None:
     checks = find_races(litmus, parse)
     verdict = "race" if checks.report.findings else "ordered"
     expected = APPROXIMATED.get(litmus.name, litmus.verdict)
@@ -235,7 +235,7 @@ def test_the_missing_synchronization_is_named(parse: Parse) -> None:
     assert text.count("spirv.MemoryBarrier") == 2
 
 
-def test_both_verdicts_are_there() -> None:
+def test_the_programs_have_both_verdicts() -> None:
     assert {litmus.verdict for litmus in PROGRAMS} == {"ordered", "race"}
     assert len(PROGRAMS) >= 50
     assert {*APPROXIMATED} <= {litmus.name for litmus in PROGRAMS}

@@ -134,7 +134,7 @@ def test_a_race_changes_results(name: str, new_kernel: type[Kernel]) -> None:
 
 
 @pytest.mark.parametrize("name", RACY)
-def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: type[Kernel]) -> None:
+def test_a_race_is_reported_with_its_consequence(name: str, new_kernel: type[Kernel]) -> None:
     make, grid = RACY[name]
     for allow in ((), (Allowed(check="races"),)):
         kernel = new_kernel()
@@ -188,7 +188,9 @@ def ticket(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("make", [present, correct, counted, ticket])
 @pytest.mark.parametrize("names", ["permute", "races,permute"])
-def test_no_false_report(make: Callable[[Any], None], names: str, new_kernel: type[Kernel]) -> None:
+def test_correct_kernels_have_no_findings(
+    make: Callable[[Any], None], names: str, new_kernel: type[Kernel]
+) -> None:
     kernel = new_kernel()
     make(kernel)
     checks = Checks.of(names)
@@ -285,7 +287,7 @@ def test_an_error_in_a_part_is_the_launchs_error(new_kernel: type[Kernel]) -> No
     assert threading.active_count() == before
 
 
-def test_a_race_elsewhere_is_no_evidence(new_kernel: type[Kernel]) -> None:
+def test_a_consequence_is_reported_only_with_its_race(new_kernel: type[Kernel]) -> None:
     """The consequence of one race is not reported with another race."""
     kernel = new_kernel()
     kernel.intended = None

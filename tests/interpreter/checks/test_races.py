@@ -296,12 +296,12 @@ def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
     clean(kernel, (8, 1, 1), local=(1, 1, 1))
 
 
-def test_a_finding_of_several_executions_gives_their_number() -> None:
+def test_a_finding_gives_the_number_of_its_executions() -> None:
     finding = Finding("RACE-01", "spirv.Load", "not ordered", times=2)
     assert "the instruction broke this rule in 2 executions" in str(finding)
 
 
-def test_an_allowed_race_is_set_apart(kernel: Kernel) -> None:
+def test_an_allowed_race_is_not_a_finding(kernel: Kernel) -> None:
     Tile(kernel).store("%zero", "%one")
     checks = Checks.all(allow=(Allowed(rule="RACE-01", text="@tile"),))
     kernel.run(checks=checks)
@@ -339,7 +339,7 @@ def test_matrices(kernel: Kernel, request: pytest.FixtureRequest, ordered: bool)
         request.getfixturevalue("find")(kernel, local=(8, 1, 1), subgroup_size=8)
 
 
-def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean: Clean) -> None:
+def test_a_matrix_may_be_loaded_by_some_subgroups_only(kernel: Kernel, clean: Clean) -> None:
     tile, eight = Tile(kernel), kernel.constant(8)
     mine = tile.part("%local")
     first = kernel.op(f"spirv.BitwiseAnd %local, {eight} : i32")
@@ -423,7 +423,7 @@ def test_a_fence_before_a_barrier(kernel: Kernel, lines: tuple[str, ...], glsl: 
 
 @pytest.mark.parametrize("size", [8, 32])
 @pytest.mark.parametrize(("scope", "lanes"), [("Workgroup", 64), ("Subgroup", None)])
-def test_a_matrix_in_place_is_its_scopes(
+def test_a_matrix_may_be_updated_in_place_by_its_scope(
     kernel: Kernel, scope: str, lanes: int | None, size: int
 ) -> None:
     ops, matrix = "spirv.KHR.CooperativeMatrix", f"!spirv.coopmatrix<16x16xf32, {scope}, MatrixAcc>"

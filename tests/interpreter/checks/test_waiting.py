@@ -199,7 +199,7 @@ def test_a_loop_that_gives_up_by_the_clock_does_not_wait_for_ever(way: str) -> N
     assert (buffers[1] > 3000).all()
 
 
-def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
+def test_a_barrier_after_a_return_is_found_among_waves() -> None:
     buffers = [zeros(GROUPS), zeros(GROUPS * 64)]
     found = module("some_return", "vulkan1.3", False)
     checks = run(found, buffers, Options(checks=Checks.of("barriers")))
@@ -228,7 +228,7 @@ def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path:
     assert run_workgroups(launch).may_wait == (bound == "flags[0]")
 
 
-def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
+def test_permuted_orders_of_a_waiting_launch_run_to_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agreed: list[bool] = []

@@ -114,13 +114,13 @@ def test_both_lines_of_a_race(
         assert "reduce.comp:12: tile[gl_LocalInvocationIndex] = x[i];   by invocation" in text
 
 
-def test_without_the_text_the_instruction_is_shown(compile_source: Compile) -> None:
+def test_without_source_text_the_instruction_is_shown(compile_source: Compile) -> None:
     text = str(run(decode(compile_source(FILES, "-gV"))))
     assert "at reduce.comp:13 (#" in text
     assert "the other access: reduce.comp:12 (#" in text
 
 
-def test_without_debug_information_nothing_changes(compile_source: Compile) -> None:
+def test_without_debug_information_findings_have_no_lines(compile_source: Compile) -> None:
     finding = next(iter(run(decode(compile_source(FILES)))))
     assert finding.source is None
     assert finding.line == 0
@@ -145,7 +145,7 @@ def test_included_files_are_told_apart(compile_source: Compile, option: str) -> 
     assert "at helper.glsl:5: return x[k];" in str(caught.value)
 
 
-def test_inlined_calls(compile_source: Compile, optimize: Optimize) -> None:
+def test_findings_name_inlined_calls(compile_source: Compile, optimize: Optimize) -> None:
     report = run(decode(optimize(compile_source(FILES, "-gVS"))), 64)
     (finding,) = (f for f in report if f.rule == "BOUNDS-01")
     source = finding.source
@@ -193,14 +193,14 @@ void main(uint3 id : SV_DispatchThreadID)
 
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
-def test_hlsl(compile_source: Compile, option: str) -> None:
+def test_findings_name_lines_of_hlsl(compile_source: Compile, option: str) -> None:
     data = compile_source({"a.hlsl": HLSL}, "-D", "-V", "-S", "comp", "-e", "main", option)
     with pytest.raises(InterpreterError, match=r"a\.hlsl:5: values\[id\.x \+ 9\] = 1\.0;"):
         dispatch(decode(data), "main", (1, 1, 1), {(0, 0): np.zeros(4, np.float32)})
 
 
 @pytest.mark.parametrize("option", ["-g", "-gVS"])
-def test_decoding_loses_nothing(compile_source: Compile, option: str) -> None:
+def test_decoding_keeps_all_debug_information(compile_source: Compile, option: str) -> None:
     module = decode(compile_source(FILES, option))
     data = encode(module, names=True, lines=True)
     assert encode(decode(data), names=True, lines=True) == data
@@ -312,7 +312,9 @@ void main()
     ("order", "name", "byte"),
     [("column_major", "Input.m[1][2].y", 84), ("row_major", "Input.m[1]", 72)],
 )
-def test_parts_of_matrices(compile_source: Compile, order: str, name: str, byte: int) -> None:
+def test_findings_name_rows_and_columns_of_matrices(
+    compile_source: Compile, order: str, name: str, byte: int
+) -> None:
     """Each column or row of three floats has a stride of 16 bytes."""
     shader = f"""#version 450
 layout(local_size_x = 32) in;
@@ -399,7 +401,7 @@ OpFunctionEnd
         ("OpLine %file 9 3\n%c = OpFunctionCall %void %middle", None),
     ],
 )
-def test_a_function_without_lines_stands_where_it_is_called(second: str, line: int | None) -> None:
+def test_a_function_without_lines_has_the_line_of_its_call(second: str, line: int | None) -> None:
     module = decode(assemble(LIBRARY.replace("SECOND", second)).encode())
     (store,) = [op for op in module.walk() if op.name == "spirv.Store"]
     place = source_of(store)

@@ -74,14 +74,16 @@ def test_a_line_and_the_variables_there(compile_source: Compile, option: str) ->
 
 
 @pytest.mark.parametrize("option", [(), ("-g",), ("-gVS",)])
-def test_a_variable_whenever_it_is_assigned(compile_source: Compile, option: str) -> None:
+def test_the_debugger_stops_at_assignments_of_a_variable(
+    compile_source: Compile, option: str
+) -> None:
     seen: list[int] = []
     look = Break("sum", lambda stop: seen.append(int(stop.at(0, 2, "sum"))))
     run(compile_source({"a.comp": SHADER}, *option), look)
     assert seen == [0, 4, 9, 15]
 
 
-def test_temporaries_and_what_is_out_of_scope_are_no_variables(compile_source: Compile) -> None:
+def test_variables_exclude_temporaries_and_names_out_of_scope(compile_source: Compile) -> None:
     names: set[str] = set()
     look = Break("a.comp:15", lambda stop: names.update(stop.variables()))
     run(compile_source({"a.comp": SHADER}, "-gVS"), look)
@@ -171,12 +173,12 @@ def test_values_of_optimized_variables() -> None:
     assert run_it("v.slang:6") == [("v.slang:6:1", squares)]
 
 
-def test_a_line_of_another_file_is_none(compile_source: Compile) -> None:
+def test_a_breakpoint_in_another_file_is_refused(compile_source: Compile) -> None:
     with pytest.raises(InterpreterError, match=r"no instruction matches the breakpoint b\.comp:15"):
         run(compile_source({"a.comp": SHADER}, "-g"), Break("b.comp:15", print))
 
 
-def test_a_trace_has_lines(compile_source: Compile) -> None:
+def test_a_trace_has_source_lines(compile_source: Compile) -> None:
     trace = io.StringIO()
     run(compile_source({"a.comp": SHADER}, "-gVS"), trace=trace)
     records = [json.loads(line) for line in trace.getvalue().splitlines()]
@@ -185,7 +187,7 @@ def test_a_trace_has_lines(compile_source: Compile) -> None:
     assert places == ["a.comp:6"] * 3
 
 
-def test_on_the_command_line(
+def test_the_command_shows_variables_of_the_source(
     compile_source: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel, data = tmp_path / "a.spv", tmp_path / "y.npy"
@@ -201,7 +203,9 @@ def test_on_the_command_line(
     assert printed.count("  product = 9\n") == 3
 
 
-def test_a_terminal_without_the_letters(compile_source: Compile, tmp_path: Path) -> None:
+def test_a_terminal_with_another_encoding_shows_source_lines(
+    compile_source: Compile, tmp_path: Path
+) -> None:
     shader = SHADER.replace("y[i] = sum;", "y[i] = sum; // Größe 日本")
     kernel, data = tmp_path / "a.spv", tmp_path / "y.npy"
     np.save(data, np.zeros(4, np.int32))

@@ -61,7 +61,7 @@ def addresses(layout: Layout, walk: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", ["matrices", "batches", "bytes"])
-def test_a_product_by_addresses_alone(name: str):
+def test_layouts_give_the_addresses_of_a_product(name: str):
     """Reading A and B and writing the result by layout gives numpy's product."""
     contraction: Contraction = contraction_of(OPERATIONS[name])
     rng = np.random.default_rng(1)
@@ -88,6 +88,6 @@ def test_a_product_by_addresses_alone(name: str):
         ("a_difference", "the body is not a product that is added to the output"),
     ],
 )
-def test_others_are_refused_with_the_reason(name: str, reason: str):
+def test_other_operations_are_refused_with_the_reason(name: str, reason: str):
     with pytest.raises(NotAContraction, match=reason):
         contraction_of(OPERATIONS[name])

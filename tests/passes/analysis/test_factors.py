@@ -53,5 +53,7 @@ def test_factors_that_cannot_be_separated_are_refused(
 
 
 @pytest.mark.parametrize("name", ["scaled", "converted_bytes"])
-def test_the_sums_stay(name: str, read_function: ReadFunction, validate: Validate):
+def test_separating_factors_keeps_the_results(
+    name: str, read_function: ReadFunction, validate: Validate
+):
     validate(read_function(FILE, name), "linalg-to-contraction", inputs=2)

@@ -32,7 +32,7 @@ def addresses(layout: Layout) -> list[Size]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_walks_go_where_the_index_map_says(seed: int):
+def test_layouts_follow_the_index_map(seed: int):
     draw = Random(seed)
     sizes = [draw.choice([1, 2, 3, 5]) for _ in range(5)]
     groups = [range(0, 1), range(1, 3), range(3, 5)]
@@ -53,7 +53,7 @@ def test_walks_go_where_the_index_map_says(seed: int):
         assert addresses(layout.in_vectors(walk, run)) == pieces.ravel().tolist()
 
 
-def test_loops_that_follow_one_another_are_one_axis():
+def test_contiguous_loops_are_joined_to_one_axis():
     assert join_axes([Axis(2, 12), Axis(3, 4), Axis(4, 1)]) == (Axis(24, 1),)
     assert join_axes([Axis(2, 16), Axis(1, 99), Axis(4, 1)]) == (Axis(2, 16), Axis(4, 1))
     assert join_axes([Axis(2, 4, (1,)), Axis(4, 1, (0,))]) == (Axis(2, 4, (1,)), Axis(4, 1, (0,)))

@@ -34,7 +34,7 @@ DTYPES = {i8: np.int8, f32: np.float32}
 
 
 @pytest.mark.parametrize("kind", BINARY, ids=lambda kind: kind.name)
-def test_no_result_lies_outside(kind: Any, write_code: WriteCode):
+def test_every_result_is_in_its_interval(kind: Any, write_code: WriteCode):
     type = i8 if issubclass(kind, arith.SignlessIntegerBinaryOperation) else f32
     rng = np.random.default_rng(len(kind.name))
 

@@ -61,7 +61,7 @@ def test_known_sizes_stay_known():
     assert hash(M * N + 1) == hash(1 + N * M)
 
 
-def test_properties_of_every_size():
+def test_facts_are_proved_for_every_size():
     assert surely_below(M - 1, M)
     assert surely_below(M, M + N + 1)
     assert not surely_below(0, M)
@@ -74,7 +74,7 @@ def test_properties_of_every_size():
     assert not surely_below(-1, least(M, -5))
 
 
-def test_choices_are_made_for_typical_sizes():
+def test_dynamic_sizes_have_typical_values():
     assert (typical(M), typical(7), typical(least(M, 7))) == (512, 7, 7)
     text = "func.func @main(%a: tensor<?x8xf32>) { return }"
     module = parse_text(text)
@@ -85,7 +85,7 @@ def test_choices_are_made_for_typical_sizes():
     assert typical(ceil_div(m, 48)) == 2
 
 
-def test_a_symbolic_size_is_no_number():
+def test_a_symbolic_size_cannot_be_used_as_a_number():
     assert is_dynamic(M)
     assert not isinstance(M, int)
     undefined: list[Callable[[Any], object]] = [
@@ -149,7 +149,7 @@ def value(size: Size, m: int, n: int) -> int:
 
 @settings(deadline=None)
 @given(TREES, COUNTS, COUNTS)
-def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
+def test_symbolic_arithmetic_agrees_with_integers(tree: Any, m: int, n: int):
     expected = build(tree, m, n)
     size = build(tree, M, N)
     assert value(size, m, n) == expected
@@ -159,7 +159,7 @@ def test_arithmetic_is_that_of_the_values(tree: Any, m: int, n: int):
 
 @settings(deadline=None)
 @given(TREES, TREES, COUNTS, COUNTS, st.integers(1, 70))
-def test_properties_of_every_size_hold_for_each(one: Any, other: Any, m: int, n: int, divisor: int):
+def test_proved_facts_hold_for_random_sizes(one: Any, other: Any, m: int, n: int, divisor: int):
     a, b = build(one, M, N), build(other, M, N)
     if a == b:
         assert hash(a) == hash(b)
@@ -185,7 +185,7 @@ def test_properties_of_every_size_hold_for_each(one: Any, other: Any, m: int, n:
         (M - M + 7, 7),
     ],
 )
-def test_expressions(size: Size, expected: str | int):
+def test_sizes_are_printed_as_expressions(size: Size, expected: str | int):
     found = text(size)
     # The order of factors does not matter.
     values = {"m": 45, "n": 7}
@@ -199,7 +199,7 @@ def test_parts_of_a_sum_that_divide_leave_the_quotient():
         assert evaluate(text(found), {"m": m, "n": n}, "") == (m * 64 + n * 3 + 10) // 32
 
 
-def test_extents_stand_for_others():
+def test_extents_can_be_replaced():
     assert is_dynamic(M)
     (extent,) = M.extents
     size = ceil_div(M * 3 + N, 16)

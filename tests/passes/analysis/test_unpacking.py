@@ -62,6 +62,6 @@ def test_a_part_of_a_unit_has_a_part_of_its_innermost_loop(generic_of: GenericOf
     assert found.part(4) == replace(found, sizes=(2, 4))
 
 
-def test_k_that_is_not_walked_innermost_has_no_units(generic_of: GenericOf):
+def test_packed_weights_have_no_units_unless_k_is_innermost(generic_of: GenericOf):
     turned = AffineMap.from_callable(lambda m, n, b, h, j: (b, n, h, j))
     assert unpacking_of(generic_of(FILE, "scaled_bytes"), turned, SIZES, GROUPS) is None

@@ -11,7 +11,7 @@ STEPS = 1500
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_chain_of_concatenations(is_known: bool):
+def test_a_weight_is_recognized_through_concatenations(is_known: bool):
     source = (
         "arith.constant dense<1.0> : tensor<4xf32>"
         if is_known

@@ -64,7 +64,7 @@ def test_a_value_is_forgotten_where_its_block_ends(write_code: WriteCode):
     assert code.count(arith.MuliOp) == 2
 
 
-def test_constants_stand_once_at_the_top_and_wrap(write_code: WriteCode):
+def test_constants_are_written_once_at_the_start_and_wrap(write_code: WriteCode):
     def write(b: KernelEmitter) -> list[SSAValue]:
         assert b.number(5, i32) is b.number(5, i32)
         assert b.number(5, i32) is not b.number(5, INDEX)

@@ -54,7 +54,7 @@ def test_arithmetic_of_outer_values_leaves_the_loop(write_code: WriteCode):
     assert parents_of(code, arith.MuliOp) == ["gpu.func", "scf.for"]
 
 
-def test_a_load_is_not_moved_out_of_a_fence(write_code: WriteCode):
+def test_a_load_stays_in_a_loop_that_may_be_skipped(write_code: WriteCode):
     """A load stays in a loop that some invocations skip: its element may be out of bounds."""
 
     def write(b: HoistingEmitter, x: SSAValue, memory: SSAValue) -> list[SSAValue]:
@@ -70,7 +70,7 @@ def test_a_load_is_not_moved_out_of_a_fence(write_code: WriteCode):
     assert parents_of(code, memref.LoadOp) == ["scf.for"]
 
 
-def test_a_number_taken_apart_and_put_together_is_the_number(write_code: WriteCode):
+def test_recombined_digits_of_a_number_emit_no_code(write_code: WriteCode):
     def write(b: HoistingEmitter, x: SSAValue) -> list[SSAValue]:
         b.assume(x, 60)
         i, j, k = indices = b.delinearized(x, SIZES)
@@ -104,7 +104,7 @@ def test_a_number_taken_apart_and_put_together_is_the_number(write_code: WriteCo
         ),
     ],
 )
-def test_a_known_result_is_not_computed(
+def test_known_results_emit_no_code(
     write: Callable[[HoistingEmitter, SSAValue], Index | bool], expected: int | bool
 ):
     block = Block(arg_types=[INDEX])
@@ -112,7 +112,7 @@ def test_a_known_result_is_not_computed(
     assert write(b, block.args[0]) == expected
 
 
-def test_arithmetic_with_facts_is_right_for_every_number(write_code: WriteCode):
+def test_arithmetic_simplified_by_facts_is_right(write_code: WriteCode):
     rng = np.random.default_rng(5)
     for _ in range(40):
         kinds = rng.choice([*ARITHMETIC], 6)

@@ -38,7 +38,7 @@ def test_a_loop_carries_values(lower: int, upper: int, step: int, write_code: Wr
     assert UNROLLED in loop.attributes
 
 
-def test_a_single_trip_is_no_loop(write_code: WriteCode):
+def test_a_single_iteration_needs_no_loop(write_code: WriteCode):
     def write(b: KernelEmitter, x: SSAValue) -> list[SSAValue]:
         def body(i: Index, carried: tuple[SSAValue]) -> list[SSAValue]:
             assert i == 0
@@ -70,7 +70,7 @@ def test_only_the_chosen_branch_runs(write_code: WriteCode):
     assert code.count(scf.IfOp) == 1
 
 
-def test_signed_indices(write_code: WriteCode):
+def test_signed_indices_compute_correctly(write_code: WriteCode):
     def write(b: KernelEmitter, x: SSAValue) -> list[SSAValue]:
         assert (b.least(3, 5), b.greatest(3, 5), b.minus(3, 5), b.less(-1, 0)) == (3, 5, -2, True)
         return [b.index(y) for y in (b.least(x, 1), b.greatest(x, 1), b.minus(x, 2))]
@@ -81,7 +81,7 @@ def test_signed_indices(write_code: WriteCode):
     assert np.array_equal(minus, NUMBERS - 2)
 
 
-def test_invocations_have_numbers_and_share_memory(write_code: WriteCode):
+def test_invocations_have_ids_and_share_memory(write_code: WriteCode):
     def write(b: KernelEmitter, x: SSAValue) -> list[SSAValue]:
         assert b.subgroup_id(1) == 0
         own = b.thread_id()

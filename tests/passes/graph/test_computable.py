@@ -35,11 +35,11 @@ def test_a_type_without_kernels_is_refused(type: str, remedy: str):
     assert str(refusal.value).startswith("the-pass: ")
 
 
-def test_an_index_of_its_own_and_other_types_are_allowed():
+def test_scalar_indices_and_other_types_are_allowed():
     refuse_types(function_of("func.func @f(%n: index, %x: tensor<4xi1>, %y: f64) { return }"), "p")
 
 
-def test_notes_are_changed_by_the_type_of_each_argument():
+def test_attributes_of_arguments_are_changed_by_type():
     function = function_of(
         'func.func @f(%x: tensor<4xi8> {a.note = "old"}, %n: index) -> index { return %n : index }'
     )

@@ -75,7 +75,7 @@ def bits(array: Array) -> Array:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-def test_every_code_is_its_number(name: str, tmp_path: Path):
+def test_every_code_is_converted_to_its_number(name: str, tmp_path: Path):
     x = CODES.view(TYPES[name])
     for wide in ("f16", "f32"):
         text = elementwise(name, wide, f"%y = arith.extf %a : {name} to {wide}")
@@ -131,7 +131,7 @@ def test_one_kernel_multiplies_bytes_as_f16(a: str, b: str, target: str, tmp_pat
     assert layer.path == ("fma" if target == "qualcomm-adreno" else "cooperative-matrix")
 
 
-def test_matrices_of_a_target_multiply_what_they_list(tmp_path: Path):
+def test_matrices_of_a_target_multiply_the_listed_types(tmp_path: Path):
     known = json.loads((Path(targets.__file__).parent / "amd-rdna4.json").read_text())
     shape = {"m": 16, "n": 16, "k": 16, "saturating": False, "scope": "Subgroup"}
     types = {"a": "f8E4M3FN", "b": "f8E5M2", "c": "f32", "result": "f32"}

@@ -51,7 +51,9 @@ def chunks() -> list[Any]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seeds", chunks())
-def test_random_chains_on_the_interpreter(seeds: range, target: str, check_binaries: CheckBinaries):
+def test_random_chains_are_right_on_the_interpreter(
+    seeds: range, target: str, check_binaries: CheckBinaries
+):
     for seed in seeds:
         made = fused_workload(seed, largest=32)
         program = compile_module(parse_text(made.text()), target)
@@ -67,7 +69,7 @@ def test_random_chains_on_the_interpreter(seeds: range, target: str, check_binar
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("seeds", chunks())
-def test_random_chains_on_lavapipe(
+def test_random_chains_are_right_on_lavapipe(
     seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ):
     right_on_lavapipe({seed: fused_workload(seed) for seed in seeds}, run_on_lavapipe, dispatch_of)

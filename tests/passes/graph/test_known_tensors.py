@@ -37,7 +37,7 @@ def results_of(text: str) -> Sequence[SSAValue]:
     return last.operands
 
 
-def test_moves_of_constants_are_known():
+def test_moved_constants_are_known():
     transposed, flat, summed, _ = results_of(TEXT)
     known = known_tensor(transposed)
     assert known is not None
@@ -53,7 +53,7 @@ def test_a_tensor_too_large_is_left_to_the_device(monkeypatch: pytest.MonkeyPatc
     assert known_tensor(results_of(TEXT)[0]) is None
 
 
-def test_a_number_that_all_elements_are_is_known():
+def test_the_number_of_a_splat_is_known():
     transposed, _, _, sevens = results_of(TEXT)
     assert known_integer(sevens) == 7
     assert known_integer(transposed) is None

@@ -139,14 +139,14 @@ def some(count: int) -> settings:
 
 @given(integer_bodies(), st.integers(0, 2**32 - 1))
 @some(15)
-def test_integers_are_the_same(body: str, seed: int):
+def test_narrowed_integers_have_the_same_results(body: str, seed: int):
     compare_integers(body, seed)
 
 
 @pytest.mark.long
 @given(integer_bodies(), st.integers(0, 2**32 - 1))
 @some(500)
-def test_many_integers_are_the_same(body: str, seed: int):
+def test_many_narrowed_integers_have_the_same_results(body: str, seed: int):
     compare_integers(body, seed)
 
 
@@ -191,14 +191,14 @@ def float_bodies(draw: st.DrawFn) -> str:
 
 @given(float_bodies(), st.integers(0, 2**32 - 1))
 @some(12)
-def test_floats_are_the_same_bit_by_bit(body: str, seed: int):
+def test_narrowed_floats_have_the_same_bits(body: str, seed: int):
     compare_floats(body, seed)
 
 
 @pytest.mark.long
 @given(float_bodies(), st.integers(0, 2**32 - 1))
 @some(300)
-def test_many_floats_are_the_same_bit_by_bit(body: str, seed: int):
+def test_many_narrowed_floats_have_the_same_bits(body: str, seed: int):
     compare_floats(body, seed)
 
 

@@ -116,7 +116,7 @@ def test_the_tiles_of_a_product_are_rows_and_columns(place: str):
 
 
 @pytest.mark.parametrize("factor", [*range(12), -1])
-def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(factor: int):
+def test_tiles_are_derived_unless_workgroups_overlap(factor: int):
     place = PERMUTED + WHOLE
     if factor == -1:
         place = "%q = arith.subi %11, %p : index\n" + ROW_BY_ROW + WHOLE
@@ -140,5 +140,7 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
     ids=["tiles overlap", "rows are left out", "rows are missing", "the buffer is larger",
          "a tile is missing", "there are too many"],
 )  # fmt: skip
-def test_a_launch_that_does_not_store_every_element_once_stays(said: str, options: dict[str, Any]):
+def test_a_launch_that_does_not_store_every_element_once_is_unchanged(
+    said: str, options: dict[str, Any]
+):
     assert said in cause(**options)

@@ -97,7 +97,7 @@ def named(name: str, zeros: str) -> str:
     ("name", "zeros"),
     [*((name, "arguments") for name in QUANTIZED), ("quantized_matmul", "constants")],
 )
-def test_named(name: str, zeros: str, validate: Validate):
+def test_named_operations_become_contractions_of_bytes(name: str, zeros: str, validate: Validate):
     text = named(name, zeros)
     validate(text, PASSES, inputs=2)
     assert contractions(rewritten(text)) == ["s8 s8 s32"]
@@ -116,26 +116,30 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_bodies(name: str, validate: Validate, read_function: ReadFunction):
+def test_bodies_become_contractions_of_bytes(
+    name: str, validate: Validate, read_function: ReadFunction
+):
     text = read_function(FILE, name)
     validate(text, PASSES, inputs=3)
     assert contractions(rewritten(text)) == [BODIES[name]]
 
 
 @pytest.mark.parametrize("name", ["a_zero_point_of_each_term", "a_difference_that_may_wrap"])
-def test_other_sums_than_of_shifted_integers_stay(name: str, read_function: ReadFunction):
+def test_other_sums_are_unchanged(name: str, read_function: ReadFunction):
     text = read_function(FILE, name)
     assert str(rewritten(text)) == str(parse_text(text))
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_same_signs(name: str, validate: Validate, read_function: ReadFunction):
+def test_both_operands_get_the_same_signedness(
+    name: str, validate: Validate, read_function: ReadFunction
+):
     text = read_function(FILE, name)
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     assert contractions(rewritten(text, same_signs=True)) == ["s8 s8 s32"]
 
 
-def test_same_signs_of_constants(validate: Validate, read_function: ReadFunction):
+def test_constants_get_the_same_signedness(validate: Validate, read_function: ReadFunction):
     text = read_function(FILE, "a_constant_without_signs")
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     module = rewritten(text, same_signs=True)
@@ -165,7 +169,7 @@ PADDED = """func.func @main(%a: tensor<1x5x6x3xi8>, %b: tensor<3x3x3x4xi8>, %c: 
 
 
 @pytest.mark.parametrize("pad", [-11, 0, 77])
-def test_padding(pad: int, validate: Validate):
+def test_padded_contractions_are_exact(pad: int, validate: Validate):
     text = PADDED.replace("PAD", str(pad))
     validate(text, PASSES, inputs=2)
     a = np.random.default_rng(0).integers(-128, 128, (1, 5, 6, 3)).astype(np.int8)
@@ -269,7 +273,9 @@ def dequantized(read_function: ReadFunction, channels: bool, zero: int, pad: boo
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("zero", [0, 117, 255])
 @pytest.mark.parametrize("channels", [False, True])
-def test_dequantized(channels: bool, zero: int, pad: bool, read_function: ReadFunction):
+def test_dequantized_operands_are_in_bounds(
+    channels: bool, zero: int, pad: bool, read_function: ReadFunction
+):
     text = dequantized(read_function, channels, zero, pad)
     module = rewritten(text)
     assert contractions(module) == ["s8 u8 s32"]
@@ -292,7 +298,7 @@ def test_dequantized(channels: bool, zero: int, pad: bool, read_function: ReadFu
 
 
 @pytest.mark.parametrize(("size", "types"), [(512, "u8 s8 s32"), (2048, "s8 s8 s32")])
-def test_two_signs_become_one_where_that_pays(size: int, types: str):
+def test_operands_get_one_signedness_where_that_pays(size: int, types: str):
     maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
     bytes, sums = (f"tensor<{size}x{size}x{type}>" for type in ("i8", "i32"))
     text = f"""func.func @main(%a: {bytes}, %b: {bytes}, %c: {sums}) -> {sums} {{
@@ -313,7 +319,7 @@ def test_two_signs_become_one_where_that_pays(size: int, types: str):
     assert contractions(rewritten(text, target="lavapipe")) == ["u8 s8 s32"]
 
 
-def test_signs_turn_in_words_on_the_way(read_function: ReadFunction):
+def test_signedness_is_changed_in_packed_words(read_function: ReadFunction):
     text = read_function(FILE, "turned_weights")
     program = compile_module(rewritten(text, same_signs=True), "lavapipe")
     generator = np.random.default_rng(1)

@@ -239,7 +239,7 @@ def test_the_function_computes_what_whole_tiles_do(name: str):
 
 
 @pytest.mark.parametrize("name", STAY)
-def test_a_program_without_that_meaning_stays(name: str):
+def test_a_program_without_such_a_function_is_refused(name: str):
     make, said = STAY[name]
     kernel, given = make()
     with pytest.raises(NotRaised, match=said):

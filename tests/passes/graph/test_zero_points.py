@@ -69,7 +69,7 @@ def test_the_other_sign_moves_the_zero_point(generic_of: GenericOf):
         assert other.with_other_sign() == shift
 
 
-def test_a_difference_that_may_have_wrapped_is_no_shift(generic_of: GenericOf):
+def test_a_difference_that_may_wrap_is_not_recognized(generic_of: GenericOf):
     op = generic_of(FILE, "a_difference_that_may_wrap")
     assert shift_of(op, "f") is None
     product = next(inner for inner in op.body.block.ops if isinstance(inner, arith.MuliOp))

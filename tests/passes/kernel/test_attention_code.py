@@ -50,7 +50,7 @@ def compiled(
         ("nvidia-h200", 2, 2, 2, 20, "order = batch"),
     ],
 )
-def test_rows_that_subgroups_share(
+def test_subgroups_may_share_rows(
     monkeypatch: pytest.MonkeyPatch,
     target: str,
     tile: int,

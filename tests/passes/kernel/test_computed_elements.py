@@ -34,7 +34,7 @@ func.func @main(%A_source: tensor<39xTYPE>, %B: tensor<39xbf16>, %C: tensor<f32>
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
 @pytest.mark.parametrize("type", PROLOGUES)
-def test_computed_bfloat16(type: str, target: str):
+def test_elements_are_computed_as_bfloat16(type: str, target: str):
     text = TEXT.replace("PROLOGUE", PROLOGUES[type]).replace("TYPE", type)
     program = compile_module(parse_text(text), target)
     generator = np.random.default_rng(0)

@@ -41,7 +41,7 @@ FILE = "analysis/unpacking.mlir"
         (i16, f32, True, np.uint16(0xC2F7).view(np.int16), -123.5),
     ],
 )
-def test_a_factor_in_the_type_of_the_sum(
+def test_a_factor_is_converted_to_the_type_of_the_sum(
     source: Attribute,
     to: Attribute,
     signed: bool,
@@ -59,7 +59,7 @@ def test_a_factor_in_the_type_of_the_sum(
     ("type", "dtype", "count"),
     [(f16, np.float16, 8), (i8, np.int8, 16), (i8, np.int8, 8), (f32, np.float32, 4)],
 )
-def test_packed_elements_are_taken_apart_again(
+def test_packed_elements_are_unpacked_again(
     type: Attribute, dtype: type[np.generic], count: int, write_code: WriteCode
 ):
     def write(b: KernelEmitter, *values: SSAValue) -> list[SSAValue]:

@@ -151,7 +151,7 @@ def _variables(kernel: str) -> list[str]:
 
 @pytest.mark.parametrize("b", [ONE, "direct"], ids=["staged", "direct"])
 @pytest.mark.parametrize("turned", [False, True], ids=["rows", "turned"])
-def test_a_tile_beyond_k_is_multiplied_behind_a_long_loop(b: str, turned: bool):
+def test_a_partial_tile_of_k_is_multiplied_after_a_long_loop(b: str, turned: bool):
     operands = (("k", "m"), ("n", "k")) if turned else (("m", "k"), ("k", "n"))
     workload = Workload("matmul", {"m": 35, "n": 24, "k": 70}, *operands, ("m", "n"))
     _check(workload, f"a = {ONE}, b = {b}", "lavapipe")
@@ -165,7 +165,7 @@ def test_elements_beyond_an_operand_are_packed_as_zeros(turned: bool):
     _check(workload, f"{tile}, a = direct, b = direct", "lavapipe")
 
 
-def test_stand_ins_for_elements_outside_do_not_count():
+def test_elements_outside_of_an_operand_do_not_affect_results():
     workload = Workload(
         "matmul", {"m": 19, "n": 21, "k": 70}, ("m", "k"), ("k", "n"), ("m", "n"), "f16 -> f32"
     )
@@ -253,7 +253,7 @@ def test_fragments_beyond_the_result_are_stored_by_components(tile: str, n: int,
 
 @pytest.mark.parametrize(("n", "together"), [(40, 2), (39, 1)], ids=["even", "odd"])
 @pytest.mark.parametrize("types", ["f16 -> f32", "f16 -> f16"])
-def test_components_side_by_side_are_stored_together(types: str, n: int, together: int):
+def test_adjacent_components_are_stored_together(types: str, n: int, together: int):
     sizes = {"m": 21, "n": n, "k": 24}
     workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"), types)
     tile = "workgroup_tile = [32, 32, 16], subgroups = [1, 1], instruction = coopmat 16x16x16"
@@ -285,7 +285,7 @@ def test_fragments_of_a_result_smaller_than_a_tile_are_guarded():
     ],
     ids=["rows", "columns", "whole fragments", "rows are not aligned", "all are edges"],
 )
-def test_edges_go_as_the_target_says(sizes: tuple[int, int, int], result: str):
+def test_edges_are_stored_as_the_target_prefers(sizes: tuple[int, int, int], result: str):
     text = Workload(
         "matmul", dict(zip("mnk", sizes, strict=True)), ("m", "k"), ("k", "n"), ("m", "n")
     ).text()
@@ -315,14 +315,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("message", "schedule"), WRONG.items(), ids=WRONG)
-def test_misfits_are_refused(message: str, schedule: str):
+def test_schedules_that_do_not_fit_are_refused(message: str, schedule: str):
     sizes = {"m": 21, "n": 39, "k": 48}
     workload = Workload("matmul", sizes, ("m", "k"), ("k", "n"), ("m", "n"))
     with pytest.raises(PassFailedException, match=message):
         _compiled(workload, schedule, "lavapipe")
 
 
-def test_groups_go_round_a_batch():
+def test_groups_of_workgroups_cover_a_batch():
     workload = Workload(
         "batch_matmul",
         {"b": 2, "m": 50, "n": 20, "k": 16},

@@ -23,7 +23,7 @@ TARGETS = {"lavapipe": (8, 8), "nvidia-h200": (16, 16)}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_elements_are_taken_apart(target: str, write_code: WriteCode):
+def test_components_have_the_elements_of_the_target_file(target: str, write_code: WriteCode):
     shape = TARGETS[target]
     device = targets.load(target)
     fragment = device.fragment("Acc", shape, 32)

@@ -83,7 +83,7 @@ def instructions_of(program: Program) -> set[str]:
          "query_tile = 16, key_tile = 16, subgroups = 1, rescale = seldom", marks=LONG),
     ],
 )  # fmt: skip
-def test_attention(
+def test_attention_uses_matrix_functions(
     workload: dict[str, Any], schedule: str, judge: Judge, compile_attention: CompileAttention
 ):
     case = replace(PLAIN, **workload)
@@ -139,7 +139,7 @@ def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Progra
 
 
 @pytest.mark.parametrize("sizes", [(64, 32, 32), (50, 47, 40), (33, 40, 72)])
-def test_a_bias_and_gelu(sizes: tuple[int, int, int], judge: Judge):
+def test_an_epilogue_uses_matrix_functions(sizes: tuple[int, int, int], judge: Judge):
     program = with_gelu(sizes, "nvidia-h200", ELEMENTS)
     assert "PerElementOpNV" in instructions_of(program)
     m, n, k = sizes
@@ -158,7 +158,7 @@ def test_a_bias_and_gelu(sizes: tuple[int, int, int], judge: Judge):
     ("left_out", "rescale"),
     [(("component_map",), "seldom"), (("component_map", "even_fragments"), "always")],
 )
-def test_where_nobody_knows_the_components_it_is_the_default(
+def test_without_a_component_map_matrix_functions_are_the_default(
     left_out: tuple[str, ...],
     rescale: str,
     target_without: Callable[..., str],
@@ -173,7 +173,7 @@ def test_where_nobody_knows_the_components_it_is_the_default(
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=LONG), pytest.param(80, marks=LONG)])
-def test_random_chains_where_nobody_knows_the_components(
+def test_random_chains_are_right_without_a_component_map(
     first: int, target_without: Callable[..., str], judge: Judge
 ):
     target, used = target_without("component_map"), 0
@@ -185,7 +185,7 @@ def test_random_chains_where_nobody_knows_the_components(
     assert used
 
 
-def test_every_stage_computes_it(validate: Validate, target_without: Callable[..., str]):
+def test_every_stage_keeps_the_results(validate: Validate, target_without: Callable[..., str]):
     target = target_without("component_map")
     validate(replace(PLAIN, mask="causal").text(), linalg_to_spirv(target), inputs=1)
 
@@ -200,7 +200,7 @@ def test_without_the_features_nothing_changes(
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_asked_for_without_a_feature_it_is_refused_by_name(
+def test_a_schedule_that_needs_a_missing_feature_is_refused(
     feature: str, target_without: Callable[..., str], compile_attention: CompileAttention
 ):
     target = target_without(features=(feature,))
@@ -232,7 +232,7 @@ ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("what", ["attention", "product"])
-def test_a_driver_has_the_instructions(
+def test_lavapipe_executes_matrix_functions(
     what: str, compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
 ):
     if what == "attention":

@@ -54,7 +54,7 @@ def place_of(names: list[str], number: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("name", "number"), KNOWN)
-def test_places_are_the_files_and_the_interpreters(name: str, number: int):
+def test_positions_agree_with_target_file_and_interpreter(name: str, number: int):
     known = fragment_of(name, number)
     data = json.loads((FOLDER / f"{name}.json").read_text())
     listed = data["component_map"]["fragments"][number]
@@ -75,7 +75,7 @@ def test_places_are_the_files_and_the_interpreters(name: str, number: int):
 
 
 @pytest.mark.parametrize(("name", "number"), KNOWN)
-def test_index_code_computes_the_place_of_a_lane(name: str, number: int):
+def test_index_code_computes_the_position_of_a_lane(name: str, number: int):
     known, b = fragment_of(name, number), emitter()
     for lane in range(known.lanes):
         own = [moved_bits(b, lane, known.lane.bits_along(axis)) for axis in (0, 1)]
@@ -141,7 +141,7 @@ def test_rows_in_workgroup_memory_lie_in_different_banks(
         assert len(banks) == 8
 
 
-def test_bits_that_move_together_are_one_piece():
+def test_adjacent_bits_move_in_one_instruction():
     bits = Linear(((8,), (1,), (16,), (32,), (64,), (2,), (4,)), 1)
     assert [moved_bits(emitter(), number, bits.bits_along(0), 1 << 8) for number in range(128)] == [
         (1 << 8) + bits.at(number)[0] for number in range(128)
@@ -159,7 +159,7 @@ def test_bits_that_move_together_are_one_piece():
         ({"lane": ["c0", "c1", "x1"]}, "has 'x1': write r2 for bit 2 of the row"),
     ],
 )
-def test_a_map_that_is_no_map_is_refused(
+def test_an_invalid_component_map_is_refused(
     tmp_path: Path, changed: dict[str, list[str]], problem: str
 ):
     data = json.loads((FOLDER / "lavapipe.json").read_text())

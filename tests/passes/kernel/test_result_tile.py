@@ -29,7 +29,7 @@ INDEX = IndexType()
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_number_along_a_walk_is_an_address(seed: int, write_code: WriteCode):
+def test_an_index_along_loops_gives_an_address(seed: int, write_code: WriteCode):
     draw = Random(seed)
     sizes = [draw.choice([2, 3, 4]) for _ in range(draw.choice([1, 2, 3]))]
     strides = [draw.choice([1, 5, 12, 40]) for _ in sizes]
@@ -49,7 +49,7 @@ def test_a_number_along_a_walk_is_an_address(seed: int, write_code: WriteCode):
     assert np.array_equal(offsets, expected + 7)
 
 
-def test_a_constant_step_is_no_code(write_code: WriteCode):
+def test_constant_steps_emit_no_code(write_code: WriteCode):
     """The common part of addresses is computed once; the other parts are constants."""
 
     def write(b: KernelEmitter, number: SSAValue) -> list[SSAValue]:
@@ -80,7 +80,7 @@ def test_a_coordinate_outside_its_dimension_is_outside(write_code: WriteCode):
     assert np.array_equal(inside, (place >= 0) & (place < 5))
 
 
-def test_an_element_of_a_batch(write_code: WriteCode):
+def test_an_address_includes_the_batch(write_code: WriteCode):
     layout = Layout(2, ((Axis(4, 100),), (Axis(5, 10),), (Axis(10, 1),)))
 
     def write(b: KernelEmitter, *places: SSAValue) -> list[SSAValue]:

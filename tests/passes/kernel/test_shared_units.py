@@ -64,7 +64,7 @@ def module_of(
 
 @pytest.mark.parametrize("schedule", [SHARED, DEFAULT])
 @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
-def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
+def test_every_lane_reads_its_elements(name: str, schedule: str) -> None:
     format, rng = FORMATS[name], np.random.default_rng(3)
     assert format.block is not None
     count = N * K // format.size
@@ -97,7 +97,7 @@ def test_every_lane_has_its_elements(name: str, schedule: str) -> None:
         ("Q4_1", 1536, 384, 1),
     ],
 )
-def test_one_row_on_a_processor_shares_words(name: str, k: int, n: int, columns: int) -> None:
+def test_subgroups_on_a_cpu_share_words_of_one_row(name: str, k: int, n: int, columns: int) -> None:
     """Subgroups share words, and columns the row, if their code is short and no lane is idle."""
     format = FORMATS[name]
     sizes = {key: (n, k // format.size, *format.sizes(key)) for key in format.planes}

@@ -52,7 +52,7 @@ def stage(
 
 @pytest.mark.parametrize("vector", [8, 4, 2])
 @pytest.mark.parametrize(("number", "k"), [(0, 0), (2, 32)])
-def test_rows_along_k(
+def test_rows_along_k_are_staged(
     vector: int, number: int, k: int, plan_product: PlanProduct, write_code: WriteCode
 ):
     staged = f"a = staged<padding = 8, vector = {vector}>, b = staged<vector = 4>"
@@ -62,7 +62,9 @@ def test_rows_along_k(
 
 
 @pytest.mark.parametrize(("number", "k"), [(0, 0), (1, 32)])
-def test_rows_across_k(number: int, k: int, plan_product: PlanProduct, write_code: WriteCode):
+def test_rows_across_k_are_staged(
+    number: int, k: int, plan_product: PlanProduct, write_code: WriteCode
+):
     staged = "a = staged<vector = 8>, b = staged<padding = 4, vector = 4>"
     _, tile = plan_product("matrices", "16, 16, 32", "2, 1", staged).staged
     assert tile.k_axis == 0
@@ -70,7 +72,7 @@ def test_rows_across_k(number: int, k: int, plan_product: PlanProduct, write_cod
     assert np.array_equal(found, B[k : k + 32, 16 * number :][:, :16])
 
 
-def test_zeros_lie_beyond_the_end_of_k(plan_product: PlanProduct, write_code: WriteCode):
+def test_elements_beyond_the_end_of_k_are_zero(plan_product: PlanProduct, write_code: WriteCode):
     staged = "a = staged<vector = 8>, b = staged<vector = 4>"
     a, b = plan_product("matrices", "16, 16, 48", "2, 1", staged).staged
     beyond = np.zeros((16, 32), np.float16)

@@ -70,7 +70,7 @@ def test_scaled_nibbles_are_rounded_once(seed: int, unit_of: UnitOf):
     assert code.count(arith.ShRUIOp) == 4, "one for the odd bytes of each word, none for nibbles"
 
 
-def test_small_integers_are_made_in_pairs(unit_of: UnitOf):
+def test_small_integers_are_converted_in_pairs(unit_of: UnitOf):
     code = unit_of("centred_nibbles", 4)
     words = words_of(7, 4)
     elements = np.concatenate(code.run(*words))
@@ -80,7 +80,7 @@ def test_small_integers_are_made_in_pairs(unit_of: UnitOf):
     assert code.count(arith.SubfOp) == 0
 
 
-def test_signed_bytes_are_floats_of_their_number(unit_of: UnitOf):
+def test_signed_bytes_become_floats(unit_of: UnitOf):
     code = unit_of("scaled_bytes", 8, f32)
     words, scale = words_of(3, 8), np.float32(1.7)
     elements = np.concatenate(code.run(*words, scale))

@@ -30,7 +30,7 @@ def draw_rows(seed: int) -> list[np.ndarray[tuple[int], np.dtype[np.float32]]]:
 
 @pytest.mark.parametrize("digits", [2, 3])
 @pytest.mark.parametrize("slots", [(0, 1, 2, 3), (3, None, 0, 2), (2, 1, 3, None)])
-def test_a_product_is_off_by_no_more_than_its_bound(
+def test_the_error_of_a_product_is_within_its_bound(
     digits: int, slots: Slots, write_code: WriteCode
 ):
     def write(b: HoistingEmitter, *values: SSAValue) -> list[SSAValue]:
@@ -54,9 +54,7 @@ def test_a_product_is_off_by_no_more_than_its_bound(
 
 
 @pytest.mark.parametrize("element", [np.inf, -np.inf, np.nan])
-def test_an_element_that_is_no_finite_number_makes_the_product_nan(
-    element: float, write_code: WriteCode
-):
+def test_infinities_and_nan_make_the_product_nan(element: float, write_code: WriteCode):
     def write(b: HoistingEmitter, *values: SSAValue) -> list[SSAValue]:
         *elements, word = values
         return [RowDigits(b, elements, 3).product([(word, (0, 1, 2, 3))])]
@@ -66,7 +64,7 @@ def test_an_element_that_is_no_finite_number_makes_the_product_nan(
     assert code.run(1.0, 2.0, 0.0, 3.0, 0x01010101) == [6.0]
 
 
-def test_bytes_of_words_are_multiplied_where_they_are(write_code: WriteCode):
+def test_packed_bytes_are_multiplied_without_unpacking(write_code: WriteCode):
     def write(b: HoistingEmitter, word: SSAValue, other: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, Known())
         wholes = [Affine(Whole(bits)) for bits in fields_of(word, 8)]

@@ -167,7 +167,7 @@ def test_few_rows_of_selected_parts(name: str, target: str) -> None:
     assert (abs(result[:, 0] - exact) <= 2.0**-20 * bound + 1e-7).all()
 
 
-def test_halves_of_few_rows_are_made_in_pairs() -> None:
+def test_f16_weights_for_few_rows_are_computed_in_pairs() -> None:
     planes = planes_of(FORMATS["MXFP4"], 64, 512)
     program = compile(model(FORMATS["MXFP4"], 1, planes, F32, False), "nvidia-h200")
     (layer,) = program.layers
@@ -192,7 +192,7 @@ DIRECT = [
 
 
 @pytest.mark.parametrize(("name", "m", "k", "n", "target", "tile", "ahead"), DIRECT)
-def test_fragments_are_computed_by_those_that_hold_them(
+def test_invocations_compute_the_components_that_they_hold(
     name: str, m: int | None, k: int, n: int, target: str, tile: str, ahead: str
 ) -> None:
     format = FORMATS.get(name) or FEW[name]
@@ -264,7 +264,7 @@ def test_rows_and_panels_are_read_in_place(
         ),
     ],
 )
-def test_a_layout_that_does_not_serve_is_refused(name: str, paths: str, message: str) -> None:
+def test_an_unsuitable_layout_is_refused(name: str, paths: str, message: str) -> None:
     planes = planes_of(FORMATS[name], 16, 96)
     tile = "workgroup_tile = [16, 16, 32], subgroups = [1, 1], instruction = coopmat 16x16x16"
     schedule = f"#schedule.contraction<{tile}, {paths}>"
@@ -284,7 +284,7 @@ def test_planes_are_packed_into_panels_only_if_they_are_weights() -> None:
 
 
 @pytest.mark.parametrize(("name", "k", "stages"), [("Q4_1", 224, 2), ("8 bits", 80, 3)])
-def test_units_are_written_ahead_of_their_multiplication(name: str, k: int, stages: int) -> None:
+def test_units_are_unpacked_before_their_multiplication(name: str, k: int, stages: int) -> None:
     format = FORMATS.get(name) or FEW[name]
     planes = planes_of(format, 40, k)
     staged = "staged<padding = 8, vector = 4, buffers = 2, ahead = 1>"
@@ -299,7 +299,7 @@ def test_units_are_written_ahead_of_their_multiplication(name: str, k: int, stag
 @pytest.mark.parametrize(
     ("name", "m", "k", "parts"), [("Q4_1", None, 192, 3), ("Q4_K", 17, 1024, 2)]
 )
-def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
+def test_a_product_may_be_split_along_k(name: str, m: int | None, k: int, parts: int) -> None:
     format = FORMATS[name]
     planes = planes_of(format, 24, k)
     imported = model(format, m, planes, F16, False)
@@ -344,7 +344,9 @@ def test_cut_along_k(name: str, m: int | None, k: int, parts: int) -> None:
         (2, 4096, 14336, 1),
     ],
 )
-def test_cuts_are_chosen_by_estimate(m: int | None, n: int, k: int, parts: int) -> None:
+def test_the_number_of_splits_is_chosen_by_estimate(
+    m: int | None, n: int, k: int, parts: int
+) -> None:
     format = FORMATS["Q4_1"]
     planes = {
         name: np.broadcast_to(plane.element.dtype.type(0), (n, k // 32, *format.sizes(name)))
@@ -363,7 +365,7 @@ def test_cuts_are_chosen_by_estimate(m: int | None, n: int, k: int, parts: int) 
     assert parts == 1 or types[0].get_shape()[0] == parts
 
 
-def test_computed_fragments_under_all_checks() -> None:
+def test_computed_fragments_pass_all_checks() -> None:
     format = FORMATS["Q4_1"]
     planes = planes_of(format, 24, 96)
     schedule = (

@@ -34,7 +34,7 @@ func.func @main(%A: tensor<?x15x15x?xf16>, %B: tensor<3x3x?xf16>, %C: tensor<?x6
 
 
 @pytest.mark.parametrize(("target", "most"), [("lavapipe", 65535), ("nvidia-h200", 36864)])
-def test_a_window_of_dynamic_sizes(target: str, most: int):
+def test_the_grid_of_a_window_of_dynamic_sizes_is_limited(target: str, most: int):
     program = compile_module(parse_text(DEPTHWISE), target)
     ((grid, *_),) = [dispatch.grid for dispatch in program.manifest.dispatches]
     assert str(grid).endswith(f", {most})")

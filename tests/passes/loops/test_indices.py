@@ -148,7 +148,7 @@ COUNTS = (*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in r
 
 
 @pytest.mark.parametrize("seed", COUNTS)
-def test_moves(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_moved_elements_are_those_of_numpy(seed: int, monkeypatch: pytest.MonkeyPatch):
     text, array, expected = chain(seed)
     choose = loops_schedule.choose_loops
     for elements in (1, 2, 4, 8):

@@ -529,14 +529,14 @@ NAMED = [f"{case.name}-{way or 'chosen'}" for case, way in EVERY]
 
 
 @pytest.mark.parametrize("case", [*MOVES, *REDUCTIONS], ids=lambda case: case.name)
-def test_every_stage(case: Case):
+def test_every_stage_gives_numpys_results(case: Case):
     for name, module in stages(case, None):
         module = parse_text(text_of(module), ctx=context())
         case.check(interpret(module, case.inputs, subgroup_size=8), name)
 
 
 @pytest.mark.parametrize(("case", "way"), EVERY, ids=NAMED)
-def test_no_undefined_behaviour(case: Case, way: str | None, spirv_val: str):
+def test_kernels_have_no_undefined_behaviour(case: Case, way: str | None, spirv_val: str):
     module = compiled(case, way)
     options = Options(subgroup_size=8, checks=Checks.all(stop=True))
     case.check(interpret(module, case.inputs, options=options), "all passes")
@@ -546,7 +546,7 @@ def test_no_undefined_behaviour(case: Case, way: str | None, spirv_val: str):
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
+def test_kernels_are_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
     jobs: list[Dispatch] = []
     for case, way in EVERY:
         module = compiled(case, way)

@@ -102,7 +102,7 @@ VECTORS: list[tuple[Any, LoopsAttr, int]] = [
 @pytest.mark.parametrize(
     ("case", "schedule", "width"), VECTORS, ids=lambda c: getattr(c, "name", "")
 )
-def test_elements_moved_at_a_time(case: Any, schedule: LoopsAttr, width: int):
+def test_vectors_have_the_expected_sizes(case: Any, schedule: LoopsAttr, width: int):
     text = text_of(lowered(case, "lavapipe", schedule, False))
     type = case.arguments[0][1]
     moved = {8: "vector<4xi32>", 4: f"vector<4x{type}>", 1: type}[width]
@@ -115,7 +115,7 @@ def test_elements_moved_at_a_time(case: Any, schedule: LoopsAttr, width: int):
 @pytest.mark.parametrize(
     ("case", "schedule", "width"), VECTORS, ids=lambda c: getattr(c, "name", "")
 )
-def test_on_every_subgroup(
+def test_kernels_are_right_for_every_subgroup_size(
     case: Any,
     schedule: LoopsAttr,
     width: int,
@@ -134,7 +134,7 @@ def test_on_every_subgroup(
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
+def test_kernels_are_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
     jobs: list[Dispatch] = []
     given: list[Any] = []
     for case, schedule, _ in VECTORS:
@@ -186,7 +186,7 @@ func.func @main(%x: tensor<?x?xf32>) -> tensor<?x?xf32> {
 }"""
 
 
-def test_tiles_of_dynamic_sizes():
+def test_tiles_of_dynamic_sizes_are_right():
     """Small sizes launch fewer workgroups than the schedule states."""
 
     class Dynamic:

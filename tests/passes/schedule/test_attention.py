@@ -48,7 +48,7 @@ def seeds() -> list[Any]:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", seeds())
-def test_every_stage_computes_it(validate: Validate, seed: int, target: str):
+def test_every_stage_keeps_the_results(validate: Validate, seed: int, target: str):
     made = attention_workload(np.random.default_rng(seed), TARGETS[target], largest=24)
     validate(made.text(), linalg_to_spirv(target), inputs=1)
 
@@ -80,7 +80,7 @@ def test_no_check_finds_anything(
     judge(program, workload.inputs(np.random.default_rng(1)))
 
 
-def test_fewer_keys_than_a_step_reads(judge: Judge, compile_attention: CompileAttention):
+def test_a_step_reads_only_existing_keys(judge: Judge, compile_attention: CompileAttention):
     """The kernel does not read keys beyond a static number of keys."""
     workload = replace(SMALL, m=8, n=2, d=21, e=13, mask="scores")
     program = compile_attention(workload.text(), "lavapipe")
@@ -91,7 +91,7 @@ def test_fewer_keys_than_a_step_reads(judge: Judge, compile_attention: CompileAt
 @pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(20))
-def test_random_ones_with_every_check(
+def test_random_attentions_pass_all_checks(
     seed: int, target: str, judge: Judge, compile_attention: CompileAttention
 ):
     made = attention_workload(np.random.default_rng(100 + seed), TARGETS[target], largest=24)
@@ -102,7 +102,7 @@ def test_random_ones_with_every_check(
 
 
 @pytest.mark.parametrize("path", ["rows", "direct"])
-def test_whole_tiles_from_where_they_lie_and_packed(path: str, compile_attention: CompileAttention):
+def test_tiles_may_be_read_in_place_or_packed(path: str, compile_attention: CompileAttention):
     workload = AttentionWorkload(2, 1, 16, 32, 16, 24, mask="scores", split=True)
     schedule = (
         "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 8x8x8, "
@@ -116,7 +116,7 @@ def test_whole_tiles_from_where_they_lie_and_packed(path: str, compile_attention
 
 
 @pytest.mark.parametrize("size", [4, 64])
-def test_a_target_with_other_subgroups(
+def test_other_subgroup_sizes_are_supported(
     size: int, tmp_path: Path, compile_attention: CompileAttention
 ):
     known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
@@ -137,7 +137,9 @@ def test_a_target_with_other_subgroups(
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("softmax", ["f32", "f16"])
 @pytest.mark.parametrize("sink", [False, True])
-def test_one_operation_is_left(mask: str, softmax: str, sink: bool, form_attention: FormAttention):
+def test_attention_becomes_one_operation(
+    mask: str, softmax: str, sink: bool, form_attention: FormAttention
+):
     workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2, sink=sink)
     module, (op,) = form_attention(workload.text(), "lavapipe")
     assert op.given[-2] == (2 if mask == "causal" else None)
@@ -183,7 +185,7 @@ def test_rows_of_nan_may_be_zero(form_attention: FormAttention):
     [("window", IntegerAttr(-3, i64)), ("cap", FloatAttr(2.0, f32))],
     ids=["window", "cap"],
 )
-def test_windows_and_caps_where_places_are_not_asked_for(
+def test_windows_and_caps_need_no_component_positions(
     name: str, value: Any, way: str, judge: Judge, form_attention: FormAttention
 ):
     module, (op,) = form_attention(SMALL.text(), "lavapipe")
@@ -200,7 +202,7 @@ def test_windows_and_caps_where_places_are_not_asked_for(
 
 
 @pytest.mark.parametrize("change", [{"d": 300}, {"type": "f32", "out": "f32"}], ids=str)
-def test_attention_without_matrices_goes_by_multiply_adds(
+def test_attention_without_matrices_uses_multiply_adds(
     change: dict[str, Any], form_attention: FormAttention
 ):
     _, (op,) = form_attention(replace(SMALL, **change).text(), "lavapipe")
@@ -215,14 +217,14 @@ def test_attention_without_matrices_goes_by_multiply_adds(
         ("%y = arith.addf %x0, %p : f32", "%y = arith.addf %x0, %x0 : f32"),
     ],
 )
-def test_a_sum_with_something_else_is_no_sink(line: str, other: str, form_attention: FormAttention):
+def test_other_sums_are_not_sinks(line: str, other: str, form_attention: FormAttention):
     text = replace(SMALL, sink=True).text()
     assert text.count(line) == 1
     _, found = form_attention(text.replace(line, other), "lavapipe")
     assert not found
 
 
-def test_scores_that_somebody_else_reads_stay(form_attention: FormAttention):
+def test_scores_with_other_users_are_not_replaced(form_attention: FormAttention):
     source = SMALL.text()
     result, scores = "tensor<1x2x20x9xf16>", "tensor<1x2x20x21xf32>"
     source = source.replace(
@@ -280,7 +282,9 @@ def test_a_schedule_that_does_not_fit_is_refused(
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe):
+def test_attention_is_right_on_lavapipe(
+    compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
+):
     workload = AttentionWorkload(2, 1, 20, 13, 10, 9, mask="causal")
     schedule = "query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8"
     schedule += ", rescale = always"

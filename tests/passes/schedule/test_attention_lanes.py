@@ -103,7 +103,9 @@ MAPS = "".join(
 @pytest.mark.parametrize(("keys", "causal"), [(9, 6), (9, -2), (2, 0), (1, 5), (0, 0)])
 @pytest.mark.parametrize("guard", ["", "nan_to_zero"])
 @pytest.mark.parametrize("sink", [None, 0.5, 40.0])
-def test_parts_make_the_whole(keys: int, causal: int, guard: str, sink: float | None):
+def test_parts_are_merged_to_the_whole_attention(
+    keys: int, causal: int, guard: str, sink: float | None
+):
     """The cases include empty parts, fully masked rows, and zero keys."""
     generator = np.random.default_rng(3)
     q, k, v = (generator.standard_normal(s).astype("f4") for s in ((3, 8), (keys, 8), (keys, 6)))
@@ -140,7 +142,7 @@ LANES = (
 
 
 @pytest.mark.parametrize("ahead", ["", ", ahead = 2"])
-def test_a_schedule_is_printed_as_it_is_read(ahead: str):
+def test_a_printed_schedule_can_be_parsed(ahead: str):
     text = LANES.format(4, 8, 2, 4, ahead)
     assert str(Parser(context(), text).parse_attribute()) == text
 
@@ -156,7 +158,7 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
         (StateAttention(1, 1, 40, 0), 30, (1, 4, 2, 2, ", ahead = 2")),
     ],
 )
-def test_lanes_have_scores_of_their_own(
+def test_lanes_may_have_separate_scores(
     case: StateAttention, keys: int, schedule: Any, form_attention: FormAttention
 ):
     """The cases include odd numbers of rows, growing scores, and empty parts."""
@@ -257,7 +259,7 @@ def test_keys_and_values_are_computed_where_they_are_read(
     assert all(each.passed for each in check(program, inputs, results))
 
 
-def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
+def test_few_queries_need_two_dispatches(form_attention: FormAttention):
     text = replace(CASES["lavapipe"], capacity=4096).text()
     module, (op,) = form_attention(text, "nvidia-h200")
     assert op.parts is not None
@@ -275,7 +277,7 @@ def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
         (StateAttention(2, 4, 128, 0), 8, 32),
     ],
 )
-def test_large_parts_are_few(
+def test_the_number_of_parts_follows_from_the_sizes(
     case: StateAttention, subgroups: int, parts: int, form_attention: FormAttention
 ):
     _, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")

@@ -95,7 +95,7 @@ SIZES = [(17, 50), (5, 3)]
         ),
     ],
 )
-def test_sizes_that_the_launch_gives(
+def test_dynamic_sizes_are_right(
     properties: str, numbers: str, values: str, ahead: str, rescale: str
 ):
     text = OPEN.replace("PROPERTIES", properties).replace("AHEAD", ahead).replace("VALUES", values)
@@ -126,7 +126,7 @@ def run_open_sizes(program: Program, text: str, d: int, e: int):
 
 
 @pytest.mark.parametrize("more", ["", pytest.param(", buffers = 2", marks=LONG)])
-def test_tiles_in_workgroup_memory_of_sizes_that_the_launch_gives(more: str):
+def test_staged_tiles_of_dynamic_sizes_are_right(more: str):
     changes = {
         "PROPERTIES": f"causal = {D} window = {D} nan_to_zero",
         "NUMBERS": "%causal, %window",
@@ -168,7 +168,7 @@ func.func @main(%Q: tensor<2x2x9x16xf16>, %K: tensor<2x32x16xf16>, %V: tensor<32
 
 
 @pytest.mark.parametrize("place", ["registers", "memory"])
-def test_heads_share_what_is_packed(place: str):
+def test_heads_share_packed_operands(place: str):
     text = SHARED.replace("PROBABILITIES", f"rescale = always, probabilities = {place}")
     program = compile_module(parse_text(text), "lavapipe")
     batches = [d.grid[2] for d in program.manifest.dispatches if d.entry_point.startswith("pack")]
@@ -224,7 +224,7 @@ def compile_case(
         ("nvidia-h200", {"d": 32, "e": 160, "n": 90}, f"{STAGED}, ahead = keys, queries = read"),
     ],
 )  # fmt: skip
-def test_every_path(
+def test_every_way_to_read_operands_is_right(
     target: str, workload: dict[str, Any], fields: str, compile_attention: CompileAttention
 ):
     case = replace(AttentionWorkload(1, 2, 21, 37, 16, 16), **workload)
@@ -245,7 +245,9 @@ def test_every_path(
         (STAGED, "v = staged needs invocations that hold neighbouring rows"),
     ],
 )
-def test_misfits_are_refused(fields: str, message: str, compile_attention: CompileAttention):
+def test_schedules_that_do_not_fit_are_refused(
+    fields: str, message: str, compile_attention: CompileAttention
+):
     with pytest.raises(PassFailedException, match=message):
         compile_case(compile_attention, AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
 
@@ -295,7 +297,7 @@ def test_lavapipe_holds_components_where_its_target_says(
 
 
 @pytest.mark.parametrize("head", [64, 128, 160, 192, 224, 256])
-def test_the_default_holds_what_it_needs(head: int, form_attention: FormAttention):
+def test_the_default_schedule_fits_the_registers(head: int, form_attention: FormAttention):
     """A driver that runs out of registers spills, which takes up to 20 times as long."""
     target = targets.load("nvidia-h200")
     text = AttentionWorkload(4, 16, 2048, 2048, head, head).text()

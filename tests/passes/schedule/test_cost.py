@@ -31,7 +31,7 @@ def plans() -> list[Plan]:
     return [Plan(contraction, schedule, PLAIN) for schedule in Pricing(contraction, PLAIN).rated]
 
 
-def test_every_factor_stands_for_something(plans: list[Plan]):
+def test_every_factor_varies_between_plans(plans: list[Plan]):
     assert set(FEATURES) == set(CORRECTIONS)
     for name, feature in FEATURES.items():
         counts = {round(feature(one), 3) for one in plans}
@@ -39,7 +39,7 @@ def test_every_factor_stands_for_something(plans: list[Plan]):
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_factor_multiplies_what_the_rates_say(name: str, plans: list[Plan]):
+def test_a_factor_multiplies_its_term_of_the_estimate(name: str, plans: list[Plan]):
     for one in plans[::9]:
         corrected = replace(one, target=replace(PLAIN, corrections={name: 2.0}))
         factor = 2.0 ** FEATURES[name](one)
@@ -66,7 +66,7 @@ def test_factors_in_a_file_are_checked(corrections: dict[str, Any], message: str
         load(str(path))
 
 
-def test_factors_are_learned_for_families_that_taught_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_factors_are_fitted_for_families_without_measurements(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     learned: Any = importlib.import_module("learned_rates")
 

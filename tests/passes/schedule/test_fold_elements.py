@@ -80,7 +80,7 @@ def compiled(text: str) -> Program:
 @pytest.mark.parametrize(
     ("m", "n", "k", "columns", "steps", "along"), [(1, 13, 512, 4, 1, 1), (2, 9, 1024, 2, 1, 2)]
 )
-def test_elements_are_part_of_their_product(
+def test_elementwise_operations_become_part_of_the_product(
     m: int, n: int, k: int, columns: int, steps: int, along: int, check_binaries: CheckBinaries
 ):
     schedule = DIGITS.format(rows=m, columns=columns, steps=steps, along=along)
@@ -111,5 +111,5 @@ def test_elements_are_part_of_their_product(
         ),
     ],
 )
-def test_elements_stay_a_dispatch(schedule: str, shows: bool):
+def test_other_elementwise_operations_stay_a_dispatch(schedule: str, shows: bool):
     assert len(compiled(program(1, 37, 512, schedule, shows)).manifest.dispatches) == 2

@@ -58,7 +58,7 @@ def compiled(text: str) -> Program:
     ("name", "m", "n", "k"),
     [("once", 1, 37, 128), ("twice", 1, 300, 36), ("once", 3, 70, 130), ("twice", 2, 33, 259)],
 )
-def test_a_norm_is_part_of_its_products(
+def test_a_norm_becomes_part_of_its_products(
     name: str, m: int, n: int, k: int, read_function: ReadFunction, check_binaries: CheckBinaries
 ):
     made = compiled(read_function(FILE, name, **types_of(m, n, k)))
@@ -77,14 +77,14 @@ def test_a_norm_is_part_of_its_products(
 @pytest.mark.parametrize(
     ("name", "rows"), [pytest.param("shown", 1, id="read by others"), ("once", 64)]
 )
-def test_a_norm_that_others_read_or_of_many_rows_stays(
+def test_a_norm_with_other_users_or_many_rows_stays(
     name: str, rows: int, read_function: ReadFunction
 ):
     made = compiled(read_function(FILE, name, **types_of(rows, 64, 64)))
     assert len(made.manifest.dispatches) == 2
 
 
-def test_the_pass_keeps_what_is_computed(validate: Validate, read_function: ReadFunction):
+def test_the_pass_keeps_results(validate: Validate, read_function: ReadFunction):
     passes = linalg_to_spirv(TARGET)
     names = [each.name for each in passes]
     text = read_function(FILE, "twice", **types_of(2, 20, 24))

@@ -126,7 +126,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("format", "m", "k", "rows", "target", "schedule"), CASES)
-def test_one_kernel(
+def test_operations_on_parts_are_one_kernel_with_the_product(
     format: str, m: int | None, k: int, rows: int, target: str, schedule: str
 ) -> None:
     planes, weights = drawn(format, rows, k)
@@ -152,7 +152,7 @@ def test_one_kernel(
         (64, 0, schedule_of("[16, 32, 128], subgroups = [1, 1, 2]")),
     ],
 )
-def test_two_kernels(rows: int, shorter: int, schedule: str) -> None:
+def test_other_operations_are_a_second_kernel(rows: int, shorter: int, schedule: str) -> None:
     planes, weights = drawn("Q4_1", rows, 128)
     program = compile(gated("Q4_1", 33, planes, schedule, shorter), "nvidia-h200")
     assert [layer.path for layer in program.layers] == ["cooperative-matrix", "loops"]

@@ -136,7 +136,7 @@ def test_a_gate_is_part_of_the_product(
 
 
 @pytest.mark.parametrize(("n", "columns", "along"), [(48, 4, 2), (42, 2, 1), (60, 8, 2)])
-def test_halves_are_taken_in_turns(n: int, columns: int, along: int, check_binaries: CheckBinaries):
+def test_halves_are_interleaved(n: int, columns: int, along: int, check_binaries: CheckBinaries):
     made = compiled(halves(n, ROWS.format(rows=1, columns=columns, along=along)))
     assert len(made.manifest.dispatches) == 1
     check_binaries(made)

@@ -50,7 +50,7 @@ def test_invocations_read_units_in_order(fragment: Fragment, sizes: tuple[int, .
                 assert held == [begin + n for n in expected]
 
 
-def test_the_largest_groups_that_divide_a_tile() -> None:
+def test_groups_are_the_largest_that_divide_a_tile() -> None:
     (fragment,) = [
         fragment
         for fragment in targets.load("nvidia-h200").component_map

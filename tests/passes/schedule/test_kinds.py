@@ -93,7 +93,7 @@ def test_an_operation_without_a_schedule_of_its_kind_is_refused():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_places_of_a_kind_are_callable(name: str):
+def test_functions_named_by_a_kind_exist(name: str):
     kind = KINDS[name]
     for place in (kind.planner, kind.candidates, kind.excluded, kind.judge):
         if place:

@@ -58,7 +58,7 @@ def _compiled(workload: Workload, a: str, b: str, **weights: np.ndarray) -> Prog
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=str)
 @pytest.mark.parametrize("direct", ["b", "ab"])
-def test_packed_operands_are_read_as_they_are(workload: Workload, direct: str):
+def test_packed_operands_are_read_in_place(workload: Workload, direct: str):
     if workload.name == "convolution" and "a" in direct:
         with pytest.raises(PassFailedException, match=r"a = direct, .* read through windows"):
             _compiled(workload, "direct", "direct")
@@ -92,7 +92,7 @@ def test_panels_hold_the_operand(workload: Workload, paths: tuple[str, str]):
     assert not checks.report, str(checks.report)
 
 
-def test_windows_are_in_no_panels():
+def test_windows_are_not_packed_into_panels():
     with pytest.raises(PassFailedException, match=r"a = panels, .* read through windows"):
         _compiled(WORKLOADS[3], PANELS, "staged<padding = 8>")
 

@@ -165,7 +165,7 @@ def compile_product(product: Product, target: str) -> Program:
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(MANY)]
 )
-def test_right_on_the_interpreter(seed: int, check_binaries: CheckBinaries):
+def test_random_products_are_right_on_the_interpreter(seed: int, check_binaries: CheckBinaries):
     product, target = Product.random(seed), TARGETS[seed % len(TARGETS)]
     program = compile_product(product, target)
     check_binaries(program)
@@ -177,7 +177,7 @@ def test_right_on_the_interpreter(seed: int, check_binaries: CheckBinaries):
 
 
 @pytest.mark.parametrize(("element", "grid"), [("f16", (1, 16, 1)), ("i8", (2, 16, 1))])
-def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
+def test_an_invocation_may_compute_several_sums(element: str, grid: tuple[int, int, int]):
     total = "i32" if element == "i8" else "f32"
     product = Product(8, 512, 8, (element, total), True, False, "", False, False)
     program = compile_product(product, "lavapipe")
@@ -210,7 +210,7 @@ func.func @main(%x: !x, %f: !f) -> !o {{
 
 
 @pytest.mark.parametrize("seed", range(QUICK))
-def test_padded_images_are_read_where_they_lie(seed: int):
+def test_padded_images_are_read_in_place(seed: int):
     rng = np.random.default_rng(seed)
     n, c, h, w, f = (int(rng.integers(1, most)) for most in (3, 6, 9, 40, 40))
     stride, dilation = (int(rng.integers(1, 3)) for _ in range(2))
@@ -263,7 +263,9 @@ def on_lavapipe(products: list[Product], run_on_lavapipe: RunOnLavapipe, dispatc
 
 
 @pytest.mark.vulkan
-def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
+def test_random_products_are_right_on_lavapipe(
+    run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
+):
     static = [p for p in map(Product.random, range(60)) if not p.opened][:ON_LAVAPIPE]
     for result, expected in on_lavapipe(static, run_on_lavapipe, dispatch_of):
         assert np.array_equal(result, expected)
@@ -304,7 +306,7 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize(("target", "schedule"), SCHEDULES)
-def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
+def test_packed_weights_are_read_in_place(target: str, schedule: str | None):
     """No kernel writes unpacked weights to memory."""
     n, k, rows = 40, 320, 3
     blocks = k // 32
@@ -323,7 +325,7 @@ def test_packed_weights_are_read_as_they_lie(target: str, schedule: str | None):
     assert np.array_equal(result, x.reshape(rows, -1) @ w.reshape(n, -1).T)
 
 
-def test_sums_of_digits():
+def test_products_by_byte_digits_are_within_the_bound():
     schedule = (
         "rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, digits = 3, subgroups = [14, 2]"
     )
@@ -344,7 +346,7 @@ DIGITS = "rows = 1, columns = 4, lanes = 8, steps = 1, groups = 2, digits = 3, s
 
 
 @pytest.mark.parametrize("subgroups", ["[2, 1]", "[2, 2]"])
-def test_digits_of_rows(subgroups: str):
+def test_rows_are_split_into_byte_digits(subgroups: str):
     n, blocks, rows = 8, 10, 5
     program = compile_module(
         parse_text(write_packed(n, blocks, rows, DIGITS + subgroups)), "lavapipe"
@@ -426,7 +428,7 @@ def write_packed(n: int, blocks: int, rows: int, schedule: str | None = None) ->
     }}"""
 
 
-def test_steps_under_way_fit_into_registers():
+def test_concurrent_steps_fit_the_registers():
     """Mesa's Turnip would spill registers with four steps instead of two."""
     program = compile_module(parse_text(write_packed(4096, 128, 1)), "qualcomm-adreno")
     assert "columns = 4, lanes = 64, steps = 2, " in program.layers[0].schedule

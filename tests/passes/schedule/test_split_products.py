@@ -45,7 +45,7 @@ def results(text: str, *arrays: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(32, 16, 48), (17, 50, 200), (64, 33, 7)])
-def test_a_product_is_off_by_its_parts(m: int, n: int, k: int) -> None:
+def test_the_error_of_a_split_product_is_that_of_its_parts(m: int, n: int, k: int) -> None:
     rng = np.random.default_rng(m)
     # Magnitudes differ by 2^40, so parts with a common scale would be lost.
     a, b, c = (
@@ -73,7 +73,7 @@ def test_a_convolution_is_split_as_a_product_is() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 15])
-def test_few_rows_are_not_split_and_the_caller_hears_of_it(m: int) -> None:
+def test_few_rows_are_not_split_and_the_caller_is_told(m: int) -> None:
     with pytest.raises(ProgramError, match="no product of f32 has 16 rows and columns"):
         compile_module(parse_text(MATMUL.format(m=m, n=64, k=64)), "nvidia-h200", limits=ALLOWED)
 

@@ -12,7 +12,7 @@ from xdsl_spirv.runtime.modules import parse_text
 
 
 @pytest.mark.parametrize(("m", "n", "k", "type"), [(1, 37, 70, "f16"), (3, 41, 33, "f32")])
-def test_a_turned_weight_gives_the_same(m: int, n: int, k: int, type: str):
+def test_a_transposed_weight_gives_the_same_results(m: int, n: int, k: int, type: str):
     x, w, y = f"tensor<{m}x{k}x{type}>", f"tensor<{k}x{n}x{type}>", f"tensor<{m}x{n}xf32>"
     text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
       %zero = arith.constant 0.0 : f32

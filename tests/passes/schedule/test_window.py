@@ -169,7 +169,9 @@ def inputs_of(program: Program, seed: int) -> dict[str, Array]:
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(MANY)]
 )
-def test_right_on_the_interpreter(seed: int, target: str, check_binaries: CheckBinaries):
+def test_random_convolutions_are_right_on_the_interpreter(
+    seed: int, target: str, check_binaries: CheckBinaries
+):
     made = Window.random(seed)
     program = compile_module(parse_text(made.text()), target)
     check_binaries(program)
@@ -180,7 +182,9 @@ def test_right_on_the_interpreter(seed: int, target: str, check_binaries: CheckB
 
 
 @pytest.mark.vulkan
-def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
+def test_random_convolutions_are_right_on_lavapipe(
+    run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
+):
     jobs: list[Dispatch] = []
     runs: list[tuple[Window, Program, dict[str, Any], Any]] = []
     for seed in range(ON_LAVAPIPE):
@@ -219,7 +223,7 @@ def test_elements_that_no_result_needs_are_not_loaded(width: int, padding: int, 
         (2, 45, ("f16", "f32"), False),
     ],
 )
-def test_halves_that_a_driver_mixes_up(
+def test_f16_windows_that_a_driver_computes_wrongly_are_refused(
     columns: int, width: int, types: tuple[str, str], refused: bool
 ):
     """An H200's driver computes some windows with two columns of f16 wrongly."""
@@ -234,7 +238,7 @@ def test_halves_that_a_driver_mixes_up(
         compile_module(parse_text(window.text()), "nvidia-h200")
 
 
-def test_depthwise_convolutions_are_scheduled_so():
+def test_depthwise_convolutions_get_this_schedule():
     for filters, wanted in ((None, True), (4, False)):
         made = Window(4, filters, 8, 40, (3, 3), 1, 1, 1, ("f32", "f32"), 1, 1, False, False)
         ctx = context()

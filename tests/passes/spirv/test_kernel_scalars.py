@@ -368,7 +368,7 @@ def check(case: Case, result: Array, device: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(GROUPS)))
-def test_on_the_interpreter(number: int):
+def test_scalars_are_right_on_the_interpreter(number: int):
     source, inputs = text(GROUPS[number])
     ctx = context()
     module: ModuleOp = parse_text(source, ctx=ctx)
@@ -381,7 +381,7 @@ def test_on_the_interpreter(number: int):
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
+def test_scalars_are_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Dispatch] = []
     for cases in GROUPS:
         source, inputs = text(cases)
@@ -397,7 +397,7 @@ def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
             check(case, result, 1)
 
 
-def test_a_corrected_quotient_is_the_quotient():
+def test_a_corrected_quotient_is_exact():
     text = """
 func.func @main(%x: tensor<96xf32>) -> tensor<96xf32> {
   %s = arith.constant 0.193591073 : f32

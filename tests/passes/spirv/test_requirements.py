@@ -54,7 +54,7 @@ def lacking(feature: str, folder: Path) -> str:
     return str(path)
 
 
-def test_capabilities_and_features_are_those_of_the_registry():
+def test_capabilities_and_features_agree_with_the_registry():
     by_feature = {
         (name, grant): label
         for label, grants in NAMES.items()

@@ -70,13 +70,15 @@ def difference(binary: bytes, environment: str) -> str | None:
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_encoded_modules(environment: str, spirv_val: str):
+def test_encoded_modules_get_the_verdict_of_spirv_val(environment: str, spirv_val: str):
     found = {name: difference(data, environment) for name, data in encoded().items()}
     assert {n: d for n, d in found.items() if d} == {}
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_shaders_of_glslang(glsl_modules: dict[str, bytes], environment: str, spirv_val: str):
+def test_shaders_of_glslang_get_the_verdict_of_spirv_val(
+    glsl_modules: dict[str, bytes], environment: str, spirv_val: str
+):
     found = {name: difference(data, environment) for name, data in glsl_modules.items()}
     assert {n: d for n, d in found.items() if d} == {}
 
@@ -152,7 +154,7 @@ FORMS = (
 
 @pytest.mark.parametrize("storage", ["StorageBuffer", "Workgroup", "Private", "Function"])
 @pytest.mark.parametrize("pointee", ["%u32", "%block", "%void", "%fn"])
-def test_pointers_by_where_they_are_formed(storage: str, pointee: str, spirv_val: str):
+def test_pointers_get_the_verdict_of_spirv_val(storage: str, pointee: str, spirv_val: str):
     capabilities = ("", "VariablePointersStorageBuffer", "VariablePointers")
     for form, capability in product(FORMS, capabilities):
         text = POINTERS.replace("FORM", form).replace("POINTEE", pointee)
@@ -172,7 +174,7 @@ def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_changed_meaning(environment: str, spirv_val: str):
+def test_mutated_modules_get_the_verdict_of_spirv_val(environment: str, spirv_val: str):
     """Both validators agree on mutations of `cases/`, whose modules rarely change."""
     texts = {f.stem: f.read_text().split("; ---")[0] for f in sorted(CASES.glob("*.spvasm"))}
     modules = {name: assemble(text).encode() for name, text in texts.items()}
@@ -182,7 +184,9 @@ def test_changed_meaning(environment: str, spirv_val: str):
 
 @pytest.mark.long
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_changed_meaning_long(environment: str, glsl_modules: dict[str, bytes], spirv_val: str):
+def test_many_mutated_modules_get_the_verdict_of_spirv_val(
+    environment: str, glsl_modules: dict[str, bytes], spirv_val: str
+):
     found: list[str] = []
     for seed, name, data in mutated(LONG, 1_000_000, {**encoded(), **glsl_modules}):
         text = difference(data, environment)

@@ -38,18 +38,18 @@ BROKEN = [c for c in CASES if c.what and not WITHOUT_SIGN.search(c.what)]
 KEPT = [c for c in CASES if not c.what]
 
 
-def test_there_are_many():
+def test_the_programs_break_many_rules():
     assert len(BROKEN) >= 106
     assert len(KEPT) >= 115
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda c: f"{c.rule}-{c.what[:40]}")
-def test_broken_rule_is_found(case: object):
+def test_a_broken_rule_is_found(case: object):
     found = [f for f in validate(case.binary, "spv1.6") if f.severity is Severity.ERROR]  # pyright: ignore
     assert case.rule in {f.rule for f in found}, [str(f) for f in found]  # pyright: ignore
 
 
 @pytest.mark.parametrize("case", KEPT, ids=lambda c: c.rule)
-def test_kept_rule_is_not_found(case: object):
+def test_a_kept_rule_is_not_found(case: object):
     found = [f for f in validate(case.binary, "spv1.6") if f.severity is Severity.ERROR]  # pyright: ignore
     assert [str(f) for f in found] == []

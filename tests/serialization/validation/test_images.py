@@ -155,14 +155,14 @@ def judge(seeds: range) -> tuple[int, list[str]]:
     return valid, wrong
 
 
-def test_accesses_to_images(spirv_val: str):
+def test_accesses_to_images_get_the_verdict_of_spirv_val(spirv_val: str):
     valid, wrong = judge(range(60))
     assert not wrong
     assert 10 < valid < 50
 
 
 @pytest.mark.long
-def test_many_accesses_to_images(spirv_val: str):
+def test_many_accesses_to_images_get_the_verdict_of_spirv_val(spirv_val: str):
     valid, wrong = judge(range(1000, 3000))
     assert not wrong
     assert valid > 250

@@ -58,7 +58,7 @@ def test_an_instruction_becomes_its_operation():
     assert rules_broken(ROTATE) == set()
 
 
-def test_its_verifier_names_the_rule():
+def test_the_verifier_of_an_operation_names_the_rule():
     text = ROTATE.replace("%uint %scope %one %one", "%uint %scope %one %negative")
     m = Module(assemble(text))
     op = Lifter(m).operation(m.by_op["GroupNonUniformRotateKHR"][0])
@@ -76,7 +76,7 @@ def test_a_scope_by_specialization_counts_by_its_default():
     assert "ROT-04" not in rules_broken(text.replace("%uint 1\n%one", "%uint 3\n%one"))
 
 
-def test_a_module_that_cannot_be_decoded_is_asked_all_the_same():
+def test_instructions_of_a_module_that_cannot_be_decoded_are_verified():
     text = ROTATE.replace("%one %one\n", "%one %negative\n").replace(
         "%scope =", "%odd = OpTypeFloat 24\n%scope ="
     )
@@ -86,7 +86,7 @@ def test_a_module_that_cannot_be_decoded_is_asked_all_the_same():
     assert "ROT-05" in rules_broken(text)
 
 
-def test_a_violation_is_data():
+def test_a_violation_has_rule_cause_and_remedy():
     with pytest.raises(VerifyException) as refused:
         rules_module.cm_10_into_array(_variable())
     violation = refused.value

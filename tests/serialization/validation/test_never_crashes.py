@@ -18,7 +18,7 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 1 << 32))
-def test_modules_of_the_grammar(seed: int):
+def test_random_modules_are_validated_or_refused(seed: int):
     rng = random.Random(seed)
     data = sample_module(rng, rng.randrange(60)).encode()
     check(data)
@@ -26,7 +26,7 @@ def test_modules_of_the_grammar(seed: int):
     check(in_lengths(rng, data))
 
 
-def test_damaged_shaders(glsl_modules: dict[str, bytes]):
+def test_damaged_shaders_are_validated_or_refused(glsl_modules: dict[str, bytes]):
     rng = random.Random(0)
     for data in glsl_modules.values():
         for _ in range(6):
@@ -34,7 +34,7 @@ def test_damaged_shaders(glsl_modules: dict[str, bytes]):
             check(mutate_meaning(rng, mutate_meaning(rng, data)))
 
 
-def test_a_change_of_meaning_takes_any_module():
+def test_mutations_can_be_applied_to_any_module():
     names = ("OpLabel", "OpBranch", "OpTypeInt", "OpConstant", "OpFunction")
     for bound in (0, 1, 20):
         for rows in ([], [of(name) for name in names], [of("OpLabel"), of("OpReturn")]):

@@ -106,7 +106,7 @@ def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_extension_allows_it(name: str, newer: None):
+def test_a_module_is_valid_only_with_its_extension(name: str, newer: None):
     parts, needed, rule = CASES[name]
     data = build(parts)
     assert find_rules(data) == set()

@@ -91,13 +91,13 @@ OTHERS = frozenset({"ID-07", "DIA-01", "DIA-02"})
 
 
 @pytest.mark.parametrize("case", VALID, ids=str)
-def test_valid_module(case: Case, spirv_val: str):
+def test_a_valid_module_has_no_findings(case: Case, spirv_val: str):
     assert [str(f) for f in validate(case.binary(), case.environment)] == []
     assert khronos.spirv_val(case.binary(), case.environment) == ""
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=str)
-def test_broken_module(case: Case, spirv_val: str):
+def test_a_broken_module_has_the_finding(case: Case, spirv_val: str):
     found = validate(case.binary(), case.environment)
     assert case.rule in {f.rule for f in found}, [str(f) for f in found]
     for finding in found:
@@ -158,7 +158,7 @@ def test_the_bound_covers_every_id():
     assert finding.word == 7
 
 
-def test_places():
+def test_findings_have_source_lines():
     text = """
         OpCapability Shader
         OpMemoryModel Logical GLSL450

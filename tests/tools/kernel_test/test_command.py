@@ -75,7 +75,7 @@ def test_a_failure_cannot_be_allowed(saxpy: Path, capsys: pytest.CaptureFixture[
     assert "COMPILE is not a finding" in capsys.readouterr().out
 
 
-def test_a_fault_of_ours_leaves_the_other_tests_and_reports(
+def test_an_internal_error_does_not_affect_other_tests_and_reports(
     saxpy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     from xdsl_spirv.tools.kernel_test import suite
@@ -120,7 +120,7 @@ def test_a_folder_is_searched(saxpy: Path, racy: Path, capsys: pytest.CaptureFix
     assert "2 kernels, 2 launches: 1 failed (1 kernel without a description)" in printed
 
 
-def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_command_without_tests_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["test", str(tmp_path)]) == 2
     assert "0 kernels, 0 launches: nothing was run" in capsys.readouterr().out
     assert main(["test", str(tmp_path / "missing.comp")]) == 2
@@ -129,7 +129,7 @@ def test_nothing_to_run_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFi
     assert "is not a kernel" in capsys.readouterr().out
 
 
-def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
+def test_init_writes_a_description(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     kernel = str(saxpy.with_name("saxpy.comp"))
     assert main(["test", kernel, "--init"]) == 2
     assert "exists already and was not changed" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_a_start_is_written(saxpy: Path, capsys: pytest.CaptureFixture[str]):
     assert "ok (0 findings, none compared)" in capsys.readouterr().out
 
 
-def test_a_start_finds_a_race_as_it_is_written(racy: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_written_description_finds_a_race(racy: Path, capsys: pytest.CaptureFixture[str]):
     """`--init` writes a launch whose count is the buffer's length, so that the race occurs."""
     kernel = racy.with_name("sum.comp")
     text = kernel.read_text()
@@ -158,7 +158,7 @@ def test_a_start_finds_a_race_as_it_is_written(racy: Path, capsys: pytest.Captur
     assert "RACE-01" in capsys.readouterr().out
 
 
-def test_json(racy: Path, capsys: pytest.CaptureFixture[str]):
+def test_results_are_printed_as_json(racy: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["test", str(racy), "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert report["summary"] == "1 kernel, 1 launch: 1 failed"

@@ -13,7 +13,7 @@ from xdsl_spirv.tools.kernel_test.description import Misuse, Tolerance
 EXACT = Tolerance()
 
 
-def test_equal_arrays():
+def test_equal_arrays_have_no_mismatch():
     got = np.array([1.0, -0.0, np.nan, np.inf], np.float32)
     assert compare("y", got, np.array([1.0, 0.0, np.nan, np.inf]), EXACT) is None
 
@@ -56,7 +56,7 @@ def test_an_infinity_is_not_near_a_number():
         (Tolerance(ulp=1), True),
     ],
 )
-def test_tolerances(tolerance: Tolerance, right: bool):
+def test_results_within_a_tolerance_are_accepted(tolerance: Tolerance, right: bool):
     got = np.array([np.nextafter(np.float32(100), np.float32(200))], np.float32)
     assert (compare("y", got, np.array([100.0]), tolerance) is None) == right
 
@@ -90,7 +90,7 @@ def test_integers_may_have_a_tolerance():
     assert compare("y", got, np.array([11, 10]), Tolerance(absolute=1)) is not None
 
 
-def test_half_a_float_is_no_integer():
+def test_a_fraction_is_not_an_integer():
     assert compare("y", np.array([2], np.int32), np.array([2.5]), EXACT) is not None
 
 

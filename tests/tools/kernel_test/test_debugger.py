@@ -224,7 +224,7 @@ def test_an_editor_starts_the_debugger(kernel: str):
         assert process.wait(20) == 0
 
 
-def test_a_terminal_leads_the_debugger(
+def test_a_terminal_controls_the_debugger(
     kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """The end of the input ends the session."""

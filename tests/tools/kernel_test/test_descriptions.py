@@ -44,7 +44,7 @@ expect = "Input * factor + pair[1]"
 """
 
 
-def test_a_whole_description(tmp_path: Path):
+def test_a_complete_description_is_read(tmp_path: Path):
     path = tmp_path / "a.kernel.toml"
     path.write_text("""
 kernel = "a.comp"
@@ -144,7 +144,7 @@ error = "outside"
         ('kernel = "a.comp"\n' + "a = " + "[" * 5000, "the file is not valid TOML"),
     ],
 )
-def test_mistakes_in_the_file(text: str, said: str, tmp_path: Path):
+def test_mistakes_in_the_file_are_refused(text: str, said: str, tmp_path: Path):
     path = tmp_path / "a.kernel.toml"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(Misuse) as caught:
@@ -153,7 +153,7 @@ def test_mistakes_in_the_file(text: str, said: str, tmp_path: Path):
     assert str(path) in str(caught.value)
 
 
-def test_a_right_description_of_the_kernel(run_glsl: Run):
+def test_a_right_description_of_the_kernel_is_accepted(run_glsl: Run):
     (outcome,) = run_glsl(SCALE, WHOLE)
     assert outcome.passed, outcome
     assert outcome.compared == 32
@@ -209,7 +209,7 @@ def test_a_right_description_of_the_kernel(run_glsl: Run):
         ("Input * factor + pair[1]", "Input.sum()", "is not a function of expressions"),
     ],
 )
-def test_mistakes_about_the_kernel(old: str, new: str, said: str, run_glsl: Run):
+def test_mistakes_about_the_kernel_are_refused(old: str, new: str, said: str, run_glsl: Run):
     assert old in WHOLE
     (outcome,) = run_glsl(SCALE, WHOLE.replace(old, new, 1))
     assert said in outcome.misuse
@@ -258,7 +258,7 @@ def test_a_kernel_without_buffers_says_so(run_glsl: Run):
     assert "'main' uses no buffer" in outcome.misuse
 
 
-def test_a_link_that_leads_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_link_to_itself_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "a.comp").symlink_to(tmp_path / "a.comp")
     assert main(["test", str(tmp_path / "a.comp")]) == 2
     said = capsys.readouterr().out

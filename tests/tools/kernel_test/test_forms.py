@@ -22,7 +22,7 @@ Run = Callable[..., list[Outcome]]
 
 
 @pytest.mark.parametrize("form", ["spv", "spvasm", "mlir"])
-def test_forms(form: str, racy: Path):
+def test_every_form_of_a_kernel_is_tested(form: str, racy: Path):
     test = read_test(racy)
     binary, kernel = racy.with_name("k.spv"), racy.with_name(f"k.{form}")
     binary.write_bytes(compile_source(test.kernel, test.compile))
@@ -93,7 +93,9 @@ def test_other_files_fail_as_kernels(name: str, data: bytes, said: str, tmp_path
     assert said in problem.text
 
 
-def test_without_glslang_the_remedy_is_said(saxpy: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_glslang_is_reported_with_its_remedy(
+    saxpy: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("GLSLANG", "/missing/glslang")
     (outcome,) = run_test(read_test(saxpy))
     assert "GLSLANG is '/missing/glslang', which is not a program" in outcome.misuse
@@ -184,7 +186,7 @@ void main() { x[0] = x[4] + 7; }
     assert robust.passed, robust
 
 
-def test_a_test_that_looks_at_nothing_is_refused(run_glsl: Run):
+def test_a_test_without_expectations_is_refused(run_glsl: Run):
     source = ENDLESS.replace("i != 0", "i < 9")
     (idle,) = run_glsl(source, f"checks = 'none'\n{LAUNCH}")
     assert "the test has no checks and no expected values" in idle.misuse

@@ -63,7 +63,7 @@ def test_a_kernel_without_a_guard_gets_work_for_all(name: str, tmp_path: Path):
     assert status == 0
 
 
-def test_a_start_finds_a_guard_that_is_off_by_one(
+def test_the_written_description_finds_a_guard_that_is_off_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert start(tmp_path, "if (i <= n) items[i] = i;")[1] == 1

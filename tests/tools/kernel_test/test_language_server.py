@@ -56,7 +56,7 @@ def test_a_missing_barrier_is_a_diagnostic_until_it_is_saved(racy: Path, editor:
         assert [found["code"] for found in editor.diagnostics(uri)] == codes
 
 
-def test_an_assumed_launch_is_said_to_be_one(racy: Path):
+def test_an_assumed_launch_is_marked(racy: Path):
     racy.unlink()
     race, note = diagnose(racy.with_name("sum.comp"))
     assert (race.problem.rule, race.unsure) == ("RACE-01", True)
@@ -87,7 +87,7 @@ def test_instructions_are_explained_and_names_found():
     assert definition(Path("x.wgsl"), ["var<workgroup> tile: array<f32>;"], 0, "tile") == (0, 15)
 
 
-def test_a_missing_pygls_is_told(
+def test_a_missing_pygls_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)

@@ -50,7 +50,7 @@ def launch(size: int = 32, extra: int = 1) -> str:
     return LAUNCH.format(size=size, extra=extra, more=FEW)
 
 
-def test_push_constants_and_what_else_is_small(run_glsl: Run):
+def test_push_constants_and_other_small_limits_are_checked(run_glsl: Run):
     assert (
         rules(run_glsl(KERNEL.replace("[64]", "[63]"), launch().replace(FEW, str([0] * 63)))) == []
     )
@@ -65,12 +65,12 @@ def small(**keywords: int) -> str:
 
 
 @pytest.mark.parametrize(("size", "wrong"), [(1024, []), (1025, ["LIMIT-01"])])
-def test_invocations(size: int, wrong: list[str], run_glsl: Run):
+def test_the_number_of_invocations_is_checked(size: int, wrong: list[str], run_glsl: Run):
     assert rules(run_glsl(SMALL.replace("[1024 * extra]", "[2048]"), small(size=size))) == wrong
 
 
 @pytest.mark.parametrize(("extra", "wrong"), [(8, []), (9, ["LIMIT-02"])])
-def test_shared_memory_after_specialization(extra: int, wrong: list[str], run_glsl: Run):
+def test_shared_memory_is_checked_after_specialization(extra: int, wrong: list[str], run_glsl: Run):
     outcomes = run_glsl(SMALL, small(extra=extra))
     assert rules(outcomes) == wrong
     if wrong:
@@ -80,7 +80,7 @@ def test_shared_memory_after_specialization(extra: int, wrong: list[str], run_gl
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_blocks_of_shared_memory_lie_upon_each_other(wrong: bool, run_glsl: Run):
+def test_blocks_of_shared_memory_alias(wrong: bool, run_glsl: Run):
     """Two blocks of 20 kB alias, two variables do not."""
     body = "{ uint y[5000]; }"
     if wrong:
@@ -96,7 +96,7 @@ def test_blocks_of_shared_memory_lie_upon_each_other(wrong: bool, run_glsl: Run)
     assert ("LIMIT-02" in found) is wrong
 
 
-def test_subgroup_sizes_and_grids(run_glsl: Run):
+def test_subgroup_sizes_and_grids_are_checked(run_glsl: Run):
     text = small().replace("subgroup-sizes = 8", "subgroup-sizes = [8, 32]")
     first, second = run_glsl(SMALL, text)
     assert first.passed, first
@@ -108,13 +108,13 @@ def test_subgroup_sizes_and_grids(run_glsl: Run):
     ]
 
 
-def test_without_a_target_what_no_device_has_is_found(run_glsl: Run):
+def test_without_a_target_limits_of_every_device_are_checked(run_glsl: Run):
     text = small(extra=16).replace('target = "lavapipe"\n', "")
     assert rules(run_glsl(SMALL, text)) == []
     assert rules(run_glsl(SMALL, text.replace("extra = 16", "extra = 17"))) == ["LIMIT-02"]
 
 
-def test_capabilities(run_glsl: Run):
+def test_capabilities_are_checked(run_glsl: Run):
     kernel = SMALL.replace("{ uint x[]; }", "{ float64_t y; uint x[]; }")
     kernel = kernel.replace("tile[gl_LocalInvocationID.x] =", "y = 0.5lf; tile[0] =")
     members = ".Data.members]\ny = 0\nx = [0]"
@@ -154,7 +154,7 @@ void main() {
 
 
 @pytest.mark.parametrize(("size", "wrong"), [(8, False), (16, True)])
-def test_cooperative_matrices(size: int, wrong: bool, run_glsl: Run):
+def test_cooperative_matrices_are_checked(size: int, wrong: bool, run_glsl: Run):
     text = f"""grid = 1
 target = "lavapipe"
 compile = {{ target-env = "vulkan1.2", defines = {{ SIZE = {size} }} }}
@@ -183,7 +183,7 @@ void main() {
 
 
 @pytest.mark.parametrize("use", ["A", "B", "Accumulator"])
-def test_matrices_without_a_multiplication(use: str, run_glsl: Run):
+def test_matrices_without_a_multiplication_are_checked(use: str, run_glsl: Run):
     """A matrix type is valid if a property of the target has its use, shape and element type."""
     lines = load("lavapipe").cooperative_matrix
     shapes = {"A": (0, 2), "B": (2, 1), "Accumulator": (0, 1)}[use]
@@ -207,7 +207,7 @@ content = "ones"
             assert [p.rule for p in outcome.problems] == ["LIMIT-08"] * wrong, (defines, listed)
 
 
-def test_a_report_says_what_a_target_file_has_no_word_for(run_glsl: Run):
+def test_a_report_lists_capabilities_that_were_not_checked(run_glsl: Run):
     clock = SMALL.replace(
         "#version 450", "#version 450\n#extension GL_EXT_shader_realtime_clock : require"
     ).replace(

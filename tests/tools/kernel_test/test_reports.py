@@ -39,7 +39,7 @@ RACE = Problem(
 )
 
 
-def test_a_finding_in_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_finding_is_written_to_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     document = json.loads(to_sarif([outcome(problems=[RACE]), outcome(8, problems=[RACE])]))
     assert document["version"] == "2.1.0"
@@ -186,7 +186,7 @@ def test_every_report_has_the_settings_of_its_launches(
     assert settings.describe_settings(launch["settings"]) == said
 
 
-def test_a_failure_in_junit():
+def test_a_failure_is_written_to_junit():
     data = to_junit(
         [outcome(problems=[RACE]), outcome(8), outcome(None, misuse="bad \x00\x1b\ud800 text")]
     )
@@ -203,7 +203,7 @@ def test_a_failure_in_junit():
     assert "bad ??? text" in (suite[2][0].get("message") or "")
 
 
-def test_the_last_line():
+def test_the_last_line_has_the_counts():
     assert summary([]) == "0 kernels, 0 launches: nothing was run"
     assert summary([outcome()]) == "1 kernel, 1 launch: all passed"
     failed = outcome(8, problems=[RACE])

@@ -224,7 +224,7 @@ class Kernel:
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(MANY)]
 )
-def test_the_same_numbers(seed: int, virtual: bool, spirv_val: str):
+def test_the_pass_keeps_results(seed: int, virtual: bool, spirv_val: str):
     kernel = Kernel.random(seed)
     module = find_module(parse_text(kernel.text(), ctx=context()))
     update(module)

@@ -93,7 +93,7 @@ def lowered(kernel: Kernel, passes: str, version: float = 1.5) -> tuple[ModuleOp
 
 
 @pytest.mark.parametrize(("fallback", "seed"), cases())
-def test_the_kernel_computes_the_same(fallback: Fallback, seed: int, spirv_val: str):
+def test_the_passes_keep_results(fallback: Fallback, seed: int, spirv_val: str):
     kernel = generate(seed, fallback.family)
     before, after = lowered(kernel, fallback.passes)
     triple = after.vce_triple
@@ -204,7 +204,7 @@ func.func @main(%a: tensor<20x40xi8>, %b: tensor<40x24xi8>, %c: tensor<20x24xi32
 }"""  # noqa: E501
 
 
-def test_a_program_of_several_kernels(validate: Validate):
+def test_a_program_of_several_kernels_keeps_results(validate: Validate):
     passes = "linalg-to-spirv{target=nvidia-h200},spirv-to-vulkan12{target=lavapipe}"
     validate(PROGRAM, passes, inputs=3)
     lowered = parse_text(PROGRAM)
@@ -233,7 +233,7 @@ def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe
         each.check()
 
 
-def test_a_target_keeps_what_it_has():
+def test_supported_instructions_are_kept():
     for family in ("muladd", "dot", "rotate"):
         before, after = lowered(generate(1, family), "spirv-to-vulkan12{target=lavapipe}", 1.6)
         counts = [sum(1 for _ in module.walk()) for module in (before, after)]

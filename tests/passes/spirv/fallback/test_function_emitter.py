@@ -37,7 +37,7 @@ def test_a_power_of_two_divides_by_a_shift(divisor: int, divides: bool, compute:
     assert any(isinstance(op, spv.UDivOp | spv.UModOp) for op in module.walk()) == divides
 
 
-def test_arithmetic_on_built_ins_is_written_at_the_top(compute: Compute):
+def test_arithmetic_on_built_ins_is_written_at_the_start(compute: Compute):
     def write(b: SpirvEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
         lane = b.built_in(spv.BuiltIn.LocalInvocationId, 0)
         of_lane: Index = b.times(lane, 3)

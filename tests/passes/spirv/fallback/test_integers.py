@@ -28,7 +28,7 @@ def read(numbers: Array, sign: bool) -> Array:
 
 @pytest.mark.parametrize("sign", [False, True])
 @pytest.mark.parametrize("mixed", [False, True])
-def test_a_sum_of_bytes_beyond_the_range_is_its_end(mixed: bool, sign: bool, compute: Compute):
+def test_a_saturating_sum_of_bytes_is_clamped(mixed: bool, sign: bool, compute: Compute):
     add: Callable[..., SSAValue] = saturating_mixed_add if mixed else saturating_add
 
     def write(b: SpirvEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -43,7 +43,7 @@ def test_a_sum_of_bytes_beyond_the_range_is_its_end(mixed: bool, sign: bool, com
 
 @pytest.mark.parametrize("sign", [False, True])
 @pytest.mark.parametrize("width", [8, 16])
-def test_a_number_beyond_fewer_bits_is_their_end(width: int, sign: bool, compute: Compute):
+def test_a_number_is_clamped_to_fewer_bits(width: int, sign: bool, compute: Compute):
     edges = [
         side + n for side in (0, 1 << 7, 1 << 8, 1 << 15, 1 << 16, 1 << 31) for n in (-1, 0, 1)
     ]

@@ -11,7 +11,7 @@ from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.encode.target import find_module
 
 
-def test_operations_are_executed_together_where_the_file_says_so():
+def test_uniform_operations_are_those_that_the_file_marks():
     module = find_module(parse_text(Path(__file__).with_name("uniformity.mlir").read_text()))
     uniformity = Uniformity(module)
     checked: list[bool] = []

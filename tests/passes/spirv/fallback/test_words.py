@@ -90,7 +90,7 @@ WIDE_RULES: list[tuple[Rule, str]] = [
 
 @pytest.mark.parametrize("first", range(0, len(WIDE_RULES), TOGETHER))
 @pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_operations_give_the_same(first: int, vectors: bool, spirv_val: str):
+def test_operations_keep_results(first: int, vectors: bool, spirv_val: str):
     kernel = Kernel("operations", first)
     for number, (rule, scalar) in enumerate(WIDE_RULES[first : first + TOGETHER]):
         vector = vectors or number % TOGETHER == first % TOGETHER
@@ -116,7 +116,7 @@ def compare(kernel: Kernel, passes: str = PASS, without: frozenset[str] = WIDE) 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("family", ["programs", "control", "memory", "group"])
-def test_programs_give_the_same(family: str, seed: int):
+def test_programs_keep_results(family: str, seed: int):
     kernels = (generate(number, family) for number in count())
     wide = (k for k in kernels if "i64" in k.text() and "Atomic" not in k.text())
     compare(next(islice(wide, seed, None)))
@@ -132,7 +132,7 @@ SMALL_RULES: list[tuple[Rule, str]] = [
 
 @pytest.mark.parametrize("first", range(0, len(SMALL_RULES), 2 * TOGETHER))
 @pytest.mark.parametrize("vectors", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_small_numbers_give_the_same(first: int, vectors: bool, spirv_val: str):
+def test_small_integers_keep_results(first: int, vectors: bool, spirv_val: str):
     kernel = Kernel("operations", first)
     for number, (rule, scalar) in enumerate(SMALL_RULES[first : first + 2 * TOGETHER]):
         vector = vectors or number % 5 == 0
@@ -144,7 +144,7 @@ def test_small_numbers_give_the_same(first: int, vectors: bool, spirv_val: str):
     "seed", [1, 2, *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 12))]
 )
 @pytest.mark.parametrize("family", ["programs", "group", "shared"])
-def test_small_storage_gives_the_same(family: str, seed: int, spirv_val: str):
+def test_small_storage_keeps_results(family: str, seed: int, spirv_val: str):
     kernel = generate(seed, family)
     compare(kernel, "spirv-small-storage-to-words", NARROW - {"Int8", "Int16"})
 
@@ -372,7 +372,7 @@ def check_edges(names: list[str], buffers: dict[tuple[int, int], Array]) -> None
         np.testing.assert_array_equal(result.view(expected.dtype), expected, err_msg=name)
 
 
-def test_edges_give_what_numpy_gives():
+def test_edge_values_give_numpys_results():
     names = list(EXPRESSIONS)
     buffers, checks = edge_buffers(names), Checks.all()
     module = lowered(kernel_text(names))
@@ -382,7 +382,7 @@ def test_edges_give_what_numpy_gives():
 
 
 @pytest.mark.vulkan
-def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: RunOnLavapipe):
+def test_lavapipe_gives_numpys_results(run_on_lavapipe: RunOnLavapipe):
     names = list(EXPRESSIONS)
     buffers = edge_buffers(names)
     run_on_lavapipe(

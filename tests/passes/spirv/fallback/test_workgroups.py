@@ -50,7 +50,7 @@ DERIVED = "%size = OpSpecConstantComposite %v3 %m %two %two"
         (IDS, "", "", 24),
     ],
 )
-def test_the_workgroups_size(mode: str, decoration: str, size: str, invocations: int):
+def test_the_size_of_a_workgroup_is_found(mode: str, decoration: str, size: str, invocations: int):
     text = TEXT.format(mode=mode, decoration=decoration, size=size)
     module = decode(assemble(text).encode())
     found = workgroup_size(module)
