@@ -15,8 +15,8 @@ Times steps of language models with random weights: tokens, batches of tokens, p
 - `bytes`: weights that the step reads (the expected share of experts) and keys and values of the
   past.
 - `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
-  PyTorch's), relative to `run_ms`, or to `device_ms` if `run_ms` was disturbed; so is `TFLOPS`.
-- `TFLOPS`: two operations for each weight and token.
+  PyTorch's), relative to `run_ms`, or to `device_ms` if `run_ms` was disturbed.
+- `TFLOPS`: two operations for each weight and token, in the same time.
 
 Times are medians.
 """

@@ -7,8 +7,8 @@ Converts, quantizes, compiles and runs real models. Compares them with onnxrunti
 Models come from `model_zoo.py`, variants from `model_variants.py`. A model is skipped with a
 message if its package is not installed. Every case runs in its own process, so that its peak
 memory is measured and a crash or hang ends no other case. In a network that quantizes activations,
-one last bit may change the answer. Such results may also differ as much as onnxruntime's own
-results when float parameters move by one unit in the last place (`within_spread`).
+one changed last bit may change the answer. Such results may also differ as much as onnxruntime's
+own results when float parameters move by one unit in the last place (`within_spread`).
 
 The device `reference` runs a model as imported, on whole arrays. `program` only compiles it. Other
 devices run the program compiled for the target. With `--iree`, `iree-compile` compiles the same

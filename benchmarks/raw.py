@@ -118,7 +118,7 @@ def grammar_stage(path: Path, repeat: int) -> Row:
 
 
 def start_stage(path: Path, repeat: int) -> Row:
-    """Does nothing: measures the start of a process."""
+    """Does nothing. The time of this stage is the time to start a process."""
     for module in ("decoder", "encoder"):
         importlib.import_module(f"xdsl_spirv.serialization.{module}")
     return {"start and imports": time.process_time()}

@@ -1,4 +1,4 @@
-"""Judges if the time between two timestamps around a run is the time of the run."""
+"""Decides whether the time between two timestamps around a run is the time of the run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def record_run(milliseconds: float, host: float) -> dict[str, Any]:
     """
     Returns the record of a run's milliseconds between two timestamps.
 
-    `host` is the time of such a run on the host's clock. It contains the time on the device. If it
-    is shorter, other processes of the host (such as compilers) disturbed the timestamps, and the
-    time is called `disturbed_run_ms`.
+    `host` is the time of the run on the host's clock, which contains the time on the device. If
+    `host` is less than `milliseconds`, other processes of the host (such as compilers) disturbed
+    the timestamps, and the time is called `disturbed_run_ms`.
     """
     record: dict[str, Any] = {"load": [round(load, 1) for load in os.getloadavg()]}
     if milliseconds <= host:

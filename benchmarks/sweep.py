@@ -7,7 +7,7 @@ Every result must lie in the interval of docs/numerics.md around the source's re
 
     benchmarks/sweep.py --count 2000 [--seed 0] [--jobs 2] [--vulkan lavapipe]
     benchmarks/sweep.py --count 10000 --scheduler tcp://host:8786 --vulkan nvidia-h200=vulkan
-    ... --interpreter-every 8                              interprets one of 8: 1/3 of the time
+    ... --interpreter-every 8                              one case of 8, in 1/3 of the time
     benchmarks/sweep.py --only 17 --target lavapipe        one case, with its text
     benchmarks/sweep.py --workloads my_module:my_cases     your own cases: see sweep_cases.py
 

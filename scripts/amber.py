@@ -50,7 +50,7 @@ Runner = Callable[[bytes, amber.Pipeline, tuple[int, int, int], amber.Script], N
 
 
 class Refused(Exception):
-    """A script cannot run here. The message is the reason."""
+    """Raised if a script cannot run here. The message is the reason."""
 
 
 @dataclass

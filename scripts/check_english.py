@@ -3,7 +3,7 @@
 Finds sentences that need a second reading, in docstrings, comments, errors, names and pages.
 
     scripts/check_english.py                 fail on sentences beyond the baseline
-    scripts/check_english.py FILE ...        print every one in these files or folders
+    scripts/check_english.py FILE ...        print all such sentences in these files or folders
     scripts/check_english.py --write         shrink the baseline to the sentences that are left
 
 The baseline (english_baseline.json, beside this script) counts the sentences of each file that
@@ -187,7 +187,7 @@ def problems(text: str, title: bool = False) -> Iterator[tuple[int, Pattern, str
 
 
 def _name_problem(name: str) -> str | None:
-    """Returns the pattern of a function's name that is one participle or particle."""
+    """Returns the matching pattern if a function's name is a single participle or particle."""
     bare = name.strip("_")
     if bare.startswith("test_"):
         if re.match(r"test_(?:what|how|who|of|those|nobody|which|why)_", bare):

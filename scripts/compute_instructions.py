@@ -131,7 +131,7 @@ SHARED: frozenset[str] = frozenset(
         "OpSubgroupBlockWriteINTEL",
     }
 )
-"""Instructions that have an operation although they belong to a group, because MLIR has one."""
+"""Instructions of a group that have an operation, because MLIR has this operation."""
 
 _TYPE, _MODULE = "a type", "an attribute or a symbol of `spirv.module`"
 _BLOCK, _DEBUG = "blocks and regions", "a location, a name, or a raw instruction"

@@ -47,13 +47,13 @@ exec "$here/lib/{loader}" --argv0 "$program" --library-path "$here/lib" \\
   "$(readlink -f "$program")" "$@"
 """
 """
-The launcher of a prefix. The loader searches the machine's folders itself, after the folders that
-the program names: a Python must not load the library of another one of the same version.
+The launcher of a prefix. The loader searches the machine's folders after the folders that the
+program names, so that a Python loads its own library and not that of another Python.
 """
 
 
 class Unavailable(Exception):
-    """This machine cannot get the packages. The message is the reason."""
+    """Raised if this machine cannot get the packages. The message is the reason."""
 
 
 def command(*arguments: str | Path) -> str:

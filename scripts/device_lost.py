@@ -6,9 +6,9 @@ Checks on a device that a lost device and an endless kernel end with an error me
 The kernel of a compiled program is replaced, first by one that writes through invalid device
 addresses, then by an endless loop. `xdsl-spirv run` must end with the status for device errors,
 one line that describes the error, no traceback and no remaining process. The original program must
-be right before, between and after. A Python process that does the same through `open_isolated`
-must survive and be able to continue. A GPU reports VK_ERROR_DEVICE_LOST; a CPU driver (lavapipe)
-crashes instead, and the message must say so.
+give right results before, between and after these runs. A Python process that does the same
+through `open_isolated` must survive and be able to continue. A GPU reports VK_ERROR_DEVICE_LOST; a
+CPU driver (lavapipe) crashes instead, and the message must say so.
 
 Do not share the device while this runs: losing it may end other processes' work.
 """
@@ -56,7 +56,7 @@ LATE_SAYS = ("did not finish within", "VK_ERROR_DEVICE_LOST")
 
 
 def replaced(program: Path, kernel: str, folder: Path) -> Path:
-    """Copies a program with another kernel."""
+    """Copies a program and replaces its kernel."""
     shutil.copytree(program, folder)
     (path,) = (folder / "kernels").glob("*.spv")
     path.write_bytes(assemble(kernel.replace("NAME", path.stem)).encode())

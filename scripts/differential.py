@@ -2,7 +2,7 @@
 Runs generated kernels on a Vulkan device and on the interpreter, and reports differences.
 
     python scripts/differential.py 5000                 # seeds 0 to 4999 on lavapipe
-    python scripts/differential.py 1 --start 1234       # one of them again
+    python scripts/differential.py 1 --start 1234       # only seed 1234
     python scripts/differential.py 200 --family dot --minimise
     python scripts/differential.py 1000 --target nvidia-h200 --device vulkan
 

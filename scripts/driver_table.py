@@ -1,10 +1,10 @@
 """
 Prints a Markdown table of standard kernels compiled by drivers of GPUs that are not installed.
 
-    scripts/driver_table.py                        every driver that is there, each with its target
-    scripts/driver_table.py intel:bmg --only conv  one of them, some kernels
+    scripts/driver_table.py                        every installed driver, each with its target
+    scripts/driver_table.py intel:bmg --only conv  one driver, some kernels
     scripts/driver_table.py intel:bmg --target my-xe2.json
-    scripts/driver_table.py --summary              one row a device: what fails, by name
+    scripts/driver_table.py --summary              one row a device, with the kernels that fail
 """
 
 from __future__ import annotations

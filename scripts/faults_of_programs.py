@@ -1,7 +1,7 @@
 """
-Cases of `faults.py` for programs, stores, workers, `opt` sessions and others.
+Cases of `faults.py` for programs, stores, workers, `opt` sessions and other parts.
 
-The others are completion, conversion, kernels in Python, the runner in C and the site.
+The other parts are completion, conversion, kernels in Python, the runner in C and the site.
 """
 
 from __future__ import annotations

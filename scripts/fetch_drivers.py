@@ -128,7 +128,7 @@ ADA_CLASSES = {
 
 
 def _derive_chip(fields: dict[str, str], entry: re.Match[str]) -> str:
-    """Returns a chip's table entry and a copy with other `fields`, which adds a missing chip."""
+    """Returns a chip's table entry, followed by a copy with other `fields` for a missing chip."""
     made = entry[0]
     for field_name, value in fields.items():
         made = re.sub(rf"(\.{field_name} = )[^,]+", rf"\g<1>{value}", made)
@@ -167,7 +167,7 @@ CHIPS = {
         "family": "AMDGPU_FAMILY_GC_12_0_0",
     },
 }
-"""AMD chip that the shim defines -> the fields of a chip that is added to the shim."""
+"""AMD chip that the shim defines -> the fields in which a chip to add differs from it."""
 EDITS = {
     # RADV requires this version of the kernel's interface. Compiling needs none of its additions.
     "amd/drm-shim/amdgpu_noop_drm_shim.c": {r"version_minor = \d+": "version_minor = 54"},

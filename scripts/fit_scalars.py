@@ -5,9 +5,9 @@ times.
     scripts/fit_scalars.py nvidia-h200 benchmarks/results/h200-scalar-products.json
 
 `benchmarks/contractions.py --variants` writes the records, for products of f32. The search starts
-with the target file's values, and changes each by a tenth or a half while estimates become more
-accurate or choose better schedules. The script prints the fitted section, the geometric mean error
-of the estimates, and the loss. The loss is the time of the schedule with the least estimate,
+with the target file's values, and changes each by a tenth or a half as long as estimates become
+more accurate or choose better schedules. The script prints the fitted section, the geometric mean
+error of the estimates, and the loss. The loss is the time of the schedule with the least estimate,
 relative to the fastest.
 """
 

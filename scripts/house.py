@@ -140,7 +140,7 @@ def of_this_tree() -> dict[str, Any]:
 
 
 def at(revision: str) -> dict[str, Any]:
-    """Returns the figures of a revision that can be counted without running it."""
+    """Returns the figures of a revision, except those that need a run of its code."""
     command = ["git", "archive", revision]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive)) as tar:

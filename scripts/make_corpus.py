@@ -37,7 +37,7 @@ Made = Iterator[tuple[str, bytes]]
 
 
 class Missing(Exception):
-    """A producer is not installed. The message says how to install it."""
+    """Raised if a producer is not installed. The message says how to install it."""
 
 
 def run(command: Sequence[str | Path], data: bytes | None = None) -> bytes | None:

@@ -52,7 +52,7 @@ IMAGES = ("storage_image", "sampled_image", "combined_image_sampler", *TEXEL_BUF
 
 
 class Unsupported(Exception):
-    """The script uses a part of the language that is not supported."""
+    """Raised if a script uses a part of the language that is not supported."""
 
 
 @dataclass

@@ -17,7 +17,7 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """Does what `data["do"]` names, mostly a failure. First appends a line to the file `log`."""
+    """Appends a line to the file `log`, then performs the action `data["do"]`, mostly a failure."""
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")

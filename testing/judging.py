@@ -27,7 +27,7 @@ def judge(data: Mapping[str, Any]) -> list[list[str]]:
 
 
 def judged(seed: int, data: bytes) -> tuple[str, str, str]:
-    """Returns our and spirv-val's verdicts, the dialect's, and the text of a disagreement."""
+    """Returns the verdicts of validator, spirv-val and dialect, and a disagreement's text."""
     rng = random.Random(seed)
     changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
     theirs = spirv_val(changed, ENVIRONMENT)

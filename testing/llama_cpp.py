@@ -13,7 +13,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _model_class(api: Any) -> Any:
-    """Returns cyllama's model class. 0.2.18 takes the number of tokens from a wrong object."""
+    """Corrects cyllama's model class, which takes `n_vocab` from a wrong object (0.2.18)."""
 
     class Model(api.LlamaModel):
         @property

@@ -13,7 +13,7 @@ Array = Any
 
 @dataclass
 class NodeCase:
-    """A node. None omits an input. `constant` lists the indices of inputs that are weights."""
+    """A node. An input of None is omitted. `constant` has the indices of inputs that are weights."""
 
     operator: str
     inputs: list[Array | None]

@@ -1,8 +1,8 @@
 """
 Finds SwiftShader, a Vulkan driver for CPUs, and makes a process use it.
 
-Chromium contains SwiftShader (Debian: `chromium-common`). It has subgroups of four, 32-bit
-integers and floats, and no cooperative matrices, like phones without matrix units.
+Chromium contains SwiftShader (Debian: `chromium-common`). Like phones without matrix units, it has
+no cooperative matrices. Its subgroups have four invocations, and its only types have 32 bits.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ PREAMBLE = "#extension GL_GOOGLE_include_directive : require"
 
 
 class BuildError(Exception):
-    """A compiler or ggml's generator failed. The message contains its output."""
+    """Raised if a compiler or ggml's generator fails. The message contains its output."""
 
 
 @dataclass(frozen=True)

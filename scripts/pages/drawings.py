@@ -1,8 +1,8 @@
 """
 Draws mermaid blocks of a page as SVG pictures, so that no page needs a script.
 
-Supported are `graph TD` with the edges `a --> b` and `a -- label --> b`. A node is a name. One of
-its uses may give a text, `a["text"]`, with `<br>` between lines.
+The module reads `graph TD` with the edges `a --> b` and `a -- label --> b`. A node is a name. One
+of its uses may give a text, `a["text"]`, with `<br>` between lines.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def layers(graph: Graph) -> tuple[list[list[str]], list[tuple[str, str, tuple[st
     """
     Returns the rows of nodes from left to right, and the parts of edges between adjacent rows.
 
-    An edge across several rows passes through a node without text in each. Nodes are ordered by
-    the mean position of their neighbours, downwards and upwards in turn.
+    An edge across several rows passes through a node without text in each row between. Nodes are
+    ordered by the mean position of their neighbours, downwards and upwards in turn.
     """
     rank = ranks(list(graph.edges))
     rows: list[list[str]] = [[] for _ in range(max(rank.values()) + 1)]

@@ -35,7 +35,7 @@ NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 class NotComputed(Exception):
-    """No reference supports a node, so the node is drawn again."""
+    """Raised if no reference supports a node. The node is then drawn again."""
 
 
 def tensor_type(array: Array) -> int:

@@ -37,7 +37,7 @@ Place = tuple[int, int] | tuple[int, int, int]
 
 
 class CompileError(Exception):
-    """A tool refuses a shader."""
+    """Raised if a tool refuses a shader."""
 
 
 @dataclass(frozen=True)

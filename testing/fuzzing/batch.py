@@ -47,7 +47,7 @@ DIED = "died"
 
 
 class Late(Exception):
-    """An input takes too long."""
+    """Raised if an input takes too long."""
 
 
 def _late(number: int, frame: FrameType | None) -> None:
