@@ -97,7 +97,7 @@ def main() -> None:
             arguments.notebooks or IN_BROWSER
         ):  # All pages run concurrently, on several cores.
             page = pages[notebook] = browser.new_page(viewport=PHONE)
-            page.on("pageerror", lambda error: sys.exit(f"an error of the page: {error}"))
+            page.on("pageerror", lambda error: sys.exit(f"a script of the page failed: {error}"))
             page.route("http*://**", only_here)
             page.goto(f"{here}browser/{notebook}.html#run")
         for notebook, page in pages.items():

@@ -81,7 +81,7 @@ def glslang(folder: Path, small: bool) -> Made:
 def glslc(folder: Path, small: bool) -> Made:
     command = shlex.split(os.environ.get("GLSLC", "")) or [shutil.which("glslc") or ""]
     if not command[0]:
-        raise Missing("glslc is not installed: install the Debian package, or set GLSLC")
+        raise Missing("glslc is not installed: install Debian's package glslc, or set GLSLC")
     options = ["-O"] if small else ["-O0", "-O", "-Os", "-g"]
     targets = ["vulkan1.2"] if small else ["vulkan1.1", "vulkan1.2", "vulkan1.3"]
     for source, option, target in itertools.product(shaders(), options, targets):

@@ -13,7 +13,7 @@ Array = Any
 
 @dataclass
 class NodeCase:
-    """A node. An input of None is omitted. `constant` has the indices of inputs that are weights."""
+    """A node. An input of None is omitted. `constant` has the indices of the weight inputs."""
 
     operator: str
     inputs: list[Array | None]
