@@ -321,7 +321,7 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
 
 
 def packing_of(value: SSAValue) -> PackingAttr | None:
-    """Returns the packing of an operand in fragments or panels; None if it is not packed."""
+    """Returns the packing (in fragments or panels) of an operand; None if it is not packed."""
     return value.owner.packing if isinstance(value.owner, PackedViewOp) else None
 
 

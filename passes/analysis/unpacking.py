@@ -95,8 +95,8 @@ class Plane:
         """
         Returns the row length in elements of the plane's panels.
 
-        A panel holds the data of `units` units of several rows, each row contiguously. Returns
-        None if the plane cannot be packed into panels.
+        A panel holds the data of `units` units along K of all rows, row after row. Returns None if
+        the plane cannot be packed into panels.
         """
         if isinstance(view := self.value.owner, PackedViewOp):
             return view.packing.fragment_sizes[1]

@@ -1,10 +1,11 @@
 """
 Packs operands into fragments or panels, and reads packed fragments.
 
-To pack a fragment, a subgroup loads it cooperatively, and each invocation stores its components
-contiguously. To read a packed fragment, each invocation loads its components by one wide load. The
-device chooses the components of each invocation. The choice depends only on the matrix type, so
-the kernels that pack and read agree. Panels are read like unpacked rows (see `staging`).
+A panel has the elements of one K tile in row-major order. To pack a fragment, a subgroup loads it
+cooperatively, and each invocation stores its components contiguously. To read a packed fragment,
+each invocation loads its components by one wide load. The device chooses the components of each
+invocation. The choice depends only on the matrix type, so the kernels that pack and read agree.
+Panels are read like unpacked rows (see `staging`).
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def _packed_ways(
 
 def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:
     """
-    Returns the panel path of A (0) or B (1) if panels allow wider loads, else None.
+    Returns the path that packs A (0) or B (1) into panels if these allow wider loads, else None.
 
     `k` is a fragment's size along K. Panels also help 8-bit operands that are contiguous across K,
     because no instruction transposes single bytes.

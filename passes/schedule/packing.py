@@ -93,7 +93,9 @@ class PackPlan(KernelPlan):
 
     @property
     def vector(self) -> int:
-        """Number of elements of a panel that an invocation stores at a time."""
+        """
+        Number of elements that an invocation stores at a time, if operands are packed into panels.
+        """
         return widest_vector(self.staged.element_bytes, self.depth)
 
     @property

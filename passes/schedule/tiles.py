@@ -205,7 +205,7 @@ class UnitTile(OperandTile):
     ahead: int = 0
     """If not 0, the planes of a K tile are loaded while the previous K tile is multiplied."""
     in_panels: bool = False
-    """True if planes are packed into panels (blocks of rows) before the kernel reads them."""
+    """True if planes are packed into panels (see `packed_layout`) before the kernel reads them."""
 
     workgroup_bytes = 0
     k_axis = 1
@@ -213,7 +213,7 @@ class UnitTile(OperandTile):
 
     def panels(self) -> list[tuple[int, int]]:
         """
-        Returns (plane index, row length in elements) for each plane that is packed into panels.
+        Returns (plane index, row length of a panel in elements) for each plane packed into panels.
         """
         if self.order is None or self.order.split > 1:
             return []
@@ -315,8 +315,9 @@ def packed_layout(packing: PackingAttr) -> Layout:
     """
     Returns the layout of a packed operand, including zero padding.
 
-    A row has the panels, or the fragments, of one step along K. The walk along M or N counts the
-    elements of all fragments in a row.
+    A panel has the elements of one K tile, in row-major order. A row has the panels, or the
+    fragments, of one step along K. The walk along M or N counts the elements of all fragments in a
+    row.
     """
     batch, steps, count, elements = packing.shape
     row = count * elements
