@@ -222,7 +222,7 @@ class Compiler:
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """Returns the merge function of each value that another block uses, otherwise None."""
+        """Returns for each value: its merge function if another block uses the value, else None."""
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values

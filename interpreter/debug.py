@@ -98,7 +98,7 @@ class Debug:
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
-    """(last step at which the launch stops, breakpoint) for each breakpoint that is stepping."""
+    """Pairs from `Stop.step`: the last step to stop at, and the breakpoint with the action."""
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:

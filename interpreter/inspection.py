@@ -266,7 +266,7 @@ class Scene:
             yield from view.parts() if UNNAMED.fullmatch(symbol) else [view]
 
     def find(self, name: str) -> View | None:
-        """Returns the innermost variable of a name, or the result `%name` or `#position`."""
+        """Returns the innermost variable `name`, or the result `%name` or `#position`, or None."""
         if name.startswith(("%", "#")):
             return next((view for view in self.values() if view.name == name), None)
         for views in (self.locals(), self.variables(False), self.variables(True)):

@@ -138,15 +138,15 @@ class Layout:
 
 
 Index: TypeAlias = int | None
-"""An index of an access chain: a constant, or the index of an operand."""
+"""An index of an access chain: its constant value, or None if only a run knows the value."""
 
 
 class Chain:
     """
     The offset that an access chain adds to a pointer.
 
-    It consists of constant bytes, and of (operand index, stride) for each dynamic index. `types`
-    holds the type that each index selects.
+    It is the sum of constant bytes (`offset`) and, for each index that is not constant, of the
+    index times a stride (`dynamic`). `type` is the type of the part that the chain leads to.
     """
 
     def __init__(self, layout: Layout, type: Placed, indexes: Sequence[Index]):
@@ -168,7 +168,7 @@ class Chain:
         self.type = type
 
     def follow(self, base: Pointer | Pointers, indexes: Sequence[Array]) -> Pointer | Pointers:
-        """Returns the pointer that the access chain computes."""
+        """Returns the pointer that the chain computes from `base` and the values of its indexes."""
         pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
             pointer = pointer.plus(indexes[number], stride, 0)

@@ -38,7 +38,10 @@ PATIENCE = 4
 """Number of turns that waiting batches run before the next chunk begins."""
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
-"""Axes along which invocations stay in one batch when a batch is split."""
+"""
+Ways to split a batch: into workgroups, subgroups or single invocations. Each lists the axes of
+(workgroup, subgroup, lane) that stay whole.
+"""
 
 
 BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
@@ -194,7 +197,7 @@ class Turns:
         return True
 
     def _report_release(self, watch: Watch | None, lanes: Array | None) -> None:
-        """Reports lanes that stopped waiting before all their workgroups had run."""
+        """Reports a loop in which `lanes` waited until another workgroup wrote (PROGRESS-01)."""
         checker = self.context.checker
         if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
             return
@@ -234,7 +237,7 @@ class Turns:
         return others
 
     def _open_barriers(self) -> bool:
-        """Releases workgroups whose invocations have all reached a barrier."""
+        """Releases workgroups that are completely at a barrier. Returns True if there are any."""
         released: list[Turn] = []
         for turn in [turn for turn in self.turns if turn.barrier is not None]:
             blocked = np.zeros(turn.batch.workgroups, np.bool_)

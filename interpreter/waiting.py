@@ -110,7 +110,10 @@ class Slice:
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
-        """Returns the values that an operation reads. For a load, these are the stored values."""
+        """
+        Adds the memory that an operation reads to the slice. Returns the operands of all stores to
+        the invocation's variables that the operation reads.
+        """
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, spv.FunctionCallOp):
             self._call(op)

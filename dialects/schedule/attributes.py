@@ -84,7 +84,7 @@ class ScheduleAttr(KeyedAttr):
 
 
 def schedule_of(op: Operation) -> ScheduleAttr | None:
-    """Returns the schedule that an operation carries."""
+    """Returns the schedule attribute of an operation; None if it has none."""
     schedule = op.attributes.get(SCHEDULE)
     return schedule if isinstance(schedule, ScheduleAttr) else None
 

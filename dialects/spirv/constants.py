@@ -280,7 +280,7 @@ class SpecConstantOp(ConstantSymbol):
 
     @property
     def spec_id(self) -> int | None:
-        """The SpecId decoration's literal."""
+        """The literal of the SpecId decoration; None without this decoration."""
         value = self.attributes.get("spec_id")
         return value.value.data if isinstance(value, IntegerAttr) else None
 
@@ -489,7 +489,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         return first
 
     def fold(self) -> Sequence[Attribute] | None:
-        """Returns the wrapped operation's result if all operands are ordinary constants."""
+        """Returns the wrapped operation's result; None unless all operands are constants."""
         wrapped = self.wrapped
         constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
         if not isinstance(wrapped, Foldable) or None in constants:

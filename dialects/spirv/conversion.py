@@ -110,7 +110,7 @@ class FConvertOp(WidthConversion, Foldable):
     TARGET: ClassVar[tuple[Predicate, str]] = _FLOAT
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds exact conversions of constants only. Execution modes may change other roundings."""
+        """Folds a conversion of a constant if it is exact: rounding depends on execution modes."""
         folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
         result = folded[0] if folded else None
         if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):

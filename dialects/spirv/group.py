@@ -221,7 +221,7 @@ class GroupExchange(GroupNonUniformOperation, ABC):
 
 
 class GroupNonUniformBroadcastOp(GroupExchange):
-    """The value of an invocation. `invocation_id` must be equal in all active invocations."""
+    """The value of one invocation, whose id must be equal in all active invocations."""
 
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 

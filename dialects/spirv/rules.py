@@ -186,7 +186,7 @@ def dot_13_accumulator(accumulator: Attribute, result: Attribute) -> None:
 
 
 def component_width(vector: Attribute) -> int | None:
-    """Returns the bits of a component of a dot product's operand; 8 for a packed scalar."""
+    """Returns the bits of each component of a dot product's operand (8 for a packed scalar)."""
     if isinstance(vector, VectorType) and isinstance(vector.element_type, IntegerType):
         return vector.element_type.width.data
     return 8 if isinstance(vector, IntegerType) else None

@@ -253,7 +253,7 @@ class Knowledge:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
-        """Orders all accesses before a control barrier, for every invocation at the barrier."""
+        """Records that a control barrier orders earlier accesses of all its invocations."""
         semantics = event.semantics
         self._meet(event)
         if not semantics.both:
@@ -277,7 +277,10 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """Shares releases of unordered storage among the invocations at a barrier."""
+        """
+        Passes releases on to all invocations at a control barrier, for the kinds of storage that
+        the barrier itself does not order.
+        """
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)

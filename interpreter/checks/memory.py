@@ -112,7 +112,10 @@ class CheckedAccess(memory.Access):
     def note(
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
-        """Records and returns the access for the race check. `value` is about to be stored."""
+        """
+        Records an access for the race check; `value` is about to be stored. Returns the memory's
+        history and the access, or None if the memory cannot have races.
+        """
         order = self.checker.races
         if order is None:
             return None

@@ -228,7 +228,7 @@ class RaceReports:
         )
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
-        """Returns the index of the first conflict that is not within one cooperative matrix."""
+        """Returns the index of the first conflict that is not within one matrix, or None."""
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):
                 return number

@@ -113,7 +113,7 @@ class Races:
         return both and bool(atomics or bare)
 
     def _is_fence(self, op: Operation) -> bool:
-        """True for a memory barrier, and for a control barrier with a wider memory scope."""
+        """True for memory barriers, and control barriers that order memory beyond their scope."""
         if isinstance(op, CONTROL):
             return self.model.semantics(op).scope > level_of(op.execution_scope.data)
         return isinstance(op, barriers.MemoryBarrierOp)

@@ -90,7 +90,7 @@ def _undefined_component(op: composite.VectorShuffleOp, context: Context) -> Tes
 
 
 def _wraps(op: Operation, context: Context) -> Test | None:
-    """Returns a test for overflow if the operation is decorated as never overflowing."""
+    """Returns a test for overflow; None without NoSignedWrap and NoUnsignedWrap."""
     signed_too = "no_signed_wrap" in op.attributes
     unsigned_too = "no_unsigned_wrap" in op.attributes
     ufunc = _WRAPPING[type(op)]
@@ -126,7 +126,7 @@ QUOTIENT = Source(
 
 
 def _negative(op: Operation, context: Context) -> Test | None:
-    """Returns a test for negative operands, which are undefined in Vulkan but defined in OpenCL."""
+    """Returns a test for negative operands; None in OpenCL, where the result is defined."""
     if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)

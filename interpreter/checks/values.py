@@ -319,7 +319,7 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
 
 @checked(control_flow.FunctionCallOp)
 def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Calls a function. Also passes masks of undefined parts, of arguments and result."""
+    """Calls a function, with the masks of undefined parts of its arguments and its result."""
     context, name = compiler.context, op.callee.string_value()
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

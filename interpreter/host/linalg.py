@@ -308,7 +308,10 @@ def contraction_roles(block: Block) -> Roles | None:
 
 
 def _cast_argument(value: SSAValue) -> tuple[SSAValue, bool] | None:
-    """Returns the block argument that a value extends, and True for a signed extension."""
+    """
+    Returns the block argument that a value extends, and True for a signed extension; None for other
+    values.
+    """
     owner = value.owner
     if isinstance(owner, Block):
         return value, True

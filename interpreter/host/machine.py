@@ -211,7 +211,7 @@ def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None
 
 
 def find(kind: type[Operation]) -> HostFunction | None:
-    """Returns the host function of an operation class or of its nearest base class."""
+    """Returns the host function of an operation class or its nearest base class, or None."""
     for base in kind.__mro__:
         if base in TABLE:
             return TABLE[base]

@@ -208,7 +208,10 @@ def one_by_one(
     batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
     """
-    Calls `change(view, items, operands)` for distinct addresses each time. Returns old values.
+    Changes memory by `change(view, items, operands)`, in order. Returns the old values.
+
+    Each call of `change` gets distinct addresses: of several operations on one address, the first
+    call gets the first operation, the next call the second one.
     """
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)

@@ -136,7 +136,7 @@ def store(op: spv.StoreOp, context: Context) -> Function:
 
 
 def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType]:
-    """Returns the pointer types of target and source, with the typed pointer's pointee."""
+    """Returns the pointer types of target and source. An untyped one gets the other's pointee."""
     typed = op.source if isinstance(op.target.type, spv.UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)

@@ -272,7 +272,11 @@ def _bind_memory(context: Context, where: Place, buffers: Buffers, label: str) -
 def _tensor(
     op: VariableOp, type: spv.TensorArmType, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """Binds an array as a tensor. Raises `InterpreterError` if its shape contradicts the type."""
+    """
+    Returns a function that creates a tensor over the caller's array; None if there is no array.
+
+    Raises `InterpreterError` if the array's shape contradicts the type.
+    """
     pointer = _buffer(op, context, buffers)
     if pointer is None:
         return None

@@ -39,7 +39,10 @@ class Fields:
     """Base class of layouts and views, whose fields are tuples of integer arrays."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
-        """Applies `function` to each integer and the corresponding integers of `others`."""
+        """
+        Returns a copy in which each integer is `function` of the integer and the corresponding
+        integers of `others`.
+        """
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
             parts = [getattr(state, field.name) for state in (self, *others)]
@@ -160,8 +163,8 @@ class Where:
     """
     The memory locations of a matrix's components, as arrays (workgroup, subgroup, component).
 
-    `element` is an element's or a block's index. `clipped` and `outside` are masks. `block` and
-    `inside` are coordinates of the block, and in the block.
+    `element` is the index of an element or, if the layout has blocks, of a block. `clipped` and
+    `outside` are masks. `block` has the block's coordinates, `inside` the coordinates in the block.
     """
 
     element: Array

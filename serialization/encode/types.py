@@ -430,7 +430,10 @@ class TypeTable:
         return type_id
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
-        """Returns the first forward pointer whose struct needs no struct that is being declared."""
+        """
+        Returns a forward pointer that can be declared after the struct `declared`, or None. Its
+        struct must not need a struct whose members are still being declared.
+        """
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
                 return pointer

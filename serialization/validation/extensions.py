@@ -268,7 +268,7 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _arm_layout(m: Module, i: Instruction) -> str | None:
-    """Returns the name of ARM's layout if the access uses one and its capability is declared."""
+    """Returns the name of the access's layout if it is ARM's and its capability is declared."""
     if "CooperativeMatrixLayoutsARM" not in m.capabilities:
         return None
     value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None

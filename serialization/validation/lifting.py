@@ -177,7 +177,10 @@ class Lifter:
         return Block(arg_types=[lifted]).args[0]
 
     def attribute(self, id: int) -> Attribute | None:
-        """Returns a type, an integer constant's value, or a symbol for another constant."""
+        """
+        Returns the attribute for an id: a type, the value of an integer constant, or a symbol for
+        another constant. Any other id becomes an `OtherType`.
+        """
         if id in self.m.types:
             return self.type(id)
         number = self.m.integer(id)

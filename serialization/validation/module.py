@@ -277,7 +277,7 @@ class Module:
             self._line_starts.append(start)
 
     def line_of(self, index: int) -> Instruction | None:
-        """Returns the OpLine that applies to the instruction at an index."""
+        """Returns the OpLine that applies to the instruction at an index, or None."""
         place = bisect_right(self._line_starts, index)
         return self._lines[place - 1] if place else None
 
