@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.device import VulkanDevice
 
 DEVICE_VARIABLE = "XDSL_SPIRV_JOBS_DEVICE"
-"""Environment variable with the device of this process, an argument of `open_device`."""
+"""Environment variable that names the device of this process, as `open_device` takes it."""
 COMPUTE = (
     *("Float16", "Float64", "Int8", "Int16", "Int64", "Int64Atomics", "DotProduct"),
     *("StorageBuffer16BitAccess", "StoragePushConstant16", "StorageBuffer8BitAccess"),

@@ -6,8 +6,8 @@ Runs jobs on Dask workers of this machine or of many machines.
 
 Dask assigns the jobs to workers, except jobs that use a whole device (`dealing.py`). This process
 lists the open jobs: when the scheduler is lost, it looks for a new one at the same address and
-submits the jobs again. When a worker dies, any of its jobs may be the cause. They are tried once
-more, one at a time, so that a second death has only one possible cause.
+submits the jobs again. When a worker dies, any of its jobs may be the cause. These jobs are
+tried once more, one at a time, so that a second death has only one possible cause.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ STARTS = 5
 UPDATE = "update the older xdsl-spirv, and restart its workers"
 _numbers = count()
 Future: TypeAlias = Any
-"""A Dask future. Dask's type annotations also cover coroutines."""
+"""A Dask future. The type is Any, because Dask's annotations also allow coroutines."""
 
 
 def report_deaths(dask_scheduler: Any) -> None:

@@ -111,7 +111,7 @@ class Dealer:
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
         """
-        Returns the next job for a worker, from a new group or a group that the worker had.
+        Returns the next job for a worker, from a new group or a group that this worker ran before.
 
         An idle device gets any job.
         """

@@ -82,7 +82,7 @@ class Job:
     - `seconds`, `memory`: limits of time, and of allocated bytes (None for no limit)
     - `shared`: other jobs may run on the GPU at the same time; for jobs that are not timed
     - `runs`: False if the job only compiles with the GPU's driver
-    - `near`: group of jobs that reuse what a device's process has loaded
+    - `near`: name of a group of jobs that share loaded data, so that one device should run them
     - `note`: any value for the caller
     """
 

@@ -15,7 +15,7 @@ from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 
 def _characters() -> dict[int, str]:
-    """Maps each byte to a character: the byte if visible, else a character from U+0100 on."""
+    """Maps each byte to a visible character: U+00XX of the byte's value, or one from U+0100 on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(0x100)) - set(visible))
     return {

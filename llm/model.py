@@ -22,7 +22,7 @@ class LanguageModel:
 
     The states retain the last text: for a text with the same start, only the rest is computed.
     Several models may share `texts`, each with a `slot`. With `speculation`, a draft model
-    proposes tokens that are read together.
+    proposes tokens, and one run of this model reads all of them.
     """
 
     def __init__(

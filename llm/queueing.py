@@ -64,7 +64,10 @@ class Stops:
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """Appends a piece. Returns the text before a possible stop, and True if a stop came."""
+        """
+        Appends a piece. Returns the text that is not part of a stop text, and True if a stop text
+        was found. Text that may be the start of a stop text is held back.
+        """
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -79,7 +82,7 @@ class Stops:
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """Returns how many of a text's last characters may begin a stop sequence."""
+        """Returns the length of the longest start of a stop text that ends the text held back."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 

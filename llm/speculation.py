@@ -52,7 +52,7 @@ class Draft(Protocol):
 
 
 class Speculation:
-    """The tokens that a draft model proposes at a time, and the main model's predictions."""
+    """The state of speculative decoding: the draft model, and the main model's predictions."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead

@@ -19,7 +19,7 @@ from xdsl_spirv.dialects.spirv import glsl, logic
 from xdsl_spirv.prove.values import Term, Terms, float_sort, width, z3
 
 Exact: TypeAlias = Callable[..., Term]
-"""A function (terms, the operands' float type, *operands) -> result of one instruction."""
+"""A function that computes one instruction's result from (terms, the float type, *operands)."""
 
 NEAREST = z3.RNE()
 

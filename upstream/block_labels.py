@@ -3,8 +3,8 @@ Corrects xDSL's parser: a block may have a number as its label, `^0`, as in MLIR
 
 xDSL 0.74 makes every label except `bbN` a name hint, and a hint may not begin with a digit, so the
 parser raises `ValueError`. `install` gives the parser another `Block` class, which accepts such
-labels without a name hint. A pull request to xDSL would call `Block.is_valid_name(name)` where
-labels are read, as for nested regions.
+labels without a name hint. A pull request to xDSL would call `Block.is_valid_name(name)` where all
+labels are read, as xDSL already does in nested regions.
 """
 
 from typing import Any

@@ -262,7 +262,7 @@ class MapOp(ElementwiseOperation):
     name = "linalg.map"
 
     SIMPLE: ClassVar[int] = 2
-    """Number of operations of a body that is printed as one operation's name."""
+    """Number of operations in a body that is printed as `{ NAME }`: NAME and the yield."""
 
     @classmethod
     def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:

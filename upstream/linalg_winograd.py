@@ -107,7 +107,11 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """True if rows (0) or columns (1) are transformed; not if the filter has only one."""
+        """
+        True if rows (axis 0) or columns (axis 1) are transformed.
+
+        An axis along which the filter has size 1 is not transformed.
+        """
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:

@@ -44,7 +44,8 @@ class PassOnDemand:
 
     needs: Collection[str] | None = None
     """
-    The pass changes nothing in a module without these names (see `contents`). None: always runs.
+    Names (see `contents`). The pass changes nothing in a module that has none of them. None if the
+    names are not known.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])

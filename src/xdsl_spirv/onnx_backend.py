@@ -202,7 +202,10 @@ class Backend(base.Backend):
 
 
 def decides_sizes(name: str, array: Array) -> bool:
-    """True if an input may determine sizes: a list or number of integers, or a name in `SIZES`."""
+    """
+    True if an input may determine sizes: an integer, a vector of integers, or a vector with a name
+    in `SIZES`.
+    """
     integers = array.ndim <= 1 and array.dtype.name in ("int32", "int64")
     return integers or (name in SIZES and array.ndim == 1)
 
