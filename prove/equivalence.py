@@ -75,7 +75,7 @@ UPDATES: dict[type[Operation], Callable[..., Term]] = {
     atomic.AtomicExchangeOp: lambda old, x: x,
     atomic.AtomicLoadOp: lambda old: old,
 }
-"""Functions that compute the new contents of memory, by atomic instruction."""
+"""Maps each atomic instruction to the function that computes the new contents of memory."""
 
 READABLE = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
 

@@ -54,7 +54,7 @@ INVOCATION = (StorageClass.Function, StorageClass.Private)
 
 @dataclass(frozen=True)
 class Place:
-    """A pointer: a variable, and the indices that lead to a part of the given type."""
+    """A pointer: a variable (`root`), and the indices (`path`) of the part that it points to."""
 
     root: Hashable
     storage: StorageClass
@@ -121,10 +121,10 @@ class Executor:
         raise Unsupported(f"{op.name} is not supported", op)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Called for each index into a variable of an invocation. Does nothing by default."""
+        """Handles an index into a variable of the invocation. Does nothing by default."""
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Called with the operands of each instruction. Does nothing by default."""
+        """Handles the operands of each executed instruction. Does nothing by default."""
 
     def call(self, function: structure.FuncOp, arguments: Sequence[Value]) -> Value | None:
         """Executes a function and returns its value."""
@@ -303,7 +303,7 @@ class Executor:
         return known if z3.is_true(known) or z3.is_false(known) else value.term
 
     def note_undefined(self, condition: Term, op: Operation) -> None:
-        """Called with a condition of undefined behaviour. Does nothing by default."""
+        """Handles a condition under which behaviour is undefined. Does nothing by default."""
 
     def _switch(self, op: flow.SwitchOp, frame: Frame) -> None:
         selector = frame.values[op.selector]
@@ -428,8 +428,9 @@ def _is_local(key: Hashable) -> bool:
 
 def order_blocks(region: Region) -> list[Block]:
     """
-    Sorts a region's blocks so that each comes after its predecessors. A construct's merge block is
-    last, a loop's continue target second to last.
+    Sorts a region's blocks so that each comes after its predecessors.
+
+    The merge block of a construct is the last block. A loop's continue target comes just before it.
     """
     blocks = list(region.blocks)
     if len(blocks) == 1:

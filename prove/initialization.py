@@ -92,7 +92,10 @@ def _same(write: Access, indexes: Sequence[Term], renamed: Sequence[tuple[Term, 
 def _find_writers(
     kernel: Kernel, write: Access, indexes: Sequence[Term]
 ) -> Iterator[tuple[Term, Term]]:
-    """Yields, for each possible writer, facts and the condition that the writer did not write."""
+    """
+    Yields a pair for each invocation that may write an element: facts about this writer, and the
+    condition that it does not write the element.
+    """
     solved = _solve(kernel, write, indexes)
     axes = [axis for axis, size in zip(kernel.local, kernel.size, strict=True) if size > 1]
     tried = list[list[Term]]()
@@ -107,7 +110,10 @@ def _find_writers(
 
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
-    """Replaces a chosen lane, subgroup or local index by the local id of the invocation."""
+    """
+    Computes the local id of the chosen invocation from its index in the workgroup, or from its
+    subgroup and lane. Returns the choices with this id instead.
+    """
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
     subgroup, index = found.pop(kernel.subgroup, None), found.pop(kernel.index(), None)

@@ -129,7 +129,10 @@ class Kernel(AddressExecutor):
         self.members: dict[str, Term] = {}
         """Integers in blocks that are never written, by name (`Block.member`)."""
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
-        """(integer, signedness) read from buffers that are never written, by buffer name."""
+        """
+        Maps the name of each buffer that is never written to the integers that are read from it,
+        each with True if it is signed.
+        """
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
         """
         Maps the name of an uninterpreted function, which stands for a buffer's contents, to the
@@ -167,7 +170,7 @@ class Kernel(AddressExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """Number of facts about launches. Later facts are derived from the kernel's code."""
+        """Number of facts about launches, which come first. Later facts are from the kernel's code."""
 
     def _count_subgroups(self) -> None:
         """Creates the terms of the subgroup, the lane, the subgroup size and the subgroup count."""

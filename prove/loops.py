@@ -234,7 +234,7 @@ class LoopExecutor(Executor):
             self.inside.pop()
 
     def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
-        """Unrolls a loop if its conditions are known. Otherwise reverts, and returns False."""
+        """Unrolls a loop if its conditions are known. Otherwise undoes this and returns False."""
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
@@ -397,9 +397,11 @@ class LoopExecutor(Executor):
         self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
     ) -> None:
         """
-        Adds facts about variables that every iteration preserves. A variable differs from its
-        first value by multiples of a power of two. It stays on one side of its first value, of a
-        bound that the loop compares with it, or of another variable.
+        Adds facts about variables that every iteration preserves.
+
+        There are two kinds of facts. A variable differs from its first value by multiples of a
+        power of two. A variable stays on one side of its first value, of a bound that the loop
+        compares with it, or of another variable.
         """
         first, head = dict(_cells(start)), dict(_cells(edge))
         kept: list[Candidate] = []

@@ -52,7 +52,7 @@ SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Limits (workgroups along an axis, buffer elements) of launches that are searched, in order."""
 
 Asked: TypeAlias = Callable[[Question], bool]
-"""Selects questions by name, storage class and instructions."""
+"""A function that returns True for the questions to ask."""
 
 
 def is_usual(question: Question) -> bool:
@@ -72,7 +72,7 @@ class Proof:
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    """Instructions with an access for which no launch was found that executes it; the reason."""
+    """Maps instructions to the reason why no launch was found that executes their access."""
     reached: int = 0
     """Number of instructions whose access is executed by a launch that satisfies the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])
