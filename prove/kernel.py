@@ -170,7 +170,7 @@ class Kernel(AddressExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """Number of facts about launches, which come first. Later facts are from the kernel's code."""
+        """Number of facts about launches, which come first. Others are from the kernel's code."""
 
     def _count_subgroups(self) -> None:
         """Creates the terms of the subgroup, the lane, the subgroup size and the subgroup count."""
