@@ -240,7 +240,7 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        """Returns the interval of a float sum of computed terms, such as a sum of squares."""
+        """Returns the interval of a reduction that sums computed floats (such as squares)."""
         init = operands[-1]
         space, (*inputs, _) = _in_space(op, operands)
         # A term is the body's result with 0 as accumulator. The rounding of that addition is

@@ -179,7 +179,10 @@ class _Carried:
         self._of: dict[SSAValue, Tolerance] = {}
 
     def of(self, value: SSAValue) -> Tolerance:
-        """Returns the error of a value: outside dispatches, the largest error of its operands."""
+        """
+        Returns the error of a value. The error of a value outside dispatches is the largest error
+        of its operands.
+        """
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
         tolerances = [self.of(operand) for operand in value.owner.operands]

@@ -474,7 +474,9 @@ def _is_nothing(value: SSAValue) -> bool:
 
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
-    """Returns the record of each returned tensor by its allocation. States are left out."""
+    """
+    Maps the allocation of each returned tensor to the record of the result. States are left out.
+    """
     last = function.body.block.last_op
     results: dict[SSAValue, Result] = {}
     states = {number: function.body.block.args[i] for i, number in states_of(function).items()}

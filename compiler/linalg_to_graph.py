@@ -441,7 +441,7 @@ class _Generic:
         return self.b.reshape(self.b.transpose(value, order or [0]), shape)
 
     def _contract(self, factors: Sequence[tuple[Value, Array]]) -> Value:
-        """Appends to the graph a sum of products of two factors minus their zero points."""
+        """Appends a sum of products to the graph. Each factor is a value minus its zero point."""
         (x, x_zero), (w, w_zero) = factors
         (x_access, w_access), sizes, parallel = self.maps[:2], self.sizes, self.parallel
         if x_access.loops() is None or w_access.loops() is None:

@@ -53,7 +53,7 @@ def _note(name: str, argument: SSAValue) -> DictionaryAttr:
 def add_weight(
     function: FuncOp, name: str, hint: str, type: Attribute, value: Attribute
 ) -> BlockArgument:
-    """Adds an argument that is a weight after the other arguments."""
+    """Adds an argument for a weight after all other arguments."""
     block = function.body.block
     known = _noted_names(function)
     argument = block.insert_arg(type, len(block.args))

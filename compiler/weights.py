@@ -136,7 +136,10 @@ def known_weights(function: FuncOp) -> dict[int, Array]:
 
 
 def lift_weights(function: FuncOp) -> None:
-    """Replaces constants that operations of `function` read by new arguments after the others."""
+    """
+    Turns the constants that operations of `function` read into arguments. The new arguments come
+    last.
+    """
     block = function.body.block
     taken = {argument_name(argument, i) for i, argument in enumerate(block.args)}
     for op in list(block.ops):

@@ -39,7 +39,10 @@ second the names of loops to their indices.
 
 @dataclass(frozen=True)
 class Plane:
-    """An array of one field of all blocks, indexed by some of the loops over a block (`loops`)."""
+    """
+    The numbers of one field in all blocks, as an array. `loops` names the loops over a block that
+    index the array.
+    """
 
     element: Element
     loops: str = ""

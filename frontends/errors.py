@@ -40,7 +40,10 @@ class FrontendError(Exception):
 
 
 def import_needed(name: str, extra: str) -> Any:
-    """Imports a package. Raises `FrontendError` that names the extra which installs it."""
+    """
+    Imports a package. If the package is missing, raises a `FrontendError` that names the extra to
+    install.
+    """
     try:
         return import_module(name)
     except ImportError as error:

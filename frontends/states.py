@@ -1,10 +1,11 @@
 """
-Makes arguments of a function states of a program, by tying them to results.
+Turns arguments of a function into states of a program, by tying them to results.
 
     %k: tensor<1x2x16x16xf32> {program.name = "keys", program.state = 1 : i64,
                                program.value = dense<0.0> : ...}
 
-Here result 1 of a run is the argument of the next run, and the argument of the first run is zeros.
+Here result 1 of a run becomes the argument of the next run. In the first run, the argument is
+zeros.
 """
 
 from __future__ import annotations

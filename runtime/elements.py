@@ -1,10 +1,10 @@
 """
 Maps names of element types: MLIR's in program.json, safetensors' codes, and numpy's dtypes.
 
-Elements of less than eight bits take a byte each, as in numpy. safetensors has no such layout, so
-their codes are our own. MLIR's integers have no signedness, so an `i8` in a file may be signed or
-unsigned. The file states numpy's signed type. numpy is imported only when an array is used,
-because compilation without weights then starts a tenth of a second faster.
+Elements of less than eight bits take a byte each, as in numpy. safetensors has no codes for this
+layout, so this package defines codes of its own. MLIR's integers have no signedness, so an `i8` in
+a file may be signed or unsigned. The file states numpy's signed type. numpy is imported only when
+an array is used, because compilation without weights then starts a tenth of a second faster.
 """
 
 from __future__ import annotations

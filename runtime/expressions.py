@@ -143,5 +143,5 @@ class _Reader:
 
 
 def written(size: Size, name: Callable[[Extent], Number]) -> Number:
-    """Formats a size as an expression. `name` returns the name of an extent."""
+    """Formats a size as an expression. `name` is a function that returns the name of an extent."""
     return size.written(name) if is_dynamic(size) else size

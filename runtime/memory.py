@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 EMPTY_BYTES = 16
 """
-Size of the memory of a buffer without elements. Vulkan has no buffer of 0 bytes, and a kernel with
-clamped indices may read an unused first element, in a vector of 16 bytes at most.
+Bytes of memory for a buffer without elements. Vulkan has no buffers of 0 bytes, and a kernel that
+clamps indices may read a first element without using it, in a vector of up to 16 bytes.
 """
 
 
 def list_kept(program: Program) -> dict[str, int]:
     """
-    Returns the bytes that a session of a program always holds: `weights`, `packed` (the results of
-    dispatches that run once, of each function, such as weights in another order) and `states`.
+    Returns the bytes of memory that a session of a program always needs.
+
+    They are needed for `weights`, for `states`, and for `packed`: the results of dispatches that
+    run only once, such as weights in another order.
     """
     shared: dict[str, dict[str, int]] = {"weight": {}, "state": {}}
     packed = 0

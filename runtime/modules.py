@@ -34,9 +34,9 @@ ALIAS = re.compile(r"^[#!][\w.$-]+(?=[ \t]*=)", re.MULTILINE)
 
 class ModuleParser(Parser):
     """
-    A parser that also reads aliases which are defined behind their first use.
+    A parser that also accepts aliases that are defined after their first use.
 
-    `mlir-opt --mlir-print-debuginfo` defines the aliases of locations behind the module.
+    `mlir-opt --mlir-print-debuginfo` defines the aliases of locations after the module.
     """
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:

@@ -107,7 +107,10 @@ class Finder:
         value_types: Mapping[int, int],
         constants: Mapping[int, int],
     ):
-        """Uses the reader's tables by id: words of types, types of values, values of constants."""
+        """
+        Stores the reader's tables, which are indexed by id: the words of types, the types of
+        values, and the values of constants.
+        """
         self.types, self.value_types, self.constants = types, value_types, constants
         self.uses: set[Use] = set()
         self._finders = _finders()

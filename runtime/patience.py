@@ -1,5 +1,5 @@
 """
-Limits the time of code that may not end: a kernel, a template.
+Limits the time of code that might never end, such as a kernel or a template.
 
 A system timer interrupts the main thread, in which commands and pytest run. On other threads, and
 on systems without such a timer, there is no limit.

@@ -97,9 +97,10 @@ class Session(Closing, ABC):
         the function runs again. On the interpreter, `checks` detect undefined behaviour. Raises
         `ProgramError` for inputs that do not fit, and the device's errors.
 
-        A GPU starts the run `following` before the host has the results, so it does not wait for
-        the host if the next run is this one. It runs in any case, so it must not change a state
-        that other runs read. The results outside of `outputs` cannot be read then.
+        `following` describes the likely next run. A GPU starts it before the host has the results
+        of this run, and thus does not wait for the host. The device executes `following` even if
+        the next run is a different one, so `following` must not change a state that other runs
+        read. The results outside of `outputs` cannot be read then.
         """
         if self._is_lost:
             raise ProgramError(

@@ -112,7 +112,9 @@ class AttentionModel:
     subgroups_in_registers: tuple[int, ...]
     """Numbers of subgroups in a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
-    """Candidate numbers of strips (rows of fragments) of queries in a subgroup, best first."""
+    """
+    Candidate numbers of query strips (rows of fragments) that a subgroup computes, best first.
+    """
     key_fragments: tuple[int, ...]
     """Candidate numbers of score fragments along a tile of keys, best first."""
     structures: tuple[Structure, ...]
@@ -293,8 +295,8 @@ class RowsModel:
     """Like `least_in_groups`, for a single row and groups of half as many columns."""
     most_folded: int
     """
-    Maximum result elements of an operation that is fused into a product, whose workgroups all
-    recompute it.
+    Maximum result elements of an operation that is fused into a product. All workgroups of the
+    product recompute the operation.
     """
     norm_readers: int
     """Maximum products that each recompute the norm of their rows."""

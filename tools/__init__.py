@@ -1,5 +1,5 @@
 """
-Exit statuses of the commands: they tell who can fix a failure.
+Defines the exit statuses of the commands. A status tells who can fix a failure.
 
 | status | who can fix it |
 |---|---|

@@ -1,5 +1,5 @@
 """
-Pairs the layers of two explanations that do the same work, with their costs.
+Pairs the layers that do the same work in two explanations, with their costs.
 
 Layers are paired if they compute a common node. A layer that is fused on one side is paired with
 all its parts on the other side.

@@ -27,7 +27,7 @@ class Window:
     base: float | None = None
     """`rope.freq_base` of blocks with a window; None if it is the same for all blocks."""
     scaled: bool = True
-    """True if positions are scaled in blocks with a window, as in the other blocks."""
+    """True if the scaling of positions also applies to blocks with a window."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ LEAST = 2.0**-14
 
 
 def mixture(step: Step, x: Tensor, block: str) -> Tensor:
-    """Returns the sum of the weighted results of each token's experts and of the shared expert."""
+    """
+    Returns, for each token, the weighted sum of its experts' results, plus the result of the shared
+    expert.
+    """
     b, experts = step.b, step.parameters.experts
     assert experts is not None
     logits = step.product(x, block + "ffn_gate_inp", products=F32)

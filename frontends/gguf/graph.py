@@ -393,8 +393,8 @@ class Step:
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
         """
-        Returns the sizes of the loops over heads and tokens, in the order of the dimensions of
-        states.
+        Returns the sizes of the loops over heads and tokens, in the order in which states store
+        them.
         """
         return [heads, tokens]
 

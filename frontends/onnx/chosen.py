@@ -44,7 +44,7 @@ NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceMax", "ReduceLogSumExp"), lambda element: element.least),
     "ReduceMin": lambda element: element.greatest,
 }
-"""For each reduction, the value that replaces an element that is not chosen."""
+"""The neutral element of each reduction, which replaces elements that are not chosen."""
 
 
 def apply(

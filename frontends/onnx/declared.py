@@ -92,12 +92,18 @@ def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> I
 
 
 def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields one possible choice of axes, because all choices give the same elements in order."""
+    """
+    Yields one of the possible choices of axes. All choices give the same elements in the same
+    order.
+    """
     return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Yields one possible choice of axes, because all choices give the same elements in order."""
+    """
+    Yields one of the possible choices of axes. All choices give the same elements in the same
+    order.
+    """
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
         kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)

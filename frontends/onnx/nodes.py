@@ -368,7 +368,10 @@ class Nodes(TensorBuilder):
         inputs: Sequence[Tensor | None],
         attributes: Mapping[str, Any],
     ) -> Sequence[Tensor] | None:
-        """Folds the node with its operator's fold function, if it has one for these operands."""
+        """
+        Folds the node with the fold function of its operator. Returns None if no such function
+        applies.
+        """
         if entry is None or entry.fold is None:
             return None
         arrays = [None if t is None else t.numbers for t in inputs]

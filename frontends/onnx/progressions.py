@@ -32,7 +32,9 @@ def with_progressions(
     attributes: Mapping[str, Any],
     results: Sequence[Tensor | None],
 ) -> Sequence[Tensor | None]:
-    """Marks results that are ones or consecutive numbers, given such marks of operands."""
+    """
+    Marks results that are ones or consecutive numbers, according to the marks of the operands.
+    """
     given = [t for t in inputs if t is not None and not isinstance(t, Listed)]
     if not any(t.progression for t in given) or len(results) != 1:
         return results

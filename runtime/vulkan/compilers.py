@@ -28,7 +28,9 @@ from xdsl_spirv.runtime.vulkan.worker import Worker
 from xdsl_spirv.speech import did_you_mean
 
 VARIABLE = "XDSL_SPIRV_DRIVERS"
-"""Environment variable with the folder of drivers, which replaces the search for `FOLDER`."""
+"""
+Environment variable with the path of the folder of drivers. If it is set, `FOLDER` is not searched.
+"""
 FOLDER = ".drivers"
 MOST_BYTES = 8 << 30
 """Memory limit of a driver, in bytes."""

@@ -46,7 +46,9 @@ class Plain(c.Structure):
     """A structure without sType and pNext."""
 
     _counts: ClassVar[dict[str, str | None]] = {}
-    """The pointers, with the members that count the elements at which they point."""
+    """
+    Maps each pointer member to the member that counts the elements behind the pointer, or to None.
+    """
 
     def __init__(self, **members: Any):
         unknown = [
@@ -68,7 +70,10 @@ class Plain(c.Structure):
 
 
 def _place(value: Any) -> tuple[Any, int]:
-    """Returns what a pointer points at, and the number of its elements (of bytes, for bytes)."""
+    """
+    Returns the object that a pointer points at, and the number of its elements (of bytes, for
+    bytes).
+    """
     if isinstance(value, bytes):
         return c.create_string_buffer(value, len(value)), len(value)
     if isinstance(value, list | tuple):

@@ -184,7 +184,9 @@ def text_of(data: bytes) -> str:
 
 
 def component(number: int) -> str:
-    """Returns the name of a VkComponentTypeKHR: `f16`, `s8`, `bf16`; without a name, its value."""
+    """
+    Returns the name of a VkComponentTypeKHR (`f16`, `s8`, `bf16`), or its number if it has no name.
+    """
     try:
         name = ComponentType(number).name
     except ValueError:

@@ -109,7 +109,7 @@ class Executor(Closing, ABC, Generic[L]):
     """
     Runs programs and keeps the latest `KEPT` programs loaded, so that later calls are fast.
 
-    A program is recognized by its identity and the identity of its weights. If the contents of
+    A program is recognized by the object ids of the program and of its weights. If the contents of
     weights change in place, call `drop`.
     """
 

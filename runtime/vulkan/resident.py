@@ -1,10 +1,10 @@
 """
 Keeps work on a device between runs, as routines that share weights and states.
 
-Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs.
-A run is one submission of commands, which are recorded again only if one of these changes. Memory
-is reused while it is large enough. If the caller knows the likely next run, the device starts it
-before the host has read the results of the present one.
+Runs of a routine differ in the sizes of grids, and in the copied parts of its inputs and outputs. A
+run is one submission of recorded commands. Commands are recorded again only if a grid or a copied
+part has changed. Memory is reused while it is large enough. If the caller knows the likely next
+run, the device starts it before the host has read the results of the present one.
 """
 
 from __future__ import annotations
@@ -326,7 +326,12 @@ class Recorder:
         )
 
     def _pack(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy], int]:
-        """Returns the copies of inputs and of outputs, of `moved` bytes each, and their end."""
+        """
+        Returns copies of all inputs, copies of all outputs, and the end of the last copy in the
+        staging buffer.
+
+        `moved` has the number of bytes to copy for each input and output.
+        """
         inputs = self.routine.inputs
         inside, end = pack(zip(inputs, moved, strict=False))
         outside, end = pack(zip(self.routine.outputs, moved[len(inputs) :], strict=True), end)

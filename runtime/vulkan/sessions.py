@@ -324,7 +324,10 @@ class VulkanSession(Session):
         self.device: Any = device
         self.owns = owns
         self.runs_ahead = device.info.kind != "CPU"
-        """True if the device starts following runs. A CPU has no time left for them."""
+        """
+        True if the device starts the likely next run before it is requested. A CPU has no idle time
+        for it.
+        """
         self.loaded: Any = None
         self.functions: dict[str, FunctionPlan] = {}
         first = 0

@@ -1,5 +1,5 @@
 """
-Tests kernels: a TOML file describes a launch, which runs with all checks and is compared.
+Tests kernels: runs the launch that a TOML file describes with all checks, and compares its results.
 
     from xdsl_spirv.tools.kernel_test.running import run_test
     from xdsl_spirv.tools.kernel_test.toml_file import read_test

@@ -1,10 +1,10 @@
 """
 Computes the cost of a step of an expression before the step is computed.
 
-The cost is the number of elements made plus the number of products summed. Descriptions may come
-from untrusted sources, and a numpy call cannot be interrupted. A budget of costs therefore limits
-memory and time. The result of a function that is not in `KINDS` has at most as many elements as
-its broadcast or concatenated arguments.
+The cost is the number of created elements plus the number of products in sums. Descriptions may
+come from untrusted sources, and a numpy call cannot be interrupted. A budget of costs therefore
+limits memory and time. The result of a function that is not in `KINDS` has at most as many elements
+as its broadcast or concatenated arguments.
 """
 
 from __future__ import annotations

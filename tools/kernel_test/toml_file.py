@@ -32,7 +32,7 @@ MAX_FILE = 16 << 20
 """Maximum size of a description, in bytes. Large arrays belong into .npy files."""
 
 MAX_COUNT = 2**31 - 1
-"""Maximum of workgroups along an axis, of steps, and of seeds."""
+"""Maximum number of workgroups along an axis, of steps, and of seeds."""
 
 MAX_GRID = 2**32 - 1
 MAX_SECONDS = 1_000_000

@@ -91,7 +91,10 @@ def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
 
 
 Part = tuple[int | str, ...]
-"""A node's index with an attribute's name or an input's index; or a stored tensor's name."""
+"""
+A removable part: a node index; a node index with an attribute's name or an input's index; or a
+stored tensor's name.
+"""
 
 
 def _nodes(case: Case) -> list[Part]:

@@ -66,8 +66,11 @@ class Prediction:
 
     def expected_gain(self, best: float, count: int) -> float:
         """
-        Returns the expected value of `best` / time - 1, where `best` is in seconds and time is
-        that of the fastest of the `count` most promising candidates.
+        Returns the expected gain from measuring the `count` most promising candidates, relative to
+        `best`.
+
+        `best` is the best time so far in seconds. The gain is `best` / (time of the fastest of
+        these candidates) - 1, or 0 if none is faster.
         """
         gains = self.gains(best)
         likely = np.argsort(-gains, kind="stable")[:count]
