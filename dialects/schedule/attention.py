@@ -319,7 +319,7 @@ class AttentionOp(IRDLOperation):
         return (*self.loops.get_values(), *numbers)
 
     def sized(self, numbers: Sequence[Size]) -> AttentionSizes:
-        """Returns the sizes, with these numbers in place of the dynamic ones."""
+        """Returns the loop sizes and mask bounds, with `numbers` in place of DYNAMIC values."""
         *loops, causal, window = fill_in(self.given, numbers)
         return AttentionSizes(tuple(loops), causal, window)
 

@@ -55,7 +55,7 @@ Shaped = TensorType | MemRefType
 
 
 def consecutive(counts: Iterable[int]) -> list[range]:
-    """Returns consecutive ranges of these lengths, of which the first begins at 0."""
+    """Returns consecutive ranges with the lengths `counts`. The first range begins at 0."""
     return [range(*ends) for ends in pairwise(accumulate(counts, initial=0))]
 
 
@@ -115,7 +115,7 @@ class PackingAttr(KeyedAttr):
         return batch, outer, inner
 
     def sized(self, numbers: Sequence[Size]) -> PackedSizes:
-        """Returns the sizes, with these numbers in place of the dynamic ones."""
+        """Returns the sizes of the loops, with `numbers` in place of the dynamic sizes."""
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
             raise UnknownSizeError(

@@ -284,7 +284,7 @@ class InterfaceVarABIAttr(ParametrizedAttribute):
 
 @keyed_attr_definition
 class CooperativeMatrixPropertiesAttr(KeyedAttr):
-    """A row of a device's cooperative matrix properties (VkCooperativeMatrixPropertiesKHR)."""
+    """A combination of matrix types that a device supports (VkCooperativeMatrixPropertiesKHR)."""
 
     name = "spirv.coop_matrix_props_khr"
     m_size: IntAttr = integer(converter=IntAttr)

@@ -123,7 +123,7 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     def __init_subclass__(
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
-        """Defines an operation from the class's header and body. Does nothing for families."""
+        """Sets the class attributes that the header gives. Names an operation, but not a family."""
         super().__init_subclass__()
         for fact, value in facts.items():
             constant = fact.upper()

@@ -180,7 +180,7 @@ class UntypedPtrAccessChain(
 
 class UntypedAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedAccessChain"):
     """
-    OpUntypedAccessChainKHR.
+    OpUntypedAccessChainKHR: returns a pointer to a part of an object of the given type.
 
     `spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %p[%i] : !spirv.untyped_ptr<...>, i32 ->
     ...`
@@ -193,7 +193,7 @@ class UntypedInBoundsAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedIn
 
 class UntypedPtrAccessChainOp(UntypedPtrAccessChain, name="spirv.KHR.UntypedPtrAccessChain"):
     """
-    OpUntypedPtrAccessChainKHR.
+    OpUntypedPtrAccessChainKHR: returns a pointer into one element of an array of the given type.
 
     `spirv.KHR.UntypedPtrAccessChain T, %p[%e %i] : !spirv.untyped_ptr<...>, i32, i32 -> ...`.
     """

@@ -327,7 +327,7 @@ class GatherOp(IRDLOperation):
 
 @irdl_op_definition
 class ScatterOp(IRDLOperation):
-    """Stores a tile's elements at a tile of indices, if the mask is true."""
+    """Stores each element of a tile at the index in another tile, where the mask is true."""
 
     name = "tile.scatter"
     tile = operand_def(TileType)

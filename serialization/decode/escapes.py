@@ -31,7 +31,7 @@ REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCop
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """Replaces out-of-scope uses of these values by block arguments or results in scope."""
+    """Replaces uses of the values `escaping` out of their scope, by block arguments or results."""
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):

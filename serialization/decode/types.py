@@ -82,7 +82,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 @cache
 def declared_types() -> dict[str, type[spv.DeclaredType]]:
-    """Returns the name of each type instruction -> the class that represents its types."""
+    """Returns a map from the name of a type instruction to the class that represents its types."""
     types = attributes_of([types_declared])
     return {c.INSTRUCTION: c for c in types if issubclass(c, spv.DeclaredType)}
 

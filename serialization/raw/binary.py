@@ -55,8 +55,9 @@ class Limits:
 
     branch_values: int = 20_000
     """
-    Largest number of values passed to OpPhi, in excess of the module's number of words. SPIR-V has
-    no such limit. In the dialect, each case of a switch repeats its values.
+    Largest number of values that branches pass to OpPhi, beyond the module's number of words. This
+    bounds memory, since the dialect repeats the values for each case of a switch. SPIR-V has no
+    such limit.
     """
 
 
