@@ -4,9 +4,8 @@ Finds loops that compute each element from a few columns of a contraction's resu
     %h[j] = f(%p[j], %p[j + n])                 one element from two columns, n apart
     %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements from two adjacent columns
 
-The kernel of the contraction can compute these loops. The analysis finds the columns on which an
-element depends by evaluation: it applies the slices, reshapes and index maps between the columns
-and the element to the indices of every element.
+The kernel of the contraction can compute these loops. To find the columns that an element needs,
+the analysis applies the slices, reshapes and index maps in between to the indices of every element.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ OF_A_FUNCTION = 16
 @dataclass(frozen=True)
 class Home:
     """
-    The form in which a kernel holds a value of an epilogue's body for a fragment.
+    The form in which a kernel holds a value of an epilogue's body: a matrix or single components.
 
     `matrix` is the element type of the matrix that holds the value; None for a constant. If
-    `spread`, the value is held as single components, at the positions of such a matrix.
+    `spread`, the kernel holds the components of this matrix one by one.
     """
 
     matrix: Attribute | None

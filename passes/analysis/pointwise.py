@@ -62,7 +62,7 @@ def generalize(op: Operation) -> linalg.ops.GenericOp | None:
 
 
 def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
-    """Returns the scalar with which an operation fills its only result, else None."""
+    """Returns the scalar that fills the only result of an operation, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
     value = yields_of(op.body.block)[0]

@@ -312,7 +312,7 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    Returns the tensor of which a body's scalar is the current element, or else the scalar itself.
+    Returns the tensor from which the loops read a body's scalar, or else the scalar itself.
 
     Two scalars with the same result are equal in every iteration.
     """

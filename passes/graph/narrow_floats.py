@@ -6,10 +6,10 @@ represents the results. The sum, difference or product of two such values, round
 the f32 result: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
 operations are always narrowed.
 
-*Intended*: if the model has no f64 (`program.floats` is `f32` or less), the importer added the
-f64: for a LayerNorm of PyTorch, or the slope of a PRelu. A computation that starts from f32 and
-ends in f32 is then narrowed as a whole. Each operation then rounds at 2^-24 instead of 2^-53, like
-the model's own operators. Conversions to integers are left out, because a small error near a
+*Intended*: if the model has no f64 (`program.floats` is `f32` or less), the importer added the f64,
+for example for a LayerNorm of PyTorch or the slope of a PRelu. A computation that starts from f32
+and ends in f32 is then narrowed as a whole. Each operation then rounds at 2^-24 instead of 2^-53,
+like the model's own operators. Conversions to integers are left out, because a small error near a
 rounding boundary changes the integer.
 """
 

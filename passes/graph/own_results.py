@@ -100,7 +100,7 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """Returns the tensor of which a value is a view; any other value is returned unchanged."""
+    """Returns the tensor behind a view; returns any other value unchanged."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value

@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of `extent` elements, of which a workgroup or a loop step processes `tile`."""
+    """A dimension of `extent` elements. A workgroup or a loop step processes `tile` of them."""
 
     extent: int | None
     tile: int

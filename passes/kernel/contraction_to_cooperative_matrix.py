@@ -118,7 +118,7 @@ class FragmentTile(ResultTile):
         """
         Applies the epilogue to accumulators and stores the results.
 
-        Only subgroups for which `mine` holds store results. The other subgroups execute only the
+        Only subgroups whose `mine` is true store results. The other subgroups execute only the
         barriers.
         """
         b = self.builder

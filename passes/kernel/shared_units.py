@@ -1,5 +1,5 @@
 """
-Multiplies packed weights of which all lanes of a subgroup load the same words.
+Multiplies packed weights; all lanes of a subgroup load the same words of the weights.
 
     %w = load %q[number]             one load of the same word for all lanes
     %n = float(%w & %mask)           the lane's bits without a shift, too large by a power of two

@@ -2,8 +2,8 @@
 Emits the code of a tile program: element coordinates, workgroup indices and Workgroup memory.
 
 Every pure operation is emitted once, in the outermost scope that has its operands. A barrier is
-emitted where an invocation reads values that others wrote since the last barrier, or overwrites
-values that others may still read.
+emitted before an invocation reads values that others wrote since the last barrier, and before it
+overwrites values that others may still read.
 
 A layout describes which elements of a tile each invocation holds. It has three levels: a grid of
 subgroups (mixed radix), the bits of a lane index, and registers. Each level adds an offset to the
@@ -237,8 +237,8 @@ class Layout:
     """
     Distribution of a tile's elements over invocations.
 
-    The position of a register's element is the sum of the offsets of the set bits of the lane
-    index, of the subgroup's grid indices, and of the register. Invocations that differ only in
+    Set bits of the lane index, the subgroup's grid indices and the register all have offsets. The
+    position of a register's element is the sum of these offsets. Invocations that differ only in
     bits or grid indices with offset 0 hold equal elements.
     """
 

@@ -1,9 +1,9 @@
 """
 Plans an attention on cooperative matrices: derives counts, sizes and layouts from its schedule.
 
-Each subgroup computes its own rows of queries. Their scores, running maxima and sums, and their
-part of the result stay in the subgroup's registers and in its own part of Workgroup memory, so
-that subgroups do not wait for each other.
+Each subgroup computes its own rows of queries. It holds their scores, running maxima, sums and
+results in its registers and in its own part of Workgroup memory, so that subgroups do not wait for
+each other.
 """
 
 from __future__ import annotations
@@ -488,7 +488,7 @@ class Deal:
 
     @property
     def rows(self) -> list[int]:
-        """Offsets of the rows of which an invocation holds components."""
+        """Offsets of the rows in which an invocation holds components."""
         offsets = self.fragment.component.values(1 - self.axis)
         return [row // self.apart for row in offsets if row % self.apart == 0]
 

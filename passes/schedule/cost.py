@@ -79,8 +79,9 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Returns the duration of `rounds` successive workgroups per compute unit, of which `residents`
-    run at once. The unit of time is that of one workgroup at a rate of 1.
+    Returns the time in which a compute unit executes `rounds` workgroups, `residents` at a time.
+
+    The unit of time is the time of one workgroup at a rate of 1.
 
     An incomplete last wave is estimated as the mean of a lower and an upper bound.
     """

@@ -98,10 +98,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """Base class of passes that fuse a dispatch and its reader, one of which has few rows."""
+    """
+    Base class of passes that fuse a dispatch and its reader. One of the two is a product of few
+    rows.
+    """
 
     def most(self, target: Target) -> int:
-        """Returns the maximum number of readers for which a dispatch is fused."""
+        """Returns the maximum number of readers that a fused dispatch may have."""
         return 1
 
     on_processors: ClassVar[bool] = False

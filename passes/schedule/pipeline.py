@@ -36,7 +36,9 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Stages of an iteration, each with the number of tiles by which it precedes the products."""
+    """
+    Stages of an iteration. Each has the number of tiles by which it runs ahead of the products.
+    """
 
     steps: tuple[tuple[Stage, int], ...]
 

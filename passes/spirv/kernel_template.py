@@ -3,8 +3,8 @@ Finds kernels that have the same instructions and differ only in constants.
 
 A kernel is written without its name, with numbered values, and with holes for constants that only
 take part in arithmetic. Kernels with the same text differ only in the constants of their holes. A
-hole is any f32 scalar or splat, or a 32- or 8-bit integer that only goes into arithmetic and that
-no address and no condition depends on. Constants in indices are not holes, so that addresses stay
+hole is any f32 scalar or splat. A 32- or 8-bit integer is a hole if it only enters arithmetic, and
+no address or condition depends on it. Constants in indices are not holes, so that addresses stay
 cheap.
 """
 

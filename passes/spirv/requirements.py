@@ -1,11 +1,12 @@
 """
 Derives the capabilities, extensions and version that a `spirv.module` must declare.
 
-Most requirements come from the grammar: for an instruction and for each enumerant among its
-operands, it lists capabilities (any one suffices), and the extensions that provide it before some
-version of SPIR-V. Requirements that depend on types are computed here: widths of scalars and
-vectors, storage of 8- and 16-bit data, bfloat16 and float8, variable pointers. Requirements of one
-operation that depend on its types are in its class (`SPIRVOp.capabilities`).
+Most requirements come from the grammar. For an instruction and each enumerant among its operands,
+the grammar lists capabilities (any one suffices) and the first version of SPIR-V that includes it;
+earlier versions need one of the listed extensions. Requirements that depend on types are computed
+here: widths of scalars and vectors, storage of 8- and 16-bit data, bfloat16 and float8, variable
+pointers. Requirements of one operation that depend on its types are in its class
+(`SPIRVOp.capabilities`).
 
 8- and 16-bit data that is only loaded, stored and converted needs a storage capability and no
 arithmetic capability (SPIR-V 2.16.2), so that a device without 8-bit arithmetic runs the kernel.
