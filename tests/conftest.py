@@ -104,7 +104,7 @@ def glslang() -> list[str]:
 
 @pytest.fixture(scope="session")
 def lavapipe() -> Path:
-    """Returns a program that runs another one with the lavapipe driver: `lavapipe python x.py`."""
+    """Returns the path of a launcher: `LAUNCHER python x.py` runs x.py with lavapipe's driver."""
     named = os.environ.get("XDSL_SPIRV_LAVAPIPE")
     folder = Path(named) if named else ROOT / ".lavapipe"
     if not (folder / "run").exists():

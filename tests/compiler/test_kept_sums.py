@@ -170,7 +170,7 @@ def test_few_rows_or_columns_need_two_kernels(rows: int, columns: int):
 
 @pytest.mark.parametrize(("element", "kernels"), [("f16", 1), ("f32", 2)])
 def test_a_norm_of_few_rows_may_be_part_of_a_product(element: str, kernels: int):
-    """A norm of few f32 rows may become part of the product that reads it."""
+    """A sum and its norm are one kernel in f16, and two kernels in f32."""
     text = sum_and_norm(8, 64)
     if element == "f32":
         text = text.replace("f16", "f32").replace("arith.truncf %", "arith.negf %")

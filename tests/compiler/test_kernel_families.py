@@ -43,7 +43,7 @@ RUNNER = Path(__file__).parents[1] / "runtime" / "vulkan" / "families.py"
 
 
 def script(name: str) -> ModuleType:
-    """Imports a benchmark and the modules next to it."""
+    """Imports a script of `benchmarks/`, which may import the other scripts."""
     path = ROOT / "benchmarks" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
     assert spec is not None

@@ -36,7 +36,7 @@ W = "0x04000000" + np.arange(4, dtype=np.float32).tobytes().hex()
 
 
 def with_resource(key: str, blob: str = "") -> ModuleOp:
-    """Returns the function with its weight in a resource. Every text needs a different `key`."""
+    """Returns a function whose weight is a resource. Use a new `key` in each call."""
     body = ADD.replace(
         ", %w: tensor<4xf32>) -> tensor<4xf32> {",
         ") -> tensor<4xf32> {\n  %w = arith.constant dense_resource<KEY> : tensor<4xf32>",

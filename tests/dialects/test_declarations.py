@@ -129,7 +129,7 @@ def test_an_operation_has_the_facts_of_its_header():
 
 
 def test_every_declarative_format_parses():
-    """Every format parses. xDSL parses formats on first use, so other tests miss mistakes."""
+    """Formats are parsed on first use, so that other tests may miss mistakes."""
 
     operations = [op for op in SPIRV.operations if issubclass(op, IRDLOperation)]
     definitions = [op.get_irdl_definition() for op in operations]

@@ -39,8 +39,8 @@ def with_first(kernel: Kernel, value: object) -> list[str]:
     return [str(d) for d in disagreements(kernel, truth, found)]
 
 
-def test_rounding_twice_is_one_of_the_two_neighbours():
-    """-6.564453173897318 is the number that lavapipe rounds twice to binary16."""
+def test_either_result_is_accepted_for_a_number_that_is_rounded_twice():
+    """lavapipe rounds -6.564453173897318 to binary32, and the result to binary16."""
     x, low, high = -6.564453173897318, np.float16(-6.56640625), np.float16(-6.5625)
     assert np.nextafter(low, np.float16(0)) == high
     middle = (Fraction(float(low)) + Fraction(float(high))) / 2

@@ -109,7 +109,7 @@ def test_known_bugs_are_documented():
 
 
 class Broken(Dispatch):
-    """A job for a device that adds one to the results of kernels with a certain operation."""
+    """A job on a simulated device, which adds 1 to the results of kernels with `operation`."""
 
     kernel: Kernel
 

@@ -48,7 +48,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def late(given: list[str], message: str) -> object:
-    """Parametrizes a fault that is found after the import."""
+    """Returns the parameters of a fault that is found after the import, for `make test-long`."""
     return pytest.param(given, message, marks=pytest.mark.long)
 
 

@@ -28,7 +28,7 @@ SECONDS = 1.0
 
 Make = Callable[[ModuleType, Path], "ModelProto | bytes"]
 HOSTILE: dict[str, tuple[str, Make]] = {}
-"""Expected message, and the function that returns the model or writes it into a folder."""
+"""Maps each case to the expected message, and to the function that makes the model."""
 
 
 def hostile(said: str) -> Callable[[Make], Make]:
@@ -313,7 +313,7 @@ def a_thousand_graphs_inside_of_each_other(onnx: ModuleType, folder: Path) -> by
 
 
 def nested(onnx: ModuleType, depth: int) -> bytes:
-    """Returns nested branches as bytes: protobuf limits messages to a depth of 100."""
+    """Returns a model of nested branches as bytes. protobuf writes only messages to depth 100."""
     result, condition = value(onnx, "y"), value(onnx, "c", (), 9)
     side = onnx.helper.make_graph([relu(onnx)], "side", [], [result])
     inner = side.SerializeToString()

@@ -191,7 +191,7 @@ def test_a_restarted_scheduler_continues_the_jobs(store: Store):
 
 
 def connected(address: str) -> Cluster:
-    """Returns an engine when the scheduler is up."""
+    """Waits up to a minute for a scheduler at an address. Returns an engine that uses it."""
     end = time.monotonic() + 60
     while True:
         try:

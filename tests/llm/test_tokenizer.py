@@ -63,7 +63,7 @@ WORDS = {
     "tekken": "It|'LL| cost| | |1|2|3|4|.|5|€| in|\n\n| | HTTPServer|'s| /|path|/;|\t漢字| x|_y| ",
     "gpt-4o": "It'LL| cost| | |123|4|.|5|€| in|\n\n| | HTTPServer's| /|path|/;|\t漢字| x|_y| ",
 }
-"""Matches of `regex` with the patterns in the models' own files."""
+"""Words of a text, joined by `|`, as the package `regex` splits it by the patterns of models."""
 
 
 @pytest.mark.parametrize("name", WORDS)

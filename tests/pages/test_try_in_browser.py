@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 BUILT = Path(__file__).resolve().parents[2] / "build" / "tutorials" / "browser"
 MEGABYTE = 1_000_000
 MOST_BYTES = 12 * MEGABYTE
-"""Limit of bytes before the first finding: 9.6 s at 10 Mbit/s."""
+"""Maximum number of bytes that the page loads before the first finding: 9.6 s at 10 Mbit/s."""
 
 EXAMPLES = {
     "A missing barrier": ("RACE-01", "partial[lane] += partial[lane + stride];"),

@@ -55,7 +55,7 @@ def test_a_copy_between_addresses_needs_two_buffers(tmp_path: Path):
 
 
 def test_elements_that_overlap_race(tmp_path: Path):
-    """Addresses have byte offsets, so that adjacent words share bytes."""
+    """Invocation i stores a word at byte offset 2 * i, so that adjacent words overlap."""
     result = prove("Words(source + i * 2).v[0] = i;", tmp_path)
     assert result.verdict == "refuted", result.lines
     assert result.found[0].rule.startswith(("RACE-", "ALIGN-", "BOUNDS-"))

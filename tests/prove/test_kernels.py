@@ -116,7 +116,7 @@ def test_premises_that_contradict_each_other_are_refused(
 
 
 def test_a_suggested_premise_that_contradicts_a_given_one_proves_nothing(tmp_path: Path):
-    """Without accesses in question, only the premises show that a launch is left."""
+    """No launch satisfies both premises, so that a proof under them would be vacuous."""
     path = tmp_path / "divide.comp"
     path.write_text(DIVIDE)
     result = prove_kernel(KernelTest(path, path), ("grid.y >= 2",), LIMITS, ask_about(["division"]))

@@ -93,7 +93,7 @@ def test_results_that_depend_on_numbers_of_a_run_are_not_computed_once(
 
 
 def test_long_lifetimes_do_not_change_offsets(monkeypatch: pytest.MonkeyPatch):
-    """The representation of lifetimes does not change offsets."""
+    """Offsets do not depend on `LONG`, from which on a lifetime counts as long."""
     rng = np.random.default_rng(5)
     sizes = [int(size) for size in rng.integers(1, 4000, 60)]
     buffers, dispatches = chain(sizes)

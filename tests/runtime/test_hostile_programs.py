@@ -65,7 +65,7 @@ def is_small(program: Program) -> bool:
 
 
 def outcome(saved: Path, manifest: Json) -> str:
-    """Returns the outcome for a manifest. Unexpected exceptions propagate."""
+    """Loads and runs a program with this manifest. Returns `ran`, `large`, `refused` or `quoted`."""
     (saved / "program.json").write_text(json.dumps(manifest))
     try:
         program = Program.load(saved)

@@ -92,7 +92,7 @@ def assert_same(seed: int, runs: int = 3) -> None:
 
 
 TELLING = (16, 27, 33, 43, 51)
-"""Seeds that give wrong results if a state is written before its old value's last reader."""
+"""Seeds that give wrong results if a state is written before its old value is last read."""
 
 
 @pytest.mark.parametrize("seed", [0, *TELLING])

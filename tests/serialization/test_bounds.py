@@ -81,7 +81,7 @@ def validator(data: bytes) -> object:
 Reader = Callable[[bytes], object]
 MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
 """
-Peak memory divided by the input's size.
+Limit of peak memory divided by the input's size.
 
 An xDSL operation takes at least 400 bytes, and a validator's instruction takes 170. The shortest
 instructions take 4 bytes in the input. With 20 bytes per instruction, as in kernels, the quotient

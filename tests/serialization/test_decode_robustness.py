@@ -18,7 +18,7 @@ SECONDS = 2.0
 
 
 def survive(data: bytes) -> str:
-    """Returns the outcome for some bytes. Any exception except a decode error propagates."""
+    """Decodes bytes and returns the outcome. Any exception except a decode error propagates."""
     # Garbage of earlier tests must not be collected during this test.
     gc.disable()
     begin = time.process_time()

@@ -210,7 +210,7 @@ def refuse_by_name(name: str) -> None:
 
 
 def assemble_row(name: str) -> bytes:
-    """Returns the first word of an instruction of five words."""
+    """Returns the first word (length and opcode) of an instruction that has five words."""
     return (5 << 16 | grammar().instruction(name).opcode).to_bytes(4, "little")
 
 

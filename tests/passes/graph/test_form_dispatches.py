@@ -78,7 +78,7 @@ def test_random_chains_are_right_on_lavapipe(
 def right_on_lavapipe(
     workloads: dict[int, FusedWorkload], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ) -> None:
-    """Compiles and runs each workload on lavapipe, by seed."""
+    """Checks the results of workloads on lavapipe. The seed of each workload gives its inputs."""
     jobs: list[Dispatch] = []
     runs: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = []
     for seed, made in workloads.items():

@@ -98,7 +98,7 @@ def test_every_lane_reads_its_elements(name: str, schedule: str) -> None:
     ],
 )
 def test_subgroups_on_a_cpu_share_words_of_one_row(name: str, k: int, n: int, columns: int) -> None:
-    """Subgroups share words, and columns the row, if their code is short and no lane is idle."""
+    """Subgroups share words of weights if the code is short and no lane is idle."""
     format = FORMATS[name]
     sizes = {key: (n, k // format.size, *format.sizes(key)) for key in format.planes}
     planes = {

@@ -510,7 +510,7 @@ def stages(case: Case, way: str | None) -> Iterator[tuple[str, ModuleOp]]:
 
 
 def reschedule(case: Case, module: ModuleOp, way: str | None) -> None:
-    """Checks that there is one kernel. `way` sets a schedule with odd sizes."""
+    """Gives the module's only dispatch the schedule of `way`, if that is not None."""
     (dispatch,) = (op for op in module.walk() if isinstance(op, DispatchOp))
     if way is not None:
         dispatch.attributes[SCHEDULE] = WAYS[way]

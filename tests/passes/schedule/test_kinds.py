@@ -49,7 +49,7 @@ class Given(KernelPlan):
 
 
 def operations() -> list[LinalgStructuredOperation]:
-    """Returns three products: with a schedule, without a schedule, and with a name in its place."""
+    """Returns three products: with a schedule, without one, and with a string instead of one."""
     return [op for op in parse_text(PRODUCTS).walk() if isinstance(op, LinalgStructuredOperation)]
 
 

@@ -233,7 +233,7 @@ class Lost:
         return self.call(name, *arguments)
 
     def waits(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Waits for the driver's work first, because objects are destroyed afterwards."""
+        """Returns the arguments of a call that waits for the driver's work for up to 10 s."""
         if name == "vkWaitForFences":
             return (*arguments[:-1], 10**10)
         device, fence = arguments
