@@ -65,7 +65,7 @@ def is_small(program: Program) -> bool:
 
 
 def outcome(saved: Path, manifest: Json) -> str:
-    """Loads and runs a program with this manifest. Returns `ran`, `large`, `refused` or `quoted`."""
+    """Loads and runs a program with a manifest. Returns `ran`, `large`, `refused` or `quoted`."""
     (saved / "program.json").write_text(json.dumps(manifest))
     try:
         program = Program.load(saved)
