@@ -68,6 +68,13 @@ class ScheduleAttr(KeyedAttr):
         return self.name.removeprefix("schedule.")
 
     @property
+    def subgroup_count(self) -> int:
+        """Number of subgroups in a workgroup, if the schedule gives it by the key `subgroups`."""
+        given = self._values["subgroups"]
+        counts = given if isinstance(given, ArrayAttr) else (given,)
+        return prod(count.data for count in counts if isinstance(count, IntAttr))
+
+    @property
     def packs(self) -> bool:
         """True if the kernel may read packed operands."""
         return False
@@ -315,10 +322,6 @@ class ContractionAttr(ScheduleAttr):
     def is_cooperative(self) -> bool:
         """True if the instruction is a cooperative-matrix multiplication of a subgroup."""
         return self.kind == "coopmat"
-
-    @property
-    def subgroup_count(self) -> int:
-        return prod(self.counts)
 
     @property
     def fragments(self) -> tuple[int, int, int]:

@@ -13,11 +13,12 @@ mistaken for a number. Use `typical` for heuristics. Use `surely_below`, `is_mul
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from math import gcd
-from typing import Any, TypeAlias, overload
+from typing import Any, ClassVar, TypeAlias, overload
 from weakref import WeakKeyDictionary
 
 from typing_extensions import TypeIs
@@ -66,55 +67,52 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Quotient:
-    """An expression divided by a positive number, rounded down."""
+class Computed(ABC):
+    """A function of a symbolic size and a number."""
 
-    dividend: SymbolicSize
-    divisor: int
+    size: SymbolicSize
+    number: int
+    TEXT: ClassVar[str]
 
-    @property
-    def typical(self) -> int:
-        return self.dividend.typical // self.divisor
-
-    @property
-    def is_natural(self) -> bool:
-        return _is_natural(self.dividend)
-
-    @property
-    def extents(self) -> tuple[Extent, ...]:
-        return self.dividend.extents
-
-    def replaced(self, known: Mapping[Extent, Size]) -> Size:
-        return self.dividend.replaced(known) // self.divisor
-
-    def written(self, name: Callable[[Extent], object]) -> str:
-        return f"(({self.dividend.written(name)}) / {self.divisor})"
-
-
-@dataclass(frozen=True)
-class Least:
-    """The minimum of an expression and a number."""
-
-    value: SymbolicSize
-    limit: int
+    @abstractmethod
+    def apply(self, size: Size) -> Size:
+        """Applies the function to a size, with the same number."""
 
     @property
     def typical(self) -> int:
-        return min(self.value.typical, self.limit)
+        return typical(self.apply(self.size.typical))
 
     @property
     def is_natural(self) -> bool:
-        return self.limit >= 0 and _is_natural(self.value)
+        return self.number >= 0 and _is_natural(self.size)
 
     @property
     def extents(self) -> tuple[Extent, ...]:
-        return self.value.extents
+        return self.size.extents
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
-        return least(self.value.replaced(known), self.limit)
+        return self.apply(self.size.replaced(known))
 
     def written(self, name: Callable[[Extent], object]) -> str:
-        return f"min({self.value.written(name)}, {self.limit})"
+        return self.TEXT.format(self.size.written(name), self.number)
+
+
+class Quotient(Computed):
+    """A size divided by a positive number, rounded down."""
+
+    TEXT = "(({}) / {})"
+
+    def apply(self, size: Size) -> Size:
+        return size // self.number
+
+
+class Least(Computed):
+    """The minimum of a size and a number."""
+
+    TEXT = "min({}, {})"
+
+    def apply(self, size: Size) -> Size:
+        return least(size, self.number)
 
 
 Atom: TypeAlias = Extent | Quotient | Least
@@ -135,9 +133,7 @@ def _rank(atom: Atom) -> tuple[Any, ...]:
         if atom.value not in _NUMBERS:
             _NUMBERS[atom.value] = next(_COUNTER)
         return (0, _NUMBERS[atom.value], atom.dimension)
-    if isinstance(atom, Quotient):
-        return (1, _ranks(atom.dividend), atom.divisor)
-    return (2, _ranks(atom.value), atom.limit)
+    return (1 + isinstance(atom, Least), _ranks(atom.size), atom.number)
 
 
 def _ranks(size: SymbolicSize) -> tuple[Any, ...]:

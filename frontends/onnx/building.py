@@ -173,9 +173,9 @@ class TensorBuilder:
             return self.insert(tensor.DimOp(atom.value, self.index(atom.dimension)))
         if isinstance(atom, Quotient):
             divide = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
-            return self.insert(divide(self.index(atom.dividend), self.index(atom.divisor)))
+            return self.insert(divide(self.index(atom.size), self.index(atom.number)))
         minimum = arith.MinUIOp if atom.is_natural else arith.MinSIOp
-        return self.insert(minimum(self.index(atom.value), self.index(atom.limit)))
+        return self.insert(minimum(self.index(atom.size), self.index(atom.number)))
 
     def insist_equal(self, a: Size, b: Size) -> None:
         """

@@ -33,6 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import (
     PackedViewOp,
@@ -56,7 +57,13 @@ from xdsl_spirv.passes.analysis.epilogue import (
     prologue_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, product_body, yields_of
+from xdsl_spirv.passes.analysis.linalg_code import (
+    make_generic,
+    maps_of,
+    product_body,
+    take_over,
+    yields_of,
+)
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -478,3 +485,11 @@ def canonical_form(
     a_sign, b_sign = (name.startswith("s") for name in contraction.types[:2])
     body = product_body(contraction.element_types, (a_sign, b_sign))
     return make_generic([a, b], init, contraction.maps, body)
+
+
+def rewrite_canonically(contraction: Contraction) -> linalg.ops.GenericOp:
+    """Replaces the operation of a contraction by the canonical form, with its attributes."""
+    form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
+    take_over(form, contraction.op)
+    Rewriter.replace_op(contraction.op, form)
+    return form

@@ -114,10 +114,15 @@ def make_generic(
         [out.type for out in outs if isinstance(out.type, TensorType)],
     )
     if like is not None:
-        generic.location = like.location
-        generic.attributes |= like.attributes
-        generic.attributes.pop("linalg.memoized_indexing_maps", None)
+        take_over(generic, like)
     return generic
+
+
+def take_over(op: linalg.ops.GenericOp, like: Operation) -> None:
+    """Gives an operation the source location and the attributes of the operation `like`."""
+    op.location = like.location
+    op.attributes |= like.attributes
+    op.attributes.pop("linalg.memoized_indexing_maps", None)
 
 
 def product_body(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Block:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from xdsl.builder import Builder
@@ -203,6 +204,18 @@ def _loop_dimensions(op: LinalgStructuredOperation) -> Iterator[tuple[int, SSAVa
                     yield expression.position, value, dimension
 
 
+def size_outside(size: Size, dispatch: DispatchOp, of: Callable[[Extent], Size]) -> Size:
+    """Expresses a size inside a dispatch by sizes of its operands; `of` returns each of those."""
+    if not is_dynamic(size):
+        return size
+    given = {
+        inner: replace(inner, value=dispatch.inputs[inner.value.index])
+        for inner in size.extents
+        if isinstance(inner.value, BlockArgument) and inner.value.owner is dispatch.body.block
+    }
+    return size.replaced({inner: of(outer) for inner, outer in given.items()})
+
+
 OPERATIONS: dict[type, Callable[[Size, Size], Size]] = {
     arith.AddiOp: lambda a, b: a + b,
     arith.SubiOp: lambda a, b: a - b,
@@ -367,11 +380,11 @@ class SizeCode:
     def _atom(self, atom: Atom) -> SSAValue:
         if isinstance(atom, Least):
             kind = arith.MinUIOp if atom.is_natural else arith.MinSIOp
-            return self._made(kind, self.value(atom.value), self.value(atom.limit))
+            return self._made(kind, self.value(atom.size), self.value(atom.number))
         if isinstance(atom, Quotient):
             # A window that is wider than its operand has 0 positions: (0 - 1) // 2 + 1 = 0.
             kind = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
-            return self._made(kind, self.value(atom.dividend), self.value(atom.divisor))
+            return self._made(kind, self.value(atom.size), self.value(atom.number))
         value = atom.value if self.values is None else self.values[atom.value]
         if isinstance(value.type, IndexType):
             return value

@@ -200,6 +200,12 @@ def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
     return loops
 
 
+def before_generic(op: linalg.ops.GenericOp, place: Place) -> tuple[SSAValue, Place]:
+    """Returns the operand of an elementwise operation, and the position in it."""
+    read, write = maps_of(op)
+    return op.inputs[0], through(read, loops_at(write, place))
+
+
 def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
     """Yields (tensor, position) of an element, then of each tensor that the element comes from."""
     yield value, place
@@ -207,8 +213,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
         elif isinstance(owner, linalg.ops.GenericOp) and moves(owner):
-            read, write = maps_of(owner)
-            value, place = owner.inputs[0], through(read, loops_at(write, place))
+            value, place = before_generic(owner, place)
         else:
             return
         yield value, place

@@ -27,7 +27,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, consecutive
-from xdsl_spirv.passes.analysis.contraction import as_contraction, canonical_form
+from xdsl_spirv.passes.analysis.contraction import as_contraction, rewrite_canonically
 from xdsl_spirv.passes.analysis.layout import NotLinear, linear
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
@@ -284,7 +284,8 @@ class Rearrangement:
             self._replace(op, [inputs[0]])
             return
         Rewriter.insert_op(new, InsertPoint.before(op))
-        self._replace(op, _in_one_form(new))
+        contraction = as_contraction(new)
+        self._replace(op, (rewrite_canonically(contraction) if contraction else new).results)
 
     def _read(self, op: linalg.ops.GenericOp, value: SSAValue) -> Order | None:
         """Returns the order in which an operation reads an operand; None for the model's order."""
@@ -360,17 +361,6 @@ def _generic(
         if isinstance(inner, linalg.ops.IndexOp):
             inner.dim = IntegerAttr(loops.index(inner.dim.value.data), i64)
     return make_generic(inputs, outputs, renamed, body, [kinds[loop] for loop in loops], op)
-
-
-def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
-    contraction = as_contraction(op)
-    if contraction is None:
-        return op.results
-    form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
-    form.attributes |= op.attributes
-    form.location = op.location
-    Rewriter.replace_op(op, form)
-    return form.results
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:

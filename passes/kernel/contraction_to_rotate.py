@@ -57,11 +57,11 @@ class WindowKernel:
         self.lane = builder.lane_id()
 
     def emit(self) -> None:
-        b, plan = self.builder, self.plan
+        b, plan, subgroups = self.builder, self.plan, self.plan.schedule.subgroup_count
         workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup")
-        task = b.plus(b.times(workgroup, plan.subgroups), b.subgroup_id(plan.subgroups))
+        task = b.plus(b.times(workgroup, subgroups), b.subgroup_id(subgroups))
         # The branch is uniform in a subgroup, so all invocations execute the rotations.
-        exists = b.below(task, plan.tasks) if plan.tasks % plan.subgroups else True
+        exists = b.below(task, plan.tasks) if plan.tasks % subgroups else True
         b.when(exists, partial(self._segment, task))
 
     def _segment(self, task: Index) -> None:
@@ -139,7 +139,7 @@ class WindowKernel:
 
     def _sums(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
         plan = self.plan
-        others = [loop for loop in plan.reduced if loop != plan.window]
+        others = [loop for loop in plan.contraction.groups[3] if loop != plan.window]
 
         def nested(number: int, loops: Loops, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             if number == len(others):

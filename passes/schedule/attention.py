@@ -75,10 +75,6 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
     """The two loops that index each operand after the batch loops."""
 
     @property
-    def invocations(self) -> int:
-        return self.schedule.subgroups.data * self.target.subgroup_size
-
-    @property
     def kernel_name(self) -> str:
         return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
 

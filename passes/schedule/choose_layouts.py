@@ -41,6 +41,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     make_generic,
     maps_of,
+    take_over,
     tensor_type,
     yields_of,
 )
@@ -141,8 +142,7 @@ def _widen(block: Block, estimates: Estimates) -> None:
         if seconds < min(estimates.contraction(op, *orders).seconds for orders in given):
             result = code.written[-1].results[0]
             op.results[0].replace_all_uses_with(result)
-            new.attributes |= op.attributes
-            new.location = op.location
+            take_over(new, op)
             block.erase_op(op)
         else:
             code.erase()

@@ -15,33 +15,21 @@ The pass applies to schedules with `coopmat`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
-    IndexType,
-    IntegerAttr,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IndexType, IntegerAttr, TensorType
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, as_contraction
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     maps_of,
     merge_dimensions,
@@ -49,64 +37,80 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     tensor_type,
 )
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
-from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number, size_outside
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
-from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
+from xdsl_spirv.passes.graph.fuse_dispatches import part_of_columns
+from xdsl_spirv.passes.schedule.fold_rows import FoldPass, Pair
+from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp
 
 
 @dataclass(frozen=True)
-class FoldPartsPass(ModulePass):
+class FoldPartsPass(FoldPass):
     """Fuses dispatches that combine equal column blocks of a product into the product's kernel."""
 
     name = "fold-parts"
+    kind = "coopmat"
+    on_processors = True
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not any(kind_of(o) == "coopmat" for o in op.walk()):
-            return
-        target = target_of(op, self.name)
-        for function in functions_of(op):
-            sizes = _Sizes()
-            for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
-                parts = _Parts.of(dispatch, sizes)
-                sizes.note(dispatch if parts is None else parts.fold(target))
+    def takes(self, first: DispatchOp, target: Target) -> bool:
+        """True if a dispatch computes only a product, whose sums start from one number."""
+        root = first.yielded[0].owner if len(first.outputs) == 1 else None
+        if not isinstance(root, Generic) or kind_of(root) != self.kind:
+            return False
+        fill = root.outputs[0].owner
+        return isinstance(fill, linalg.ops.FillOp) and isinstance(
+            fill.outputs[0].owner, tensor.EmptyOp
+        )
+
+    def joins(self, pair: Pair) -> bool:
+        """True if the reader only computes elements from slices of the product's result."""
+        reader = pair.second
+        if pair.read not in pair.first.results or len(reader.outputs) != 1 or reader.updates:
+            return False
+        slices = {op for op in reader.body.block.ops if isinstance(op, tensor.ExtractSliceOp)}
+        argument = reader.body.block.args[list(reader.inputs).index(pair.read)]
+        users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
+        return users == slices != set() and _are_elements(reader, slices)
+
+    def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
+        """Splits the columns, and stores the result by components if no other way fits."""
+        parts = _Parts.of(folded)
+        if parts is None:
+            return False
+        parts.split(InsertPoint.before(pair.first))
+        if self.plan(folded, pair.target) is None:
+            by_components = parts.schedule.replace_values(result="components")
+            parts.root.attributes[SCHEDULE] = by_components
+        return True
+
+    def replacement(self, folded: DispatchOp, reader: Operation) -> list[Operation]:
+        type = tensor_type(reader.results[0])
+        rank = type.get_num_dims()
+        groups = [*([d] for d in range(rank - 1)), [rank - 1, rank]]
+        return [folded, merge_dimensions(folded.results[0], groups, type.get_shape())]
 
 
-class _Sizes:
-    """Expresses sizes in terms of a function's arguments, across the recorded dispatches."""
+def _in_function(size: Size, dispatch: DispatchOp) -> Size:
+    """Expresses a size inside a dispatch by sizes that no dispatch computes."""
 
-    def __init__(self) -> None:
-        self._known: dict[Extent, Size] = {}
-
-    def note(self, dispatch: DispatchOp) -> None:
-        """Records the sizes of a dispatch's results. Earlier dispatches must be recorded first."""
-        for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
-            for dimension, size in enumerate(tensor_type(result).get_shape()):
-                if size == DYNAMIC_INDEX:
-                    computed = self.inside(extent(value, dimension), dispatch)
-                    self._known[Extent(result, dimension)] = computed
-
-    def inside(self, size: Size, dispatch: DispatchOp) -> Size:
-        """Translates a size inside a dispatch to sizes of the function's arguments."""
-        if not is_dynamic(size):
-            return size
+    def of_operand(asked: Extent) -> Size:
+        is_number = isinstance(asked.value.type, IndexType)
+        size = number(asked.value) if is_number else extent(asked.value, asked.dimension)
         known: dict[Extent, Size] = {}
-        for asked in size.extents:
-            value = asked.value
-            if isinstance(value, BlockArgument) and value.owner is dispatch.body.block:
-                given = dispatch.inputs[value.index]
-                counted = isinstance(given.type, IndexType)
-                outer = number(given) if counted else extent(given, asked.dimension)
-                known[asked] = outer.replaced(self._known) if is_dynamic(outer) else outer
-        return size.replaced(known)
+        for own in size.extents if is_dynamic(size) else ():
+            if isinstance(own.value, OpResult) and isinstance(op := own.value.op, DispatchOp):
+                inner = extent(op.yielded[own.value.index], own.dimension)
+                known[own] = _in_function(inner, op)
+        return size.replaced(known) if is_dynamic(size) else size
+
+    return size_outside(size, dispatch, of_operand)
 
 
-def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
+def _are_elements(dispatch: DispatchOp, slices: Container[Operation]) -> bool:
     block = dispatch.body.block
     for op in block.ops:
         match op:
@@ -137,97 +141,44 @@ def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
     return map.data.results[-1] == column and column not in map.data.results[:-1]
 
 
-def _root_of(owner: object) -> Generic | None:
-    """Returns the `coopmat` product of a dispatch that computes only this product, else None."""
-    if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
-        return None
-    root = owner.yielded[0].owner
-    if not isinstance(root, Generic) or kind_of(root) != "coopmat":
-        return None
-    fill = root.outputs[0].owner
-    is_plain = isinstance(fill, linalg.ops.FillOp) and isinstance(
-        fill.outputs[0].owner, tensor.EmptyOp
-    )
-    return root if is_plain else None
-
-
 @dataclass
 class _Parts:
     """
-    A dispatch that computes elements from `count` equal parts of the columns of a product.
+    A dispatch that computes a product, and elements from `count` equal parts of its columns.
 
     The product's columns are reordered, so that each of `groups` blocks of columns has a fragment
     of `width` columns of every part.
     """
 
     dispatch: DispatchOp
-    argument: BlockArgument
-    product: DispatchOp
     root: Generic
+    schedule: ContractionAttr
     count: int
-    slices: dict[SSAValue, int]
+    numbers: dict[SSAValue, int]
     """Part index of each slice of the product's result."""
 
     @staticmethod
-    def of(dispatch: DispatchOp, sizes: _Sizes) -> _Parts | None:
-        if len(dispatch.outputs) != 1 or dispatch.updates:
-            return None
-        taken = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
-        sources = {op.source for op in taken}
-        (argument,) = sources if len(sources) == 1 else (None,)
-        if not isinstance(argument, BlockArgument):
-            return None
-        users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
-        if not users.issubset(taken) or not _are_elements(dispatch, taken):
-            return None
-        outside = partial(sizes.inside, dispatch=dispatch)
-        parts = [part_of_columns(op, outside) for op in taken]
-        counts = {part[0] for part in parts if part is not None}
-        value = dispatch.inputs[argument.index]
-        if len(counts) != 1 or None in parts or not value.has_one_use():
-            return None
-        root = _root_of(value.owner)
-        if root is None or not isinstance(value.owner, DispatchOp):
-            return None
+    def of(dispatch: DispatchOp) -> _Parts | None:
+        """Returns the parts whose columns can be reordered; None if there are none."""
+        root = root_of(dispatch)
+        assert isinstance(root, Generic)
+        outside = partial(_in_function, dispatch=dispatch)
+        slices = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
+        parts = {op.result: part_of_columns(op, outside) for op in slices}
         numbers: dict[SSAValue, int] = {
-            op.result: part[1] for op, part in zip(taken, parts, strict=True) if part
+            value: part[1] for value, part in parts.items() if part is not None
         }
-        return _Parts(dispatch, argument, value.owner, root, counts.pop(), numbers)
-
-    def fold(self, target: Target) -> DispatchOp:
-        """
-        Fuses the elementwise function into the product's kernel if the new kernel fits the target.
-
-        Returns the dispatch that now computes the elements: the fused or the old dispatch.
-        """
-        contraction, schedule = as_contraction(self.root), self.root.attributes[SCHEDULE]
+        counts = {part[0] for part in parts.values() if part is not None}
+        contraction, schedule = as_contraction(root), root.attributes[SCHEDULE]
         assert isinstance(schedule, ContractionAttr)
-        width = schedule.instruction.sizes[1]
-        if contraction is None or not self._divides(contraction, width):
-            return self.dispatch
-        self.width, self.groups = width, static([contraction.n])[0] // self.count // width
-        self.b = list(self.root.inputs).index(contraction.b)
-        self.views: list[Operation] = []
-        root = self._write()
-        folded = self.folded
-        for tried in (schedule, schedule.replace_values(result="components")):
-            root.attributes[SCHEDULE] = tried
-            with suppress(NotAContraction, ScheduleDoesNotFit):
-                plan_of(root, target)
-                (old,) = self.dispatch.outputs
-                rank = tensor_type(old).get_num_dims()
-                groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
-                whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
-                Rewriter.replace_op(self.dispatch, [*self.views, folded, whole])
-                Rewriter.erase_op(self.product)
-                return folded
-        for op in (folded, *self.views):
-            op.erase()
-        return self.dispatch
+        if contraction is None or len(counts) != 1 or len(numbers) < len(slices):
+            return None
+        found = _Parts(dispatch, root, schedule, counts.pop(), numbers)
+        return found if found._divides(contraction) else None
 
-    def _divides(self, contraction: Contraction, width: int) -> bool:
+    def _divides(self, contraction: Contraction) -> bool:
         """True if a single loop indexes B's columns, and `width` divides each part's columns."""
-        batch, m, n, _ = contraction.counts
+        (batch, m, n, _), width = contraction.counts, self.schedule.instruction.sizes[1]
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
             return False
         if contraction.n % (self.count * width) or contraction.prologues[1]:
@@ -239,6 +190,8 @@ class _Parts:
             return False
         self.column = maps[1].results.index(column)
         """Index of B's dimension along the columns."""
+        self.width, self.groups = width, contraction.n // self.count // width
+        self.b = list(self.root.inputs).index(contraction.b)
         if isinstance(contraction.b, BlockArgument):
             return contraction.b.has_one_use()
         if not isinstance(owner, Generic) or not unpacks(owner):
@@ -250,33 +203,25 @@ class _Parts:
 
     # Operations
 
-    def _write(self) -> Generic:
-        """Builds the new dispatch without inserting it; returns its product."""
-        read = self.dispatch.inputs[self.argument.index]
-        self.folded = folded = fuse(self.product, self.dispatch, read)
-        before, ops = list(self.product.body.block.ops), list(folded.body.block.ops)
-        root = ops[before.index(self.root)]
-        assert isinstance(root, Generic)
-        self._split_second_operand(root.operands[self.b])
-        self._split_root(root)
-        numbers: dict[SSAValue, int] = {}
-        for old, op in zip(self.dispatch.body.block.ops, ops[len(before) - 1 :], strict=False):
-            if old.results and old.results[0] in self.slices:
-                numbers[op.results[0]] = self.slices[old.results[0]]
-            elif isinstance(op, Generic):
-                self._split_elements(op, root, numbers)
-        erase_unused_ops(folded.body.block, lambda _: True)
-        folded.drop_unread_operands()
-        (result,) = folded.yielded
-        Rewriter.replace_value_with_new_type(folded.results[0], result.type)
-        return root
+    def split(self, point: InsertPoint) -> None:
+        """Reorders the columns; inserts views of B's tensors at `point`."""
+        ops, self.point = list(self.dispatch.body.block.ops), point
+        self._split_second_operand(self.root.operands[self.b])
+        self._split_root()
+        for op in ops[ops.index(self.root) + 1 :]:
+            if isinstance(op, Generic):
+                self._split_elements(op)
+        erase_unused_ops(self.dispatch.body.block, lambda _: True)
+        self.dispatch.drop_unread_operands()
+        (result,) = self.dispatch.yielded
+        Rewriter.replace_value_with_new_type(self.dispatch.results[0], result.type)
 
     def _view(self, argument: SSAValue, at: int) -> None:
         assert isinstance(argument, BlockArgument)
-        value = self.folded.inputs[argument.index]
+        value = self.dispatch.inputs[argument.index]
         view = split_dimension(value, at, self.count, self.groups)
-        self.views.append(view)
-        self.folded.operands[argument.index] = view.result
+        Rewriter.insert_op(view, self.point)
+        self.dispatch.operands[argument.index] = view.result
         Rewriter.replace_value_with_new_type(argument, view.result.type)
 
     def _split_second_operand(self, b: SSAValue) -> None:
@@ -299,7 +244,8 @@ class _Parts:
         split = [*shape[:at], self.count, self.groups, self.width, *shape[at + 1 :]]
         _retype([unpack.outputs[0], unpack.results[0]], split)
 
-    def _split_root(self, root: Generic) -> None:
+    def _split_root(self) -> None:
+        root = self.root
         at = maps_of(root)[-1].results[-1]
         assert isinstance(at, AffineDimExpr)
         count = len(root.iterator_types) + 2
@@ -317,7 +263,8 @@ class _Parts:
         _retype([fill.outputs[0], fill.results[0], root.results[0]], split)
         self.open_sizes = list(fill.outputs[0].owner.operands)  # pyright: ignore
 
-    def _split_elements(self, op: Generic, root: Generic, numbers: dict[SSAValue, int]) -> None:
+    def _split_elements(self, op: Generic) -> None:
+        numbers = self.numbers
         column, count = len(op.iterator_types) - 1, len(op.iterator_types) + 1
         maps: list[AffineMap] = []
         for at, (value, map) in enumerate(zip(op.operands, maps_of(op), strict=True)):
@@ -327,7 +274,7 @@ class _Parts:
                 results[-1:] = [AffineDimExpr(column), *part, AffineDimExpr(column + 1)]
             maps.append(AffineMap(count, 0, tuple(results)))
             if value in numbers:
-                op.operands[at] = root.results[0]
+                op.operands[at] = self.root.results[0]
         _set_loops(op, maps)
         shape = tensor_type(op.results[0]).get_shape()
         op.outputs[0].owner.operands = self.open_sizes  # pyright: ignore

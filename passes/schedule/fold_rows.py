@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
@@ -66,7 +66,13 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.values import erase_dead, erase_unused, erase_unused_ops, is_zero
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns, views_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of, root_of
+from xdsl_spirv.passes.schedule.kinds import (
+    KernelPlan,
+    ScheduleDoesNotFit,
+    kind_of,
+    plan_of,
+    root_of,
+)
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.targets import Target
 
@@ -98,26 +104,26 @@ class Pair:
 
 @dataclass(frozen=True)
 class FoldPass(ModulePass, ABC):
-    """
-    Base class of passes that fuse a dispatch and its reader. One of the two is a product of few
-    rows.
-    """
+    """Base class of passes that fuse a dispatch and its reader. One of the two is a product."""
+
+    kind: ClassVar[str] = "rows"
+    """Kind of the product's kernel (see `KINDS`)."""
+
+    on_processors: ClassVar[bool] = False
 
     def most(self, target: Target) -> int:
         """Returns the maximum number of readers that a fused dispatch may have."""
         return 1
 
-    on_processors: ClassVar[bool] = False
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not any(kind_of(inner) == "rows" for inner in op.walk()):
+        if not any(kind_of(inner) == self.kind for inner in op.walk()):
             return
         target = target_of(op, self.name)
         if target.processor and not self.on_processors:
             return
         for function in functions_of(op):
             for dispatch in [o for o in function.walk() if isinstance(o, DispatchOp)]:
-                if self.takes(dispatch, target):
+                if dispatch.parent is not None and self.takes(dispatch, target):
                     self._fuse(dispatch, target)
 
     def _fuse(self, first: DispatchOp, target: Target) -> None:
@@ -143,7 +149,7 @@ class FoldPass(ModulePass, ABC):
                 return
             pairs.append((reader, fused))
         for reader, fused in pairs:
-            Rewriter.replace_op(reader, fused)
+            Rewriter.replace_op(reader, self.replacement(fused, reader))
         for _, value in reads:
             for view in views_of(value):
                 erase_unused(view)
@@ -154,7 +160,7 @@ class FoldPass(ModulePass, ABC):
         if not self.joins(pair):
             return None
         folded = fuse(pair.first, pair.second, pair.read)
-        plan = _plan_of_rows(folded, pair.target) if self.rewrite(folded, pair) else None
+        plan = self.plan(folded, pair.target) if self.rewrite(folded, pair) else None
         if plan is not None and self.fits(plan):
             return folded
         operands = list(folded.inputs)
@@ -163,21 +169,37 @@ class FoldPass(ModulePass, ABC):
             erase_dead(value)
         return None
 
+    def is_product(self, dispatch: DispatchOp) -> bool:
+        """True if a dispatch computes a product of the pass's kind."""
+        root = root_of(dispatch)
+        return root is not None and kind_of(root) == self.kind
+
+    def plan(self, dispatch: DispatchOp, target: Target) -> KernelPlan | None:
+        """Returns the plan of a dispatch's product, or None if no plan of this kind fits."""
+        if (root := root_of(dispatch)) is not None and self.is_product(dispatch):
+            with suppress(NotAContraction, NotLinear, ScheduleDoesNotFit):
+                return plan_of(root, target)
+        return None
+
     @abstractmethod
     def takes(self, first: DispatchOp, target: Target) -> bool:
         """True if the pass may fuse the dispatch `first` with its readers."""
 
     def joins(self, pair: Pair) -> bool:
         """True if the pass may fuse a reader with its dispatch."""
-        return _is_by_rows(pair.second) and pair.read in pair.first.results
+        return self.is_product(pair.second) and pair.read in pair.first.results
 
     @abstractmethod
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
         """Rewrites the fused dispatch in place; returns False if that is not possible."""
 
-    @abstractmethod
-    def fits(self, plan: RowsPlan) -> bool:
+    def fits(self, plan: Any) -> bool:
         """True if the fused kernel is worthwhile."""
+        return True
+
+    def replacement(self, folded: DispatchOp, reader: Operation) -> list[Operation]:
+        """Returns the fused dispatch, and the views that give its result the reader's type."""
+        return [folded]
 
 
 def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
@@ -200,22 +222,6 @@ def _can_move(first: DispatchOp, reader: DispatchOp) -> bool:
             return True
         op = op.next_op
     return False
-
-
-def _is_by_rows(dispatch: DispatchOp) -> bool:
-    root = root_of(dispatch)
-    return root is not None and kind_of(root) == "rows"
-
-
-def _plan_of_rows(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
-    """Returns the plan of a dispatch's product with few rows, or None if no such plan fits."""
-    root = root_of(dispatch)
-    if root is not None and kind_of(root) == "rows":
-        with suppress(NotAContraction, NotLinear, ScheduleDoesNotFit):
-            plan = plan_of(root, target)
-            assert isinstance(plan, RowsPlan)
-            return plan
-    return None
 
 
 def _is_small(dispatch: DispatchOp, target: Target) -> bool:
@@ -447,7 +453,7 @@ class FoldReadersPass(FoldPass):
     name = "fold-readers"
 
     def takes(self, first: DispatchOp, target: Target) -> bool:
-        return _is_by_rows(first)
+        return self.is_product(first)
 
     def joins(self, pair: Pair) -> bool:
         return kind_of(pair.second) == "loops" and all(

@@ -59,6 +59,7 @@ from xdsl_spirv.passes.graph.element_trees import (
     Place,
     Trees,
     after_reshape,
+    before_generic,
     find_stored,
     index_of_loop,
     loops_at,
@@ -318,8 +319,7 @@ class _Match:
         assert isinstance(owner, linalg.ops.GenericOp)
         self.scale *= factor
         self.narrow |= not isinstance(element_type(value), Float32Type)
-        read, write = (attribute.data for attribute in owner.get_indexing_maps())
-        return self._unwiden(owner.inputs[0], through(read, loops_at(write, place)))
+        return self._unwiden(*before_generic(owner, place))
 
     def _unwiden(self, value: SSAValue, place: Place) -> Operand:
         """
@@ -345,8 +345,7 @@ class _Match:
                     place = tuple(next(kept) if full or size != 1 else () for size in sizes)
                     value = owner.source
                 case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
-                    read, write = (attribute.data for attribute in owner.get_indexing_maps())
-                    value, place = owner.inputs[0], through(read, loops_at(write, place))
+                    value, place = before_generic(owner, place)
                 case _:
                     return operand
 
@@ -387,7 +386,7 @@ class _Match:
             if casts is None or (casts and narrow):
                 break
             assert isinstance(user, linalg.ops.GenericOp)
-            read, write = (attribute.data for attribute in user.get_indexing_maps())
+            read, write = maps_of(user)
             narrow |= casts
             value, place = user.results[0], through(write, loops_at(read, place))
             result = result if self._cuts(place) else (value, place)

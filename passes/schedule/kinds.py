@@ -85,6 +85,7 @@ class PackedOperand(NamedTuple):
 class KernelPlan(ABC):
     """An operation with its schedule on a target, before code is written."""
 
+    schedule: Any
     target: Target
 
     CHECKS: ClassVar[str] = ""
@@ -99,9 +100,9 @@ class KernelPlan(ABC):
         """Number of workgroups along x, y and z."""
 
     @property
-    @abstractmethod
     def invocations(self) -> int:
         """Number of invocations in a workgroup."""
+        return self.schedule.subgroup_count * self.target.subgroup_size
 
     @property
     @abstractmethod

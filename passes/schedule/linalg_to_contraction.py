@@ -32,18 +32,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
     NotAContraction,
     as_contraction,
-    canonical_form,
     contraction_of,
+    rewrite_canonically,
 )
 from xdsl_spirv.passes.analysis.linalg_code import drop_units, make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import factors_of, is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.schedule.stored_result import row_stride
-
-HIDDEN_ATTRIBUTES = ("linalg.memoized_indexing_maps",)
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class LinalgToContractionPass(ModulePass):
                 contraction = contraction_of(_simplify_operation(candidate))
             except NotAContraction:
                 continue
-            form = _canonical(contraction)
+            form = rewrite_canonically(contraction)
             again = as_contraction(form) if _reads_computed(form) else None
             if again is None:
                 # An "extension" to a narrower type is written as the conversion that it is.
@@ -74,7 +71,7 @@ class LinalgToContractionPass(ModulePass):
 
             unpacked = with_unpacked_operands(again)
             if unpacked is not None:
-                _canonical(contraction_of(unpacked))
+                rewrite_canonically(contraction_of(unpacked))
 
 
 def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
@@ -91,19 +88,6 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
     """True if another operation computes an input, for example repeats or unpacks it."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
-
-
-def _canonical(contraction: Contraction) -> LinalgStructuredOperation:
-    """Replaces a contraction by its canonical form."""
-    form = canonical_form(contraction, contraction.a, contraction.b, contraction.init)
-    form.attributes = {
-        key: value
-        for key, value in contraction.op.attributes.items()
-        if key not in HIDDEN_ATTRIBUTES
-    }
-    form.location = contraction.op.location
-    Rewriter.replace_op(contraction.op, form)
-    return form
 
 
 Dims: TypeAlias = list[AffineExpr | None]
@@ -125,14 +109,12 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
     views: list[Operation] = []
     places = [_without_units(*place, views) for place in places]
     values, reads = zip(*places, strict=True)
-    kinds = op.get_iterator_types()
-    folded = make_generic(values, op.outputs[0], (*reads, written), op.body.clone(), kinds)
+    kinds, body = op.get_iterator_types(), op.body.clone()
+    folded = make_generic(values, op.outputs[0], (*reads, written), body, kinds, op)
     if not _has_rows(folded):
         for unused in (folded, *views):
             unused.drop_all_references()
         return op
-    folded.attributes |= op.attributes
-    folded.location = op.location
     inputs = list(op.inputs)
     Rewriter.insert_op(views, InsertPoint.before(op))
     Rewriter.replace_op(op, folded)

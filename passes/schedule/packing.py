@@ -36,7 +36,6 @@ from xdsl_spirv.dialects.schedule import (
     schedule_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Extent,
     Size,
     ceil_div,
     is_dynamic,
@@ -48,7 +47,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, element_type, packing_of
 from xdsl_spirv.passes.analysis.layout import layout_of
-from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, number
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, number, size_outside
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, plan_of
 from xdsl_spirv.passes.schedule.plan import UNROLLED
@@ -214,7 +213,7 @@ def _pack_operand(
 ) -> SSAValue:
     """Returns the packed operand, from an existing dispatch or a new one."""
     source = dispatch.inputs[value.index]
-    sizes = tuple(_outside(dispatch, number(value)) for value in numbers)
+    sizes = tuple(size_outside(number(value), dispatch, symbol) for value in numbers)
     key = (source, packing, sizes)
     if key in packed:
         return packed[key]
@@ -238,15 +237,3 @@ def _pack_operand(
     Rewriter.insert_op(packer, InsertPoint.before(dispatch) if asked else early)
     packed[key] = packer.outputs[0]
     return packer.outputs[0]
-
-
-def _outside(dispatch: DispatchOp, size: Size) -> Size:
-    """Translates a size inside a dispatch to sizes of the dispatch's operands."""
-    if not is_dynamic(size):
-        return size
-    known: dict[Extent, Size] = {}
-    for extent in size.extents:
-        assert isinstance(extent.value, BlockArgument)
-        value = dispatch.inputs[extent.value.index]
-        known[extent] = symbol(replace(extent, value=value))
-    return size.replaced(known)

@@ -166,10 +166,6 @@ class Plan(ContractionPlan[ContractionAttr]):
         return min(self.schedule.group.data, width)
 
     @property
-    def invocations(self) -> int:
-        return self.schedule.subgroup_count * self.target.subgroup_size
-
-    @property
     def row_group(self) -> int:
         """Number of consecutive rows of the result that an invocation computes."""
         return self.a.vector if isinstance(self.a, StagedTile) and self.a.k_axis == 0 else 1

@@ -389,10 +389,6 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         return self.row_tiles, columns, self.contraction.batch
 
     @property
-    def invocations(self) -> int:
-        return prod(self.schedule.grid) * self.target.subgroup_size
-
-    @property
     def workgroup_bytes(self) -> int:
         return self.sums.bytes + (self.digits.bytes if self.digits.are_shared else 0)
 
@@ -419,7 +415,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
         elements = typical(self.operands.columns * self.operands.reduced_size)
-        subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
+        subgroups = prod(typical(size) for size in self.grid) * self.schedule.subgroup_count
         busy = min(1.0, subgroups / (model.busy * target.compute_units))
         packed = any(contraction.unpackings)
         conversion = model.conversion_of_packed if packed else model.conversion

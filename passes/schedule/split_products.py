@@ -79,10 +79,8 @@ def _split(op: LinalgStructuredOperation) -> None:
         contraction.init,
         [move_loops(a, part), move_loops(b, part), move_loops(out)],
         product_body([bf16, bf16, f32], (False, False)),
+        like=op,
     )
-    product.location = op.location
-    for name, value in op.attributes.items():
-        product.attributes.setdefault(name, value)
     note_before_schedules(product, BF16X3, f"three products of bf16 parts: --allow {BF16X3}", True)
     Rewriter.replace_op(op, product)
 

@@ -63,14 +63,10 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         return last.position
 
     @property
-    def reduced(self) -> range:
-        return self.contraction.groups[3]
-
-    @property
     def window(self) -> int | None:
         """Index of K's loop along the window; None if no single loop indexes the window."""
         factors = self.operands[1].indices[-1].factors
-        loops = [loop for loop in self.reduced if factors[loop]]
+        loops = [loop for loop in self.contraction.groups[3] if factors[loop]]
         return loops[0] if len(loops) == 1 else None
 
     @property
@@ -139,16 +135,8 @@ class WindowPlan(ContractionPlan[WindowAttr]):
         return self.segments * prod(steps for _, steps in self.outer)
 
     @property
-    def subgroups(self) -> int:
-        return self.schedule.subgroups.data
-
-    @property
     def grid(self) -> tuple[int, int, int]:
-        return ceil_div(self.tasks, self.subgroups), 1, 1
-
-    @property
-    def invocations(self) -> int:
-        return self.subgroups * self.target.subgroup_size
+        return ceil_div(self.tasks, self.schedule.subgroup_count), 1, 1
 
     @cached_property
     def seconds(self) -> float:
