@@ -284,7 +284,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
                 yield f"{name} has type {self.element_of(name)}: f16, bf16 or f32 would fit"
                 return
             if self.computation(name) is not None and self.unpacking(name) is None:
-                yield f"{name} is computed, but not dequantized from whole vectors of integers"
+                yield f"{name} is computed by other code than dequantization of vectors of integers"
         if schedule.keys.data & (schedule.keys.data - 1):
             yield f"keys = {schedule.keys.data} is not a power of two"
         if schedule.lanes.data > target.subgroup_size:

@@ -240,8 +240,8 @@ def _unpacking_problems(name: str, tile: UnitTile, plan: Plan) -> Iterator[str]:
         return
     if tile.in_panels and not tile.panels():
         yield (
-            f"{name}: layout = panels, but no packed tensor has rows of whole panels for the "
-            f"{tile.order.group} elements that invocations share: use layout = rows"
+            f"{name}: layout = panels, but no tensor of packed weights divides into panels of "
+            f"the {tile.order.group} elements that invocations share: use layout = rows"
         )
     other, rest = (plan.b, "b") if name == "a" else (plan.a, "a")
     if isinstance(other, UnitTile):

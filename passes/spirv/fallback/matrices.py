@@ -2,9 +2,8 @@
 Assigns the components of a cooperative matrix to invocations, each of which has an array.
 
 Component i of lane l has the row-major index i * lanes + l. All lanes have arrays of equal length,
-rounded up. Lanes are the invocations that share a matrix. They form a workgroup,
-a subgroup of the device, or a *virtual* subgroup (a fixed number of consecutive invocations of a
-workgroup).
+rounded up. Lanes are the invocations that share a matrix. They form a workgroup, a subgroup of the
+device, or a *virtual* subgroup (a fixed number of consecutive invocations of a workgroup).
 """
 
 from __future__ import annotations

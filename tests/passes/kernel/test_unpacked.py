@@ -250,7 +250,7 @@ def test_rows_and_panels_are_read_in_place(
         (
             "Q4_1",
             f"a = {ROWS}, b = staged<padding = 8, vector = 4>",
-            "an operand b that is direct and dequantized",
+            "a: layout = rows needs b = direct for a dequantized operand",
         ),
         (
             "Q4_1",
@@ -260,7 +260,7 @@ def test_rows_and_panels_are_read_in_place(
         (
             "Q8_0",
             f"a = {ROWS}, b = direct<layout = panels>",
-            "no packed tensor has rows of whole panels",
+            "no tensor of packed weights divides into panels",
         ),
     ],
 )

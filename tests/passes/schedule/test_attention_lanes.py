@@ -240,7 +240,7 @@ def test_keys_and_values_are_computed_where_they_are_read(
     reasons = [note.reason for note in notes if note.path == COMPUTED]
     assert len(reasons) == count - 1
     assert all(
-        "k is computed, but not dequantized from whole vectors of integers" in reason
+        "k is computed by other code than dequantization of vectors of integers" in reason
         for reason in reasons
     )
     check_binaries(program)
