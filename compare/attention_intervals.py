@@ -102,7 +102,10 @@ def _parts(
 
 
 def _sum_bound(n: int) -> Bound:
-    """Returns the bound of a sum over n keys: each new maximum scales the sum before it."""
+    """
+    Returns the error bound of a sum over n keys, including the roundings when a new maximum scales
+    the sum.
+    """
     return contraction_bound(n + 4 * (n // TILE + 1), "f32")
 
 

@@ -72,7 +72,10 @@ class Comparison:
 
 
 def warning(not_finite: int) -> str:
-    """Returns the end of a line that warns about NaN or infinite elements, or "" without any."""
+    """
+    Returns a warning about NaN or infinite elements, to be appended to a line. Returns "" if there
+    are none.
+    """
     return f"; NOT FINITE: {not_finite} elements are NaN or infinite" if not_finite else ""
 
 

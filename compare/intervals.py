@@ -121,7 +121,10 @@ class Intervals:
         return [Interval(np.asarray(x), np.asarray(y), _dtype(v.type)) for x, y, v in pairs]
 
     def _contract(self, contraction: Contraction, operands: Sequence[Interval]) -> Interval:
-        """Returns a contraction's interval: its error bound plus the operands' intervals."""
+        """
+        Returns the interval of a contraction, from the intervals of the operands and the error
+        bound.
+        """
         dtype = _dtype(contraction.init.type)
         a, b = (
             _as_named(operand, name)

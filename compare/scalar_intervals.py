@@ -191,7 +191,10 @@ def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
 
 
 def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Rounds toward zero. Returns the whole range if the type may not hold the result."""
+    """
+    Rounds toward zero. Returns the whole range of the type if a result may be outside of this
+    range.
+    """
     (x,) = operands
     info = np.iinfo(dtype)
     unsigned = isinstance(op, arith.FPToUIOp)

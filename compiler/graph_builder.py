@@ -51,7 +51,10 @@ ELEMENTS: dict[str, IntegerType | AnyFloat] = {
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
-    """Returns the numpy type of a tensor's elements. Raises KeyError if graphs lack the type."""
+    """
+    Returns the numpy type of a tensor's elements. Raises KeyError if graphs do not support the
+    type.
+    """
     return np.dtype({str(t): name for name, t in ELEMENTS.items()}[str(element)])
 
 

@@ -28,7 +28,10 @@ def refusal(op: Operation, cause: str) -> ProgramError:
 
 
 def loop_numbers(sizes: Sequence[int], loop: int) -> Array:
-    """Returns the indices of one loop, as an array with a dimension for each loop."""
+    """
+    Returns the indices of one loop, as an array that has size 1 in the dimensions of all other
+    loops.
+    """
     shape = [size if k == loop else 1 for k, size in enumerate(sizes)]
     return np.arange(sizes[loop], dtype=np.int32).reshape(shape)
 
@@ -94,7 +97,10 @@ class Access:
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
-        """Returns the index along each dimension, as an array with a dimension for each loop."""
+        """
+        Returns, for each dimension of the operand, its index in all iterations: an array with a
+        dimension for each loop.
+        """
         return [
             sum(
                 (loop_numbers(sizes, loop) * c for loop, c in enumerate(row) if c),
@@ -136,7 +142,10 @@ class Access:
 
 
 def loop_sizes(op: GenericOp, accesses: Sequence[Access]) -> list[int]:
-    """Returns each loop's trip count: the size of a dimension that the loop alone indexes."""
+    """
+    Returns the trip count of each loop: the size of an operand's dimension that only this loop
+    indexes.
+    """
     sizes: dict[int, int] = {}
     for operand, access in zip(op.operands, accesses, strict=True):
         shape = operand.type.get_shape()  # pyright: ignore

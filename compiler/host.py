@@ -61,7 +61,7 @@ SAME_BUFFER = (
     tensor.ExpandShapeOp,
     tensor.ReshapeOp,
 )
-"""Operations whose result has the bytes of their first operand, with another type."""
+"""Operations that change only the type of their first operand and keep its bytes."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
 """Operations that the host need not execute, because no launch reads their results."""

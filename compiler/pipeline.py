@@ -102,7 +102,7 @@ OUTLINED = "outline-dispatches"
 
 
 def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:
-    """Returns the passes of `lowering`, all imported."""
+    """Returns the passes of `lowering`, and imports their modules."""
     return tuple(member.load() for member in lowering(target, limits))
 
 

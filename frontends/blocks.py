@@ -222,7 +222,7 @@ def _power_scaled(x: Numbers, i: Numbers) -> Number:
 
 def _float_scaled(x: Numbers, i: Numbers) -> Number:
     """
-    Multiplies an f4 by an f8 (E4M3) scale. The bits of an f8, read as an f16, have 2^-8 of its
+    Multiplies an f4 by an f8 (E4M3) scale. The bits of an f8, read as an f16, give 2^-8 times its
     value.
     """
     scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
@@ -282,7 +282,10 @@ def _fifth_bits(blocks: Array) -> Array:
 
 
 def _repack_field(field: str, bits: int, length: int) -> Callable[[Array], Array]:
-    """Returns a function that changes the distance of a byte's elements from `length` to `UNIT`."""
+    """
+    Returns a function that repacks a field. Elements that share a byte were `length` elements
+    apart, and become `UNIT` apart.
+    """
     return lambda blocks: packed(unpacked(blocks[field], bits, length), bits)
 
 
@@ -307,11 +310,11 @@ def _six_bits(of_minima: bool) -> Callable[[Array], Array]:
 FOUR_BITS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int8
 )
-"""Table of values of ggml's 4-bit table formats."""
+"""Values of the 4-bit codes in ggml's table formats."""
 
 
 def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
-    """Returns a function that repacks 32 bytes, with element i beside element i + 8."""
+    """Returns a function that repacks 32 bytes so that elements i and i + 8 share a byte."""
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 

@@ -38,7 +38,7 @@ def refused_nodes(
 
 
 class _TolerantNodes(Nodes):
-    """Imports all nodes with known operand types, in spite of errors."""
+    """Imports all nodes whose operand types are known, even after errors."""
 
     def __init__(self, entry: Block, model: Any, weights: Weights):
         super().__init__(entry, model)
@@ -60,7 +60,10 @@ class _TolerantNodes(Nodes):
             return [self._stand_in(name) for name in node.output]
 
     def _stand_in(self, name: str) -> Tensor | None:
-        """Returns a placeholder of the type that ONNX infers, or None if it is incomplete."""
+        """
+        Returns a placeholder of the type that ONNX infers, or None if the inferred type is
+        incomplete.
+        """
         value = self.types.get(name)
         if value is None or not value.type.tensor_type.HasField("shape"):
             return None

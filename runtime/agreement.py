@@ -30,7 +30,10 @@ ADDRESSES = "PhysicalStorageBufferAddresses"
 """A capability that programs must not use, because kernels could use any number as an address."""
 
 EXTRA_BYTES = 16
-"""Number of bytes that a buffer may be shorter than its block, because its last word is padded."""
+"""
+Maximum number of bytes by which a buffer may be shorter than its block, because its last word is
+padded.
+"""
 
 REMEDY = "compile the program again, or run `xdsl-spirv validate` to find the fault"
 

@@ -23,7 +23,10 @@ MOST_DISPATCHES = 1 << 20
 """Maximum number of dispatches of an unrolled loop, which are all in one command buffer."""
 
 MAX_ELEMENTS = 2**31 - 1
-"""Maximum number of elements. Kernels count in 32-bit integers, and may compare them as signed."""
+"""
+Maximum number of elements of a buffer. Kernels count in 32-bit integers, and may compare them as
+signed.
+"""
 
 
 def sizes_of(manifest: Manifest, inputs: Mapping[str, Array]) -> dict[str, int]:

@@ -24,7 +24,9 @@ MAX_RANK = 32
 MAX_SIZE = (1 << 63) - 1
 """Maximum number of elements of a dimension, and of bytes of a buffer."""
 MAX_SETS, MAX_BINDINGS = 4, 1024
-"""Maximum number of descriptor sets, supported by all Vulkan devices, and of bindings of a set."""
+"""
+Maximum number of descriptor sets (which all Vulkan devices support), and of bindings in a set.
+"""
 MAX_GRID = (1 << 32) - 1
 """Maximum number of workgroups along an axis, which Vulkan counts in 32 bits."""
 MAX_PUSH_BYTES = 4096

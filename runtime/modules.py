@@ -29,7 +29,7 @@ MAX_TEXT_BYTES = 1 << 30
 
 
 ALIAS = re.compile(r"^[#!][\w.$-]+(?=[ \t]*=)", re.MULTILINE)
-"""The name in a definition of an alias, at the start of a line."""
+"""Matches the name of an alias in its definition, at the start of a line."""
 
 
 class ModuleParser(Parser):

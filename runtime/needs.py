@@ -307,7 +307,10 @@ class _Reader:
         return max(sizes[True]) + sum(sizes[False])
 
     def _number(self, id: int) -> int:
-        """Returns a length or size in a type. Specialization constants count with their default."""
+        """
+        Returns the value of a constant that gives a length or size in a type. A specialization
+        constant has its default value.
+        """
         if id not in self.constants:
             from xdsl_spirv.serialization.validation.constant_values import UnknownConstantError
 

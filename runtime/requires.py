@@ -159,8 +159,8 @@ def _ways(rows: Iterable[Mapping[str, Any]], vulkan: Version) -> Iterator[Way]:
     """
     Yields the alternatives that the registry's rows list.
 
-    Several structures may contain the same feature. After a structure of version `vulkan` or older,
-    the others are skipped.
+    Several structures may contain the same feature. If one of them comes with version `vulkan` or
+    an older one, all later ones are skipped.
     """
     settled: set[str] = set()
     for row in rows:

@@ -55,7 +55,10 @@ class CooperativeMatrixProperty:
 CONVERSIONS = "cooperative-matrix-conversions"
 PER_ELEMENT = "cooperative-matrix-per-element-operations"
 REDUCTIONS = "cooperative-matrix-reductions"
-"""Feature for reducing whole matrices. Without this feature, kernels go through memory."""
+"""
+Feature for reductions of cooperative matrices. Without this feature, kernels reduce a matrix
+through memory.
+"""
 
 DEFAULT_COPY = 100_000_000_000
 """Default bytes per second of a copy, for target files that do not state the rate."""
@@ -126,7 +129,10 @@ class Residency:
     subgroups: int
 
     def bytes_for(self, subgroups: int) -> int:
-        """Returns the Workgroup memory that workgroups of `subgroups` may use at full occupancy."""
+        """
+        Returns the bytes of Workgroup memory that a workgroup of this many subgroups may use at
+        full occupancy.
+        """
         return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
 
 
@@ -147,11 +153,11 @@ class Registers:
 @dataclass(frozen=True)
 class Fragment:
     """
-    The components of a matrix that each of `lanes` invocations holds, for the given component
-    widths.
+    Maps the components that each of `lanes` invocations holds to rows and columns of a matrix.
 
-    Each bit of the lane index (`lane`) and of the component index (`component`) adds an offset to
-    the row or the column. A lane bit without an offset means that lanes hold equal components.
+    The map is valid for components of `component_bits` bits. Each bit of the lane index (`lane`)
+    and of the component index (`component`) adds an offset to the row or the column. Lanes that
+    differ only in a bit without an offset hold equal components.
     """
 
     use: str
@@ -200,7 +206,7 @@ class Target:
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
     copy_bytes_per_second: int
-    """Bytes per second that a copy in device memory reads and writes together."""
+    """Sum of the bytes per second that a copy in device memory reads and writes."""
     measured_copy: int | None
     """The measured value of `copy_bytes_per_second`; None if a default is used."""
     corrections: Mapping[str, float]

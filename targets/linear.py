@@ -40,7 +40,7 @@ class Linear:
         return tuple(map(self.at, range(self.size)))
 
     def bits_along(self, axis: int) -> list[tuple[int, int]]:
-        """Returns the bits that change the coordinate of an axis, and by how much."""
+        """Returns (bit, step) for each bit that changes the coordinate along an axis."""
         return [(bit, place[axis]) for bit, place in enumerate(self.bits) if place[axis]]
 
     def values(self, axis: int) -> list[int]:

@@ -34,7 +34,10 @@ class Structure:
     pieces: float
     """Time factor if keys are not packed and are read as vectors."""
     subgroups: int = 0
-    """Subgroups of a workgroup that stages keys and values; 0 without staging."""
+    """
+    Number of subgroups in a workgroup that stages keys and values in Workgroup memory; 0 without
+    staging.
+    """
     buffers: int = 1
     """Number of tiles in Workgroup memory at the same time."""
     least_head: int = 0
@@ -70,7 +73,10 @@ class LanesModel:
     fewest_steps: int
     """Minimum number of steps over keys in each part, if the keys are divided into parts."""
     most_parts: int
-    """Maximum parts of the keys whose results a merging dispatch reads for each row."""
+    """
+    Maximum number of parts into which keys are divided. A merging dispatch reads the results of all
+    parts for each row.
+    """
     long_past: int
     """Assumed number of keys if the number is not known at compile time."""
 
@@ -108,9 +114,11 @@ class AttentionModel:
     squared ratio of needed registers to `most_held`.
     """
     subgroups: tuple[int, ...]
-    """Numbers of subgroups in a workgroup, best first, if scores go through memory."""
+    """Candidate numbers of subgroups in a workgroup, best first, if scores go through memory."""
     subgroups_in_registers: tuple[int, ...]
-    """Numbers of subgroups in a workgroup, best first, if probabilities stay in registers."""
+    """
+    Candidate numbers of subgroups in a workgroup, best first, if probabilities stay in registers.
+    """
     strips: tuple[int, ...]
     """
     Candidate numbers of query strips (rows of fragments) that a subgroup computes, best first.
@@ -163,7 +171,10 @@ class ScalarModel:
     Seconds that a subgroup waits in each step along K, unless other subgroups hide the latency.
     """
     product: float
-    """Seconds of one multiply-add by all invocations of a subgroup that is alone on a unit."""
+    """
+    Seconds in which a subgroup that is alone on a compute unit executes one multiply-add in each
+    invocation.
+    """
 
 
 @dataclass(frozen=True)
@@ -188,13 +199,16 @@ class ContractionModel:
     long_loop: int
     """Minimum K tiles of a loop for which an incomplete last tile gets separate code."""
     most_residents: int
-    """Maximum workgroups of a compute unit for which the time at partial occupancy is known."""
+    """
+    Maximum concurrent workgroups of a compute unit for which the time with fewer workgroups can be
+    estimated.
+    """
     most_fragments: int
     """Maximum result fragments of a subgroup that tuning tries. With more, registers spill."""
     exchanged_bytes: int
     """Maximum bytes of Workgroup memory through which slices of K exchange sums at a time."""
     full_channels: int
-    """Number of channels in a convolution's group at which the channels fill a matrix."""
+    """Number of channels in a group of a convolution that is enough to fill a matrix."""
     narrow: Mapping[str, float]
     """Maps the size of an operand's loads (below 16 bytes) to a factor of the rate."""
     scalar: ScalarModel
@@ -272,7 +286,7 @@ class RowsModel:
     Number of subgroups that are resident on a compute unit if each invocation has 64 registers.
     """
     most_bits: int
-    """Maximum bits of packed weights for which arithmetic, not memory, limits a kernel."""
+    """Maximum bits of a packed weight for which arithmetic, not memory, limits a kernel."""
     most_of_digits: int
     """
     Maximum rows for which splitting row elements into 8-bit integers is faster than multiplying
@@ -284,7 +298,10 @@ class RowsModel:
     integers.
     """
     least_sharing: int
-    """Minimum subgroups along K that share row elements split into 8-bit integers."""
+    """
+    Minimum subgroups along K for which the subgroups should share row elements split into 8-bit
+    integers.
+    """
     shared_width: int
     """Columns of a group if subgroups share row elements split into 8-bit integers."""
     few_groups: int
@@ -319,11 +336,16 @@ class PackingModel:
 @dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
-    """Minimum products in a part of a split sum. In shorter parts, start and end dominate."""
+    """
+    Minimum products in a part of a split sum. In shorter parts, start and end take most of the
+    time.
+    """
     usual_tile: int
     """Assumed rows and columns of a workgroup's tile, to estimate the number of workgroups."""
     worthwhile: float
-    """Largest ratio of the estimated times with and without a split at which a sum is split."""
+    """
+    Largest ratio of the time with a split to the time without a split for which a sum is split.
+    """
     worthwhile_of_blocks: float
     """Like `worthwhile`, for an operand in packed planes."""
     cached: float

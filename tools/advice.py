@@ -77,7 +77,9 @@ def _conversion(explanation: ExplanationData) -> str:
 
 
 def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
-    """Returns the speedup of products in f16 by rooflines; None if a roofline is unknown."""
+    """
+    Returns the speedup of products in f16 that rooflines predict, or None if a roofline is unknown.
+    """
     before, after = 0.0, 0.0
     for entry in slow:
         layer = entry.layer

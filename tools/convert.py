@@ -261,7 +261,7 @@ def _ours(model: Model, sample: Sample) -> dict[str, Array]:
     """
     Computes the converted model's results, with each tensor rounded to its type like on a device.
 
-    onnxruntime would compute in f32 if a result in f16 overflows.
+    onnxruntime is not used, because it computes in f32 if a result in f16 overflows.
     """
     shapes = {name: array.shape for name, array in sample.items()}
     copy = type(model)()

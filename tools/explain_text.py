@@ -20,7 +20,7 @@ WITHOUT_KERNEL = {
     "folded": "folded at compile time",
     "no kernel": "without a separate kernel",
 }
-"""Describes nodes without a kernel, by status."""
+"""Texts about nodes without a kernel, by status."""
 
 
 COUNTED = ("seconds", "instructions", "on matrices", "registers", "spilled", "private memory",

@@ -396,5 +396,5 @@ def jobs_of(arguments: argparse.Namespace) -> int:
 
 
 def functions_of(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Returns the comma-separated names of `--functions`; empty without the option."""
+    """Returns the names in the comma-separated list `--functions`; empty without the option."""
     return tuple(filter(None, (getattr(arguments, "functions", None) or "").split(",")))

@@ -74,7 +74,10 @@ def file_of(number: int, stage: Stage) -> str:
 
 
 def units_of(module: ModuleOp) -> dict[str, str]:
-    """Returns the text of each function and kernel by symbol, and of each module without them."""
+    """
+    Returns the text of each function and kernel by symbol, and the text of each module without its
+    functions and kernels.
+    """
     texts: dict[str, str] = {}
 
     def add(name: str, text: str) -> None:

@@ -10,7 +10,10 @@ from xdsl_spirv.runtime.replacing import FolderKind
 from xdsl_spirv.tools.trace import INDEX, Stage, Trace, file_of
 
 MARKER = ".xdsl-spirv-trace"
-"""An empty file. `index.html` does not identify a trace, since other folders have one."""
+"""
+Name of an empty file that identifies a trace. `index.html` does not, because other folders may
+contain one.
+"""
 TRACE_FOLDER = FolderKind("trace", MARKER)
 
 

@@ -175,7 +175,9 @@ def _find_wrong_inputs(
     cases: list[Case],
     budget: int,
 ) -> Finding | None:
-    """Finds the first inputs with a wrong result. Without any, updates the results in `cases`."""
+    """
+    Finds the first inputs with a wrong result. If there are none, updates the results in `cases`.
+    """
     for number, case in enumerate(cases):
         results, wrong, failure = _run(subject, after, case.legal, case.values, case.results)
         if wrong is None and not failure:

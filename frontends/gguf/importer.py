@@ -49,7 +49,10 @@ SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 CONTEXT = 2048
 """Default number of tokens for which states have room."""
 MANY = 8
-"""Smallest batch whose products have the type that prompts use (benchmarks/model_steps.py)."""
+"""
+Minimum number of texts in a batch whose products have the same type as in prompts
+(benchmarks/model_steps.py).
+"""
 LARGEST = (1 << 31) - 1
 """Maximum number of elements of a tensor in a kernel."""
 
@@ -241,7 +244,7 @@ def _write_function(
     arguments: list[Value],
     sizes: Mapping[str, Sequence[str]],
 ) -> FuncOp:
-    """Makes a function of arguments, states and weights, with their names."""
+    """Makes a function with these arguments, states and weights, and stores their names."""
     arguments += [_describe(name, t) for name, t in states.items()]
     function = write_function(b, name, arguments, results, F32.name, sizes, _describe)
     tie_states(function, {name: name for name in states})

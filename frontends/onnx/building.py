@@ -398,7 +398,7 @@ class TensorBuilder:
 
     def reshape(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """
-        Reshapes a tensor. If the number of elements may differ, a run compares the sizes.
+        Reshapes a tensor. If the numbers of elements may differ, they are compared at run time.
 
         Groups of dimensions with equal products are collapsed and expanded separately, so that
         other dimensions are not merged.

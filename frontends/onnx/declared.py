@@ -54,7 +54,7 @@ def _of_whole(number: int) -> Deduction:
 
 
 def _of_axes(number: int) -> Deduction:
-    """Returns a function that deduces input `number`: the result's sizes along given axes."""
+    """Returns a function that deduces input `number` as the result's sizes along given axes."""
 
     def deduce(inputs: Inputs, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
         if attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch":

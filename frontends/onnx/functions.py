@@ -48,7 +48,7 @@ def results_of(nodes: Nodes) -> dict[str, Tensor]:
 def function_of(
     nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
 ) -> FuncOp:
-    """Makes a function of imported nodes; `inputs` are its first arguments."""
+    """Makes a function from imported nodes; `inputs` are its first arguments."""
     tensors = [t for t in nodes.values.values() if not isinstance(t, Listed)]
     floats = [t.element for t in tensors if t.element.is_float]
     widest = max(floats, key=lambda element: element.bits).name if floats else ""
@@ -67,7 +67,7 @@ def write_function(
     describe: Callable[[str, Tensor], Value] | None = None,
 ) -> FuncOp:
     """
-    Makes a function of the operations that a builder has added.
+    Makes a function from the operations that a builder has added.
 
     `arguments` describes the arguments except the weights, which come last. `floats` names the
     widest float type, and `sizes` the dynamic sizes of arguments. `describe` replaces `value_of`.
@@ -157,7 +157,9 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
 
 
 def _number(nodes: Nodes, value: Any) -> Tensor:
-    """Returns an integer input that determines sizes, in its declared type and shape."""
+    """
+    Returns the value of an integer input that determines sizes, with its declared type and shape.
+    """
     argument = nodes.entry.insert_arg(IndexType(), len(nodes.entry.args))
     known = np.empty([1] * len(onnx_file.shape_of(value)), object)
     known[...] = symbol(Extent(argument, 0, value.name))

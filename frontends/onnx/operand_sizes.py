@@ -85,7 +85,9 @@ def check_operand_sizes(
     inputs: Sequence[Tensor | None],
     attributes: Mapping[str, Any],
 ) -> None:
-    """Raises `FrontendError` for an operand of a wrong size. A run checks dynamic sizes."""
+    """
+    Raises `FrontendError` for an operand of a wrong size. Dynamic sizes are checked at run time.
+    """
     if entry.domain or not inputs or inputs[0] is None:
         return
     given = {place: t for place, t in enumerate(inputs) if t is not None}

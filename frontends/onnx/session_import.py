@@ -101,7 +101,10 @@ def _import_functions(
 
 
 def _rename(nodes: Nodes, function: str, values: Mapping[str, Array]) -> None:
-    """Shares weights with earlier functions; renames weights of equal name but other values."""
+    """
+    Lets functions share equal weights. Renames a weight whose name an earlier function uses for
+    other values.
+    """
     weights, nodes.weights = nodes.weights, {}
     for name, array in weights.items():
         other = values.get(name, array)

@@ -279,7 +279,9 @@ class VulkanDevice(Executor[LoadedWork]):
         return self._completed(enabling)
 
     def _completed(self, enabling: Enabling) -> Enabling:
-        """Enables features that are always wanted, and features on which others depend."""
+        """
+        Adds the features that are always enabled, and the features on which enabled ones depend.
+        """
         robust = [ROBUST] if os.environ.get(ROBUST_VARIABLE, "0") not in ("", "0") else []
         for feature in (*WELCOME, *robust):
             self.info.offer.want(feature, enabling)

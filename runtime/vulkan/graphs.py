@@ -341,7 +341,7 @@ class LoadedGraph(Closing):
         device.call("vkEndCommandBuffer", commands)
 
     def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
-        """Runs the graph. Converts the bytes of the inputs to the bytes of the outputs."""
+        """Runs the graph on the bytes of the inputs. Returns the bytes of the outputs."""
         for name, data in inputs.items():
             c.memmove(self.addresses[name], data, len(data))
         self.device.submit([self.commands], timeout)

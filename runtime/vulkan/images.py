@@ -129,7 +129,7 @@ class Images:
         self._views: dict[tuple[object, ...], tuple[str, int]] = {}
 
     def write_of(self, bound: Bound, interface: Interface, set: int) -> WriteDescriptorSet:
-        """Returns the record that binds an image or sampler."""
+        """Returns the VkWriteDescriptorSet that binds an image or sampler."""
         write = partial(
             WriteDescriptorSet,
             dstSet=set,
@@ -239,7 +239,10 @@ class Images:
         return handle
 
     def record(self, commands: int, out: bool) -> None:
-        """Records copies of texels from the buffers into all images, or back (`out`)."""
+        """
+        Records copies of texels from the buffers to all images, or from the images to the buffers
+        if `out` is True.
+        """
         transfer, compute = PipelineStage.TRANSFER, PipelineStage.COMPUTE_SHADER
         stages = (compute | transfer, transfer)
         for (buffer, image), handle in self.images.items():

@@ -46,7 +46,9 @@ def close_devices() -> None:
 
 
 def _close_beyond(count: int) -> None:
-    """Closes the oldest devices beyond `count`, except the devices of a forked process's parent."""
+    """
+    Closes the oldest devices beyond `count`. A forked process does not close its parent's devices.
+    """
     while len(_devices) > count:
         key, device = _devices.popitem(last=False)
         if key[0] == os.getpid():

@@ -118,7 +118,10 @@ class Commands:
 
     @staticmethod
     def convert(name: str, *arguments: Any) -> tuple[Any, ...]:
-        """Converts a command's arguments except the first, once for many calls through `quick`."""
+        """
+        Converts all arguments of a command except the first, so that many calls through `quick` can
+        reuse them.
+        """
         _, *types = prototypes()[name]["parameters"]
         return tuple(TYPES[t](value) for t, value in zip(types, arguments, strict=True))
 

@@ -47,7 +47,7 @@ def _target_of(name: str | None) -> str:
 
 
 def target_for(info: DeviceInfo) -> str:
-    """Returns a known target that equals the device, or the path of a new target file."""
+    """Returns a known target that describes the device, or the path of a new target file."""
     folder = tempfile.mkdtemp(prefix="xdsl-spirv-target-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "device.json")

@@ -267,7 +267,7 @@ class Recorder:
         self.recordings: list[Recording] = []
         """The recording of runs that the caller waits for, and two for runs started ahead."""
         self._empty: frozenset[int] = frozenset()
-        """Indices of the steps whose grids are empty for the latest numbers."""
+        """Indices of the steps whose grids are empty at the latest sizes."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes. Discards all recorded commands."""

@@ -44,7 +44,10 @@ GREATEST = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Output:
-    """An output buffer. A negative size s stands for the value of the expression -1 - s."""
+    """
+    An output buffer. A negative size s stands for the value of the function's expression number -1
+    - s.
+    """
 
     buffer: Buffer
     name: str

@@ -21,7 +21,10 @@ class Collection:
     undescribed: list[Path] = field(default_factory=list[Path])
 
     def add_file(self, path: Path) -> None:
-        """Adds the test of a description or kernel to the collection. A description is optional."""
+        """
+        Adds the test that a file describes. The file is a description, or a kernel with or without
+        a description.
+        """
         if path.name.endswith(SUFFIX):
             self._read(path)
         elif path.suffix not in KERNELS:

@@ -20,7 +20,7 @@ from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest, Misus
 COMMAND = Path("command line")
 
 LONGEST_NUMBER = 20
-"""Maximum number of digits, because Python refuses to parse very long numbers."""
+"""Maximum number of digits of a number, because Python refuses to parse very long numbers."""
 
 
 def override(test: KernelTest, arguments: argparse.Namespace) -> KernelTest:

@@ -172,7 +172,8 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 def given(table: Table, key: str, value: Any) -> Given:
     """
-    Returns a value of booleans, numbers, strings, lists and tables. Raises `Misuse` for others.
+    Returns a value that consists of booleans, numbers, strings, lists and tables. Raises `Misuse`
+    for others.
     """
     if isinstance(value, dict):
         inner = subtable(table, key, value)

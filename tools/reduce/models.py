@@ -61,7 +61,9 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
-    """Makes a model of the nodes `kept` and of the tensors `stored`; None if a type is unknown."""
+    """
+    Makes a model from the nodes `kept` and the tensors `stored`. Returns None if a type is unknown.
+    """
     import onnx
 
     model, known = _parse(case.data)

@@ -38,7 +38,10 @@ class Edits:
 
 Candidates: TypeAlias = Iterable[tuple[int, Case]]
 FirstFailing: TypeAlias = Callable[[str, Candidates], tuple[int, Case] | None]
-"""Returns the first candidate that fails like the original; the text names the kind of edit."""
+"""
+Function that returns the first candidate that fails like the original; its text names the kind of
+edit.
+"""
 
 
 def search(case: Case, ways: Sequence[Edits], first_failing: FirstFailing) -> Case:

@@ -28,7 +28,9 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Divides x by its root mean square from `axis` on, and multiplies by `scale`."""
+    """
+    Divides x by its root mean square over the dimensions from `axis` on, and multiplies by `scale`.
+    """
     first = shapes.axis_of(b, axis, x.rank)
     result, _, inverse = reductions.normalized(b, x, range(first, x.rank), epsilon, center=False)
     result = b.convert(result, scale.element)
@@ -182,7 +184,8 @@ def relative_position_bias(
     max_distance: int,
 ) -> Tensor:
     """
-    Returns a bias for each head, query and key, by the bucket of the distance of query and key.
+    Returns a bias for each head, query and key, which depends on the distance between query and
+    key.
 
     The table is column-major: the numbers of a head are contiguous.
     """

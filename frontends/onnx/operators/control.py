@@ -2,7 +2,8 @@
 Imports If, Loop and Scan.
 
 A known condition is decided while importing. If a condition depends on data, both branches are
-computed and one result is selected. Uniform iterations become a loop; other loops are unrolled.
+computed and one result is selected. If all iterations of a loop have the same operations and
+shapes, they become a loop of the program. Other loops are unrolled.
 """
 
 from __future__ import annotations

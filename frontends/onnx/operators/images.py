@@ -91,7 +91,10 @@ class Resampling:
     def along(
         self, b: Nodes, x: Tensor, number: int, axis: int, new: Size, scale: Factor
     ) -> Tensor | int:
-        """Resizes an axis. If every element is only repeated, returns the number of repetitions."""
+        """
+        Resizes an axis and returns the tensor. If elements are only repeated, returns the number of
+        repetitions instead.
+        """
         size = x.sizes[axis]
         if self.filter.mode not in ("nearest", "linear", "cubic"):
             b.refuse(f"mode {self.filter.mode!r} is not supported", "use nearest, linear or cubic")

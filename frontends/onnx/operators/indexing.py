@@ -20,7 +20,10 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Chosen, Tensor
 
 
 def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
-    """Raises `FrontendError` for known indices out of bounds. The last axis is an index vector."""
+    """
+    Raises `FrontendError` for known indices out of bounds. The last axis of `indices` holds index
+    vectors.
+    """
     if indices.numbers is not None:
         for k, size in enumerate(sizes[: indices.numbers.shape[-1]]):
             checked(b, Tensor.of(indices.numbers[..., k]), size)

@@ -49,7 +49,12 @@ def transformed(
 
 
 def _matrix(taken: int, kept: int, length: int, inverse: bool, onesided: bool) -> Any:
-    """Returns a transform's factors: 2 x `taken` x `kept` x 2, where a 2 is (real, imaginary)."""
+    """
+    Returns the matrix of a transform, with the shape 2 x `taken` x `kept` x 2.
+
+    The first and the last dimension select real or imaginary part, of the operand and of the
+    result.
+    """
     turns = np.outer(np.arange(taken), np.arange(kept)) % length
     angles = 2 * np.pi / length * turns * (1 if inverse else -1)
     cosine, sine = np.cos(angles), np.sin(angles)
