@@ -257,7 +257,7 @@ def page() -> str:
         "# Instructions with an operation in the dialect, and instructions without",
         "",
         "This page lists the SPIR-V instructions that are operations of the `spirv` dialect, "
-        "and the others with the reason.",
+        "and the instructions that are not, with the reason.",
         "`python scripts/compute_instructions.py` writes the page; the script explains the groups.",
         "",
         f"{len(compute)} of {total} core instructions have an operation "

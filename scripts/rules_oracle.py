@@ -224,7 +224,8 @@ def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: 
     lines = [
         "# Verdicts of spirv-val on programs that break a rule",
         "",
-        "`scripts/rules_oracle.py` writes this page from the programs of `tests/filecheck/rules`.",
+        "This page shows which programs that break a rule are refused by spirv-val, too.",
+        "`scripts/rules_oracle.py` writes it from the programs of `tests/filecheck/rules`.",
         f"The table has {len(verdicts)} programs that break a rule: {counts}. This project refuses",
         "all of them, except that it adds a missing capability itself (`spirv-update-vce`).",
         f"Every listed version accepts the {kept} programs that keep all rules.",
