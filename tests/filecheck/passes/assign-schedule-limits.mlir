@@ -9,12 +9,12 @@
 // CHECK-SAME: instruction = fma
 // CHECK-SAME: schedule.considered = [
 // CHECK-SAME: #schedule.considered<"cooperative-matrix", false, "barred: --except cooperative-matrix=ha*">
-// CHECK-SAME: #schedule.considered<"fma", true, "the fastest of
+// CHECK-SAME: #schedule.considered<"fma", true, "the fastest fitting tile of
 // CHECK: schedule.yield %half
 
 // ONLY: linalg.generic
 // ONLY-SAME: instruction = coopmat
-// ONLY-SAME: #schedule.considered<"cooperative-matrix", true, "the fastest of
+// ONLY-SAME: #schedule.considered<"cooperative-matrix", true, "the fastest fitting tile of
 
 // WHOLE-NOT: CooperativeMatrixMulAdd
 // WHOLE: spirv.func
