@@ -16,7 +16,8 @@ from types import FrameType
 
 SOON = 1e-3
 """
-Minimum delay in seconds before a timer of another module fires, if it expired during the block.
+Minimum delay in seconds before a timer of another module fires, if it expired inside the `with`
+block.
 """
 
 

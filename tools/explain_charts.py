@@ -36,7 +36,7 @@ WIDTH = 1000
 
 
 SEEN = 1 / 20
-"""Fraction of the longest run's time. A shorter run gets its own time scale."""
+"""Fraction of the longest run's time below which a run gets its own time scale."""
 
 Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
 """Name of a run, its dispatches, and the time of each dispatch in seconds."""

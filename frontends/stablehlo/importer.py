@@ -32,7 +32,10 @@ RETURNS = ("func.return", "stablehlo.return")
 
 
 def operation(*names: str) -> Callable[[Function], Function]:
-    """Returns a decorator that registers a function of importer, operation and operands."""
+    """
+    Returns a decorator that registers a function, which takes the importer, the operation and its
+    operands.
+    """
 
     def register(function: Function) -> Function:
         OPERATIONS.update(dict.fromkeys(names, function))
@@ -252,8 +255,8 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
     """
     Imports the function `@main` of a jaxlib module, of its text, or of a `jax.export` artifact.
 
-    The function's first arguments take the values of `weights`. The other arguments are inputs,
-    named `argN`, where N counts from the argument `first`.
+    The function's first arguments take the values of `weights`. The other arguments are inputs.
+    Argument number `first` is named `arg0`, the next one `arg1`, and so on.
     """
     module = read_module(source) if isinstance(source, str | bytes) else source
     expand_chlo(module)

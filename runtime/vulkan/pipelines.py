@@ -276,7 +276,7 @@ def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
 
 
 def _value(row: PipelineExecutableStatisticKHR) -> int | float | bool:
-    """Returns the value of a statistic, whose 64 bits are stored in its format."""
+    """Returns a statistic as a boolean, an integer or a float, depending on its format."""
     kind = PipelineExecutableStatisticFormat
     bits = row.value.to_bytes(8, "little")
     match row.format:

@@ -45,8 +45,8 @@ GREATEST = (1 << 31) - 1
 @dataclass(frozen=True)
 class Output:
     """
-    An output buffer. A negative size s stands for the value of the function's expression number -1
-    - s.
+    An output buffer. A negative size s stands for an expression of the function, which has the
+    number -1 - s.
     """
 
     buffer: Buffer

@@ -61,7 +61,7 @@ CAPABILITIES: Body = {
 }
 
 MOST_THREADS = 64
-"""Largest number of invocations to list. A larger workgroup lists one subgroup."""
+"""Maximum number of listed invocations. If a workgroup has more, only one subgroup is listed."""
 
 FOLLOWS: tuple[Follow, ...] = ("invocation", "subgroup", "workgroup")
 
@@ -91,7 +91,7 @@ class Adapter:
     """Index of the workgroup in the grid, and index of the invocation in the workgroup."""
     follow: Follow = "invocation"
     _breaks: dict[str, dict[Line, str]] = field(default_factory=dict[str, dict[Line, str]])
-    """For each file of the editor, the breakpoint's condition by line."""
+    """Maps each file of the editor to the conditions of its breakpoints, by line."""
     _shower: Shower | None = None
     _frames: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """For each frame id, the invocation and the call depth."""
@@ -264,7 +264,7 @@ class Adapter:
         return hits
 
     def _stepping(self, start: Moment, kind: str, by_instruction: bool) -> Wish:
-        """Returns a function that decides when a step ends; `kind` is in, over or out."""
+        """Returns a function that decides when a step ends; `kind` is `in`, `over` or `out`."""
         line, follow, focus = line_of(start.op), self.follow, self.focus
 
         def wish(moment: Moment) -> str:

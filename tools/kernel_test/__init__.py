@@ -1,5 +1,5 @@
 """
-Tests kernels: runs the launch that a TOML file describes with all checks, and compares its results.
+Tests kernels: runs the launch that a TOML file describes, with all checks, and compares results.
 
     from xdsl_spirv.tools.kernel_test.running import run_test
     from xdsl_spirv.tools.kernel_test.toml_file import read_test

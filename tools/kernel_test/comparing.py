@@ -27,8 +27,8 @@ class Mismatch:
     """
     Differences between a buffer and its expected contents: `count` of `total` elements differ.
 
-    `first` has the first of them as (index, actual value, expected value). `worst` has the one with
-    the largest error, and that error.
+    `first` lists some of these elements as (index, actual value, expected value). `worst` is the
+    element with the largest error, as (index, actual value, expected value, error).
     """
 
     label: str
