@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=amd-rdna4}' | filecheck %s --check-prefix=OTHER
 
-// Packed weights of one row, where packed dot products are known to be fast: four subgroups have
-// all of K, four times as many make digits together, and 256 workgroups run side by side.
+// One row of packed weights on a target with fast packed dot products: four subgroups share
+// all of K, four times as many compute the byte digits, and 256 workgroups run concurrently.
 
 // CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, groups = 7, digits = 3, subgroups = [4, 4]>
 // OTHER: #schedule.rows<rows = 1
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<1x128x2x16xf32>, %q: tensor<14336x128x16xi8>, %d: ten
   func.return %r : tensor<1x14336xf32>
 }
 
-// Of fewer columns there are two groups, which are read before the first one is computed.
+// Fewer columns are processed in two groups. The second group is loaded before the first one is computed.
 
 // CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, groups = 2, ahead = 2, digits = 3, subgroups = [4, 4]>
 func.func @narrow(%x: tensor<1x128x2x16xf32>, %q: tensor<4096x128x16xi8>, %d: tensor<4096x128xf16>) -> tensor<1x4096xf32> {
@@ -82,7 +82,7 @@ func.func @narrow(%x: tensor<1x128x2x16xf32>, %q: tensor<4096x128x16xi8>, %d: te
   func.return %r : tensor<1x4096xf32>
 }
 
-// A long K takes fourteen subgroups; two times as many fill a compute unit.
+// A long K takes fourteen subgroups; two such workgroups fill a compute unit.
 
 // CHECK: #schedule.rows<rows = 1, columns = 2, lanes = 32, steps = 1, groups = 8, digits = 3, subgroups = [14, 2]>
 func.func @long(%x: tensor<1x448x2x16xf32>, %q: tensor<4096x448x16xi8>, %d: tensor<4096x448xf16>) -> tensor<1x4096xf32> {

@@ -1,9 +1,9 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,split-reductions{target=nvidia-h200},form-dispatches,assign-schedule{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=amd-rdna4}' | filecheck %s --check-prefix=OTHER
 
-// Few rows go to matrices where the target's file has rates and they are faster by estimate: where columns lie
-// side by side, subgroups of a schedule of rows are too few to wait for memory. K is cut within the workgroup,
-// not into parts that another kernel sums.
+// A product of few rows uses matrices if the target file has rates and the estimate is
+// faster. With adjacent columns, a schedule of rows has too few subgroups to hide the latency
+// of memory. K is split within the workgroup, not into parts that another kernel adds up.
 
 // CHECK-LABEL: @one_along_k
 // CHECK:         #schedule.rows<rows = 1

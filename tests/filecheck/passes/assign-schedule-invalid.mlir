@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe}' --verify-diagnostics --split-input-file | filecheck %s
-// A schedule that does not fit is refused: with the operation, the numbers, and what would fit.
+// A schedule that does not fit is refused with the operation, the numbers, and the nearest schedule that fits.
 
 // CHECK: assign-schedule: 'linalg.generic' in @main: 128x128x128 f16 x f16 -> f32: CM-29: lavapipe has no cooperative matrices 16x16x16 of f16 x f16 -> f32; it has 8x8x8
 func.func @main(%a: tensor<128x128xf16>, %b: tensor<128x128xf16>, %c: tensor<128x128xf32>) -> tensor<128x128xf32> {

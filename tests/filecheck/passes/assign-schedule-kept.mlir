@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'assign-schedule{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'assign-schedule' | filecheck %s
-// A schedule written by hand that fits is kept; the target may stand in the module already.
+// A handwritten schedule that fits is kept. The module may already name the target.
 
 builtin.module attributes {schedule.target = "nvidia-h200"} {
   func.func @main(%e: tensor<100x60xf16>, %f: tensor<60x75xf16>, %g: tensor<100x75xf32>) -> tensor<100x75xf32> {

@@ -3,7 +3,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200 barred="cooperative-matrix=half"}' | filecheck %s --check-prefix=WHOLE
 // RUN: not xdsl-opt %s -p 'assign-schedule{target=nvidia-h200 barred="half"}' 2>&1 | filecheck %s --check-prefix=INVALID
 
-// Limits are options of the passes, and what was decided within them stands on the operations.
+// The passes take limits as options. The operations state the decisions that were made within the limits.
 
 // CHECK: linalg.generic
 // CHECK-SAME: instruction = fma

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'form-dispatches,assign-schedule{target=nvidia-h200}' | filecheck %s
-// Channels of a window lie side by side: an invocation sums the window of its channel, neighbours of
-// it those of the next ones. A subgroup for each sum would read elements that lie far apart.
+// The channels of a window are adjacent in memory. Each invocation sums the window of one channel,
+// and adjacent invocations take adjacent channels. A subgroup per sum would read distant elements.
 
 // CHECK-LABEL: func.func @depthwise(
 // CHECK:         #schedule.loops<workgroup = 64, workgroups = {{[0-9]+}}, elements = 2, reduce = invocation>

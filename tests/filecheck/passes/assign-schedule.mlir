@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'assign-schedule{target=nvidia-h200}' | filecheck %s --check-prefix=H200
 // RUN: xdsl-opt %s -p 'assign-schedule{target=lavapipe}' | filecheck %s --check-prefix=LAVAPIPE
-// A large result gets large tiles, a small one enough workgroups; rows that vectors do not divide
-// are moved element by element; a schedule that is there and fits is kept.
+// A large result gets large tiles, and a small one enough workgroups. Rows that
+// vectors do not divide are moved by element. An existing schedule that fits is kept.
 
 // H200: builtin.module attributes {schedule.target = "nvidia-h200"}
 // LAVAPIPE: builtin.module attributes {schedule.target = "lavapipe"}

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=lavapipe}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=lavapipe},form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,attention-to-fma' | filecheck %s --check-prefix=KERNEL
 
-// Keys and values in bytes, with a factor of each row: the kernel that attends to them computes them.
+// Keys and values are bytes with a factor per row. The attention kernel itself computes the floats.
 // CHECK:      schedule.dispatch(%q, %qk, %dk, %qv, %dv)
 // CHECK:        linalg.generic
 // CHECK-SAME:     affine_map<(d0, d1, d2) -> (0, d0, d1, d2)>, affine_map<(d0, d1, d2) -> (0, d0, d1, 0)>

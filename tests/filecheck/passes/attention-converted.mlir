@@ -1,11 +1,11 @@
 // RUN: xdsl-opt %s --split-input-file -p 'assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches,attention-to-cooperative-matrix' | filecheck %s
 
-// Rows are reduced, powers computed and probabilities converted by instructions: no memory between.
+// Matrix instructions reduce rows, compute powers and convert probabilities, without memory in between.
 // CHECK-LABEL: sym_name = "pack_37x16", gpu
 // CHECK-NOT:   memref.alloc
 // CHECK:       scf.for %tile
 // CHECK:         spirv.KHR.CooperativeMatrixMulAdd
-// The greatest of two fragments, then of each row.
+// Reduces two fragments to their maximum, then each row to its maximum.
 // CHECK:         schedule.each_element
 // CHECK:         arith.maxnumf
 // CHECK:         schedule.reduce_rows
@@ -19,14 +19,14 @@
 // CHECK-NOT:     spirv.KHR.CooperativeMatrixStore
 // CHECK:         spirv.KHR.CooperativeMatrixMulAdd
 // CHECK:       scf.for %tile
-// What the row does not see, by row and column.
+// Masks scores by row and column.
 // CHECK:         schedule.each_element
 // CHECK-NEXT:    ^bb0(%row: index, %column: index, %{{.*}}: f32, %{{.*}}: index
 // CHECK:         arith.cmpi sgt
 // CHECK:         arith.select
 // CHECK:       schedule.reduce_rows
 // CHECK:       arith.addf
-// The elements inside of the result go there.
+// Stores the elements that are inside the result.
 // CHECK:       schedule.each_element
 // CHECK-NEXT:  ^bb0(%row: index, %column: index
 // CHECK:         scf.if

@@ -1,21 +1,21 @@
 // RUN: xdsl-opt %s --split-input-file -p 'assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches,attention-to-cooperative-matrix' | filecheck %s
 
-// Probabilities stay where scores were: no Workgroup memory, no barrier.
+// Probabilities replace scores in registers, without Workgroup memory and barriers.
 // CHECK-LABEL: sym_name = "pack_64x512"
 // CHECK-NOT:   gpu.barrier
 // CHECK-NOT:   memref.alloc
-// Queries and keys as they lie, 16 bytes at a time.
+// Queries and keys are loaded in place, 16 bytes at a time.
 // CHECK:       memref.load %q_vectors{{.*}}xvector<4xi32>
-// The next tile's keys wait in registers.
+// The keys of the next tile are prefetched into registers.
 // CHECK:       memref.load %k_vectors{{.*}}xvector<4xi32>
 // CHECK:       scf.for %tile
 // CHECK:         spirv.KHR.CooperativeMatrixMulAdd
 // CHECK:         memref.load %k_vectors
-// Values, packed, before the softmax.
+// Values are packed, and loaded before the softmax.
 // CHECK:         memref.load %v_packed_fragments
 // CHECK:         spirv.GroupNonUniformAny <Subgroup>
 // CHECK:         scf.if
-// A row's maximum goes round the invocations that share it.
+// The invocations that share a row compute its maximum by rotations.
 // CHECK:           spirv.GroupNonUniformShuffleXor <Subgroup>
 // CHECK:         } else {
 // CHECK:         math.fma
@@ -39,8 +39,8 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x512x64xf16>, %V: tenso
 
 // -----
 
-// Sizes that the launch gives: nothing is packed; a mask by index from where the first row sees it.
-// Two subgroups share rows, and the second one's part of the keys goes through memory.
+// With dynamic sizes nothing is packed, and a mask by index begins where the first row needs it.
+// Two subgroups share rows. The second subgroup's part of the keys is merged through memory.
 // CHECK-LABEL: func.func @open
 // CHECK:       arith.maxsi
 // CHECK:       scf.for %tile = %[[part:.*]] to %[[seen:.*]] step %[[two:.*]] iter_args
@@ -51,7 +51,7 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x512x64xf16>, %V: tenso
 // CHECK:       memref.store {{.*}}%of_parts
 // CHECK:       gpu.barrier
 // CHECK:       memref.load %of_parts
-// What an invocation has of a row of the result are neighbours.
+// An invocation holds adjacent elements of a row of the result.
 // CHECK:       memref.store {{.*}}%result_vectors{{.*}}xvector<4xf32>
 // CHECK:       sym_name = "attention_1xDxDx64x64"
 func.func @open(%Q: tensor<?x64xf16>, %K: tensor<?x64xf16>, %past: index) -> tensor<?x64xf32> {
@@ -71,7 +71,7 @@ func.func @open(%Q: tensor<?x64xf16>, %K: tensor<?x64xf16>, %past: index) -> ten
 
 // -----
 
-// Long heads: the workgroup moves each tile of keys and values once, between two barriers.
+// For long heads, the workgroup copies each tile of keys and values once, between two barriers.
 // CHECK-LABEL: kernel = @kernels::@attention_2x256x128x256x256
 // CHECK:       %k_tiles = memref.alloc() {{.*}}memref<32x32xvector<4xi32>, {{.*}}Workgroup
 // CHECK:       %v_tiles = memref.alloc() {{.*}}memref<16x64xvector<4xi32>, {{.*}}Workgroup
@@ -80,7 +80,7 @@ func.func @open(%Q: tensor<?x64xf16>, %K: tensor<?x64xf16>, %past: index) -> ten
 // CHECK:       memref.store {{.*}}, %k_pieces
 // CHECK:       scf.for %tile
 // CHECK:         gpu.barrier
-// Two rows of values lie side by side.
+// Two rows of values are adjacent.
 // CHECK:         memref.store {{.*}}, %v_pieces
 // CHECK:         memref.load %k_vectors
 // CHECK:         memref.load %k_pieces

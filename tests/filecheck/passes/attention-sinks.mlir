@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=lavapipe},form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,attention-to-cooperative-matrix' | filecheck %s --check-prefix=MATRIX
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=qualcomm-adreno},form-dispatches,assign-schedule{target=qualcomm-adreno},outline-dispatches,attention-to-fma' | filecheck %s --check-prefix=LANES
 
-// One more score of each head, whose value is 0: maxima begin there, and the sum has its power.
+// Each head has one more score, whose value is 0. Maxima begin at this score, and the sum includes its power.
 // CHECK:      schedule.dispatch(%q, %k, %v, %sink)
 // CHECK-NEXT: ^bb0
 // CHECK:        schedule.attention %q_1, %k_1, %v_1 sink %sink_1 into %{{.*}} loops = [3, 16, 24, 8, 8]

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s --split-input-file -p 'assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches' | filecheck %s
 // RUN: xdsl-opt %s --split-input-file -p 'assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches,attention-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 
-// Keys and values are packed, queries lie where cooperative loads read them.
+// Keys and values are packed. Queries are in place, as cooperative loads can read them there.
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@pack_64x128
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@pack_128x64
 // CHECK:      "gpu.launch_func"{{.*}}kernel = @kernels::@attention_16x2048x128x64x64
@@ -9,14 +9,14 @@
 // CHECK:      schedule.attention %{{.*}} into %d loops = [16, 2048, 128, 64, 64]
 // CHECK-SAME:   schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 4, instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>
 
-// What packs is lowered with what reads.
+// The packing kernel is lowered together with the kernel that reads the packed tensor.
 // KERNEL-LABEL: sym_name = "pack_64x128"
-// Two strips of queries stay in fragments; the loop carries maxima, sums and results.
+// Two strips of queries stay in fragments. The loop carries maxima, sums and results.
 // KERNEL:       spirv.KHR.CooperativeMatrixLoad {{.*}}, <RowMajor> {{.*}}MatrixA>
 // KERNEL:       scf.for %tile
 // Scores.
 // KERNEL:         spirv.KHR.CooperativeMatrixMulAdd
-// Only if a row's maximum no longer holds is it looked for.
+// A row's maximum is computed again only if a score exceeds it.
 // KERNEL:         spirv.GroupNonUniformAny <Subgroup>
 // KERNEL:         scf.if
 // KERNEL:           spirv.KHR.CooperativeMatrixStore {{.*}}, <ColumnMajor>, <NonPrivatePointer>
@@ -25,7 +25,7 @@
 // KERNEL:           spirv.KHR.CooperativeMatrixLoad {{.*}}, <ColumnMajor>, <NonPrivatePointer>
 // KERNEL:           math.exp2
 // KERNEL:           arith.mulf
-// Powers, in 16 bits through Workgroup memory.
+// Powers are stored to Workgroup memory in 16 bits.
 // KERNEL:         math.fma
 // KERNEL:         math.exp2
 // KERNEL:         arith.addf
@@ -50,7 +50,7 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x128x64xf16>, %V: tenso
 
 // -----
 
-// bf16 travels as the bits of f16; which tile is cut by the mask depends on the subgroup's rows.
+// bf16 is stored as bits of f16. The rows of a subgroup determine which tile the mask cuts.
 // KERNEL:       scf.for %tile = %{{.*}} to %[[seen:.*]] step
 // KERNEL:         spirv.Bitcast {{.*}} : bf16 to f16
 // KERNEL:       scf.for %tile_1 = %[[seen]] to

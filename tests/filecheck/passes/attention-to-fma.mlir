@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-attention{target=nvidia-h200},form-dispatches,assign-schedule{target=nvidia-h200},outline-dispatches,attention-to-fma' | filecheck %s --check-prefix=KERNEL
 
-// One query of 4 heads that share keys, of which as many are seen as the caller says: keys in parts.
+// One query of 4 heads shares keys, whose number is an argument. The keys are divided into parts.
 // CHECK:      schedule.dispatch(%q, %keys, %values, %count)
 // CHECK:        schedule.attention %{{.*}} numbers %{{.*}} loops = [4, 1, -9223372036854775808, 64, 64]
 // CHECK-SAME:     parts = 32
@@ -11,7 +11,7 @@
 // CHECK:        math.exp
 // CHECK:        arith.divf
 
-// Keys of a part, as vectors; scores by exchanges of the lanes that share a key.
+// The keys of a part are loaded as vectors. The lanes that share a key exchange partial scores.
 // KERNEL-LABEL: @main
 // KERNEL:       memref.load {{.*}} : memref<65536xvector<2xi32>
 // KERNEL:       scf.for %key

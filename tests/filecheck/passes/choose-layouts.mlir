@@ -3,7 +3,7 @@
 
 // ELSEWHERE-NOT: (d0, d3, d1, d2)
 
-// What is read through windows gets its channels last, so do weights; the result keeps its order.
+// Tensors that are read through windows, and weights, get their channels last. The result keeps its order.
 
 // CHECK-LABEL: @windows
 // CHECK:       [[X:%.*]] = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3) -> (d0, d3, d1, d2)>
@@ -26,7 +26,7 @@ func.func @windows(%x: tensor<1x64x18x18xf16>, %w: tensor<64x64x3x3xf16> {progra
 
 // -----
 
-// A product of one row and column for each window gains nothing.
+// A product of one row and one column per window gains nothing, and keeps its layout.
 
 // CHECK-LABEL: @small
 // CHECK-NOT:   (d0, d3, d1, d2)

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 
-// Two tiles wait in registers, in Workgroup memory one is multiplied by fragments loaded before.
+// Two tiles are prefetched into registers. The tile in Workgroup memory is multiplied from preloaded fragments.
 func.func @main(%A : tensor<16x64xi8>, %B : tensor<8x64xi8>) -> tensor<16x8xi32> {
   %z = arith.constant 0 : i32
   %e = tensor.empty() : tensor<16x8xi32>
@@ -19,7 +19,7 @@ func.func @main(%A : tensor<16x64xi8>, %B : tensor<8x64xi8>) -> tensor<16x8xi32>
 }
 
 // CHECK:      "gpu.func"() <{function_type = (memref<1x8x16x8xi8, #spirv.storage_class<StorageBuffer>>
-// The first tile goes to Workgroup memory, two more into registers, its fragments too.
+// Before the loop: the first tile is in Workgroup memory, two more in registers, the first fragments are loaded.
 // CHECK:      memref.store %{{.*}}, %a_tile_elements[
 // CHECK:      memref.load %a_elements[
 // CHECK:      memref.load %a_elements[

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 
-// The second of two fragments reaches beyond the result: what an invocation holds of it is stored
-// where it lies inside, and no Workgroup memory is allocated for it.
+// The second of two fragments reaches beyond the result. Its components
+// inside of the result are stored one by one, without Workgroup memory.
 func.func @main(%A : tensor<8x8xf16>, %B : tensor<8x12xf16>) -> tensor<8x12xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x12xf32>

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 // RUN: not xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=amd-rdna4}' 2>&1 | filecheck %s --check-prefix=LACKS
 
-// A bias and a function: an instruction calls them for each element, then the fragment is stored as
-// it is; of the one that reaches beyond the result, elements are stored that lie inside.
+// An instruction applies a bias and a function to each element of a fragment, which is then stored
+// directly. Of a fragment that reaches beyond the result, only the elements inside are stored.
 // CHECK-LABEL: sym_name = "pack_20x32", gpu
 // CHECK-NOT:  memref.alloc
 // CHECK:      spirv.KHR.CooperativeMatrixMulAdd

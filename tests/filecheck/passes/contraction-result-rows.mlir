@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 
-// A's fragments pass through Workgroup memory in order; the result goes through it in strips of 8
-// rows, each of two fragments and a vector of padding, and leaves in vectors.
+// A's fragments pass through Workgroup memory in order. The result passes through it in
+// strips of 8 rows, each of two fragments and a vector of padding, and is stored as vectors.
 func.func @main(%A : tensor<16x16xf16>, %B : tensor<16x32xf16>) -> tensor<16x32xf16> {
   %z = arith.constant 0.0 : f16
   %e = tensor.empty() : tensor<16x32xf16>

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 
-// Four subgroups multiply a slice of each K tile; of the two fragments each of two slices finishes
-// one, of what the three others have left in Workgroup memory. B is read two instructions ahead.
+// Each of four subgroups multiplies a slice of every K tile. Then each slice's subgroup adds up one
+// of the fragments from the partial sums in Workgroup memory. B is loaded two instructions ahead.
 func.func @main(%A : tensor<8x128xf16>, %B : tensor<128x16xf16>) -> tensor<8x16xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<8x16xf32>
@@ -26,8 +26,8 @@ func.func @main(%A : tensor<8x128xf16>, %B : tensor<128x16xf16>) -> tensor<8x16x
 // CHECK-COUNT-3: spirv.FAdd
 // CHECK:      spirv.KHR.CooperativeMatrixStore {{.*}} : !spirv.ptr<f32, StorageBuffer>
 
-// One fragment for eight slices: the part of it that lies inside the result is stored through the
-// memory that its sums were read from.
+// Eight slices have one fragment. Its part inside of the result
+// is stored through the memory from which its sums were read.
 func.func @few(%A : tensor<5x128xf16>, %B : tensor<128x8xf16>) -> tensor<5x8xf32> {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<5x8xf32>

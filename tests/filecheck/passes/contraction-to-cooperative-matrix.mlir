@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-dispatches,contraction-to-cooperative-matrix' --split-input-file | filecheck %s
-// Everything divides: no guard anywhere, fragments go directly to the result.
+// All sizes are divisible by tiles, so there are no guards, and fragments are stored directly.
 
 builtin.module attributes {schedule.target = "nvidia-h200"} {
   func.func @main(%a: tensor<64x64xf16>, %b: tensor<64x64xf16>) -> tensor<64x64xf32> {
@@ -31,9 +31,9 @@ builtin.module attributes {schedule.target = "nvidia-h200"} {
 
 // -----
 
-// Transposed operands are read by columns; beyond M the first element takes an element's place. Rows of
-// 5 results are not aligned: every fragment goes through Workgroup memory, and only elements inside
-// are stored. One K tile needs no loop.
+// Transposed operands are read by columns. Elements beyond M are replaced by the
+// first element. Rows of 5 results are not aligned, so every fragment passes through
+// Workgroup memory, and only elements inside are stored. One K tile needs no loop.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x7xf16>, %b: tensor<5x8xf16>) -> tensor<7x5xf16> {
     %z = arith.constant dense<0.0> : tensor<7x5xf16>
@@ -62,7 +62,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// An initial value is added to the sums, and tiles that lie inside the result are stored directly.
+// An initial value is added to the sums. Tiles inside of the result are stored directly.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x12xf16>, %c: tensor<8x12xf32>) -> tensor<8x12xf32> {
     %0 = linalg.matmul {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<vector = 8>, b = staged<vector = 4>>} ins(%a, %b : tensor<8x8xf16>, tensor<8x12xf16>) outs(%c : tensor<8x12xf32>) -> tensor<8x12xf32>

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=nvidia-h200},outline-dispatches,contraction-to-dot' --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' --split-input-file | filecheck %s --check-prefix=SPIRV
 
-// Both operands lie along K: words are moved whole, the signed one is the first of SUDot, sums wrap.
+// Both operands are contiguous along K: words are loaded, SUDot's first operand is signed, and sums wrap.
 // CHECK-LABEL: "gpu.func"
 // CHECK:       schedule.flat_view %{{.*}} : memref<5x64xi8, {{.*}}> to memref<20xvector<4xi32>, {{.*}}>
 // CHECK:       "gpu.barrier"
@@ -28,7 +28,7 @@ func.func @transposed(%a: tensor<5x64xi8>, %b: tensor<3x64xi8>, %c: tensor<5x3xi
 
 // -----
 
-// B lies along N: its words are put together from single bytes, a row of memory apart.
+// B is contiguous along N: its words are assembled from single bytes of different rows.
 // CHECK-LABEL: "gpu.func"
 // CHECK:       schedule.flat_view %{{.*}} : memref<9x3xi8, {{.*}}> to memref<27xi8, {{.*}}>
 // CHECK:       %[[bytes:.*]] = spirv.CompositeConstruct {{.*}} : (i8, i8, i8, i8) -> vector<4xi8>

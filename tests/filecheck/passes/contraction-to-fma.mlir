@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe barred="rows=*"}' --split-input-file | filecheck %s --check-prefix=SPIRV
 
-// bfloat16 without an extension: 16-bit integers in memory, shifted into the upper half of binary32.
+// Without a bfloat16 extension, bfloat16 is 16-bit integers in memory, shifted into the upper half of binary32.
 // CHECK-LABEL: "gpu.func"
 // CHECK:       schedule.flat_view %{{.*}} : memref<16x16xbf16, {{.*}}> to memref<64xvector<4xi16>, {{.*}}>
 // CHECK:       "gpu.barrier"() : () -> ()
@@ -26,7 +26,7 @@ func.func @main(%a: tensor<16x16xbf16>, %b: tensor<16x16xbf16>, %c: tensor<16x16
 
 // -----
 
-// Mixed signs: each input is extended as the body says, and sums wrap.
+// With mixed signs, each input is extended as in the body, and sums wrap.
 // CHECK-LABEL: "gpu.func"
 // CHECK:       arith.extsi %{{.*}} : {{.*}}i16 to {{.*}}i32
 // CHECK:       arith.extui %{{.*}} : {{.*}}i8 to {{.*}}i32

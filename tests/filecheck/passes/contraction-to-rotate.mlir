@@ -3,7 +3,7 @@
 // RUN: sed -e 's/%w\b/%0/g' -e 's/%x\b/%1/g' %s > %t.mlir
 // RUN: xdsl-opt %t.mlir -p contraction-to-rotate | filecheck %s --check-prefix=NAMELESS
 
-// A row is loaded twice, the second time a subgroup further; windows are rotated out of both.
+// A row is loaded twice, the second time at an offset of one subgroup. Windows are rotated out of both loads.
 
 // CHECK:      %[[COLUMN:\w+]] = arith.addi %{{\w+}}, %lane : index
 // CHECK:      %[[AT:\w+]] = arith.addi %[[COLUMN]], %{{\w+}} : index
@@ -22,7 +22,7 @@
 // SPIRV: #spirv.vce<v1.6, [Shader, VulkanMemoryModel, GroupNonUniformRotateKHR], [SPV_KHR_subgroup_rotate]>
 // SPIRV: spirv.GroupNonUniformRotateKHR <Subgroup>
 
-// Buffers without names give the views the name `operand`.
+// Views of buffers without names are called `operand`.
 
 // NAMELESS:      %operand_elements = schedule.flat_view
 // NAMELESS-NEXT: %operand_elements_1 = schedule.flat_view

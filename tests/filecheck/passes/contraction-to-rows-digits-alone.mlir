@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},outline-dispatches,contraction-to-rows' | filecheck %s
 
-// The digits of 14,336 elements take 45 kB of 48: there is no room for the sums of quads beside
-// them. What minima are multiplied by is made of the digits, by products with ones.
+// The digits of 14,336 elements take 45 of 48 kB, which leaves no room for the sums of
+// quads. The factor of the minima is computed from the digits, by products with ones.
 
 // CHECK: %digits = memref.alloc() : memref<10848xi32
 // CHECK-NOT: sums_of_quads

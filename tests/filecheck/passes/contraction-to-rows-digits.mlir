@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},outline-dispatches,contraction-to-rows' | filecheck %s
 
-// Four bytes with sign in a word are one dot product with each digit of the rows' elements, whose
-// power of two comes from the greatest of them; the scale is applied once for all of a unit.
+// Four signed bytes in a word have one dot product with each digit of the row's elements.
+// The greatest element determines the power of two. The scale is applied once per unit.
 
 // CHECK: memref.load %{{.*}} : memref<512xf16
 // CHECK-COUNT-16: arith.maxui

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},outline-dispatches,contraction-to-rows' | filecheck %s
 
-// Four groups of four columns: what an invocation reads of the row stands before the loop, and what
-// it reads of a group before the products of the group before it. Of four sums a lane gives two
-// away, then one of two.
+// Columns are processed in four groups of four. An invocation loads its elements of the
+// row before the loop, and the weights of a group before the products of the previous
+// group. In the reduction, a lane gives away two of four sums, then one of two.
 
 // CHECK-COUNT-4: memref.load %{{.*}} : memref<65536xvector<4xi32>
 // CHECK: memref.load %{{.*}} : memref<64xvector<4xi32>

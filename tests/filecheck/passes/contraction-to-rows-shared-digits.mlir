@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-rows' | filecheck %s
 
-// Four subgroups have the same units of K: two groups of columns are read, each invocation makes
-// the digits of two quads, of which eight share a power of two, and reads those of its unit behind a
-// barrier.
+// Four subgroups read the same units of K, for two groups of columns.
+// Each invocation computes the digits of two quads, of which eight share
+// a power of two. After a barrier it reads the digits of its own unit.
 
 // CHECK-COUNT-4: memref.load %{{.*}} : memref<512xvector<4xi32>
 // CHECK: %digits = memref.alloc() : memref<792xi32

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-norms,outline-dispatches' | filecheck %s --check-prefix=SAME
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-norms,outline-dispatches,contraction-to-rows' | filecheck %s
 
-// A norm's sum is of the elements that an invocation multiplies: they are loaded once, for both. Each subgroup
-// adds up its own behind the loop over groups of columns, in front of the barrier that partial sums wait at.
+// A norm's sum uses the elements that an invocation also multiplies, so they are loaded once. Each
+// subgroup adds up its part after the loop over groups of columns, before the barrier of the partial sums.
 
 // SAME:      iterator_types = ["parallel", "reduction"]{{.*}}schedule.summed = 0
 

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-rows' | filecheck %s
 
-// Eight lanes share a word of eight numbers: the numbers of a lane are where its mask says, and its
-// elements of the row hold what they are too large by. Two scales are loaded as a word, and elements
-// of the row by all lanes, which select their own. The loop asks to be unrolled.
+// Eight lanes share a word of eight numbers. A mask selects the number of a lane, and the lane's
+// element of the row is scaled to correct the number's position. Two scales are loaded as a
+// word. All lanes load elements of the row, and select their own. The loop has an unroll hint.
 
 // CHECK: scf.for
 // CHECK: memref.load %{{.*}} : memref<{{[0-9]+}}xvector<4xi32>

@@ -3,8 +3,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200 barred="rows=*"}' | filecheck %s --check-prefix=BARRED
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s --check-prefix=SPIRV
 
-// One row and 16384 columns: 32 lanes take eight neighbours along K each, of four columns, and
-// add up at the end. Nothing in the loop asks where anything ends.
+// One row and 16384 columns: each of 32 lanes multiplies eight adjacent elements along
+// K of four columns. The lanes add up at the end. The loop has no bounds checks.
 // ASSIGN: #schedule.rows<rows = 1, columns = 4, lanes = 32, steps = 1, subgroups = [1, 4]>
 // BARRED: #schedule.contraction<
 

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200}' --split-input-file | filecheck %s
 
-// Channels that lie side by side: loops along them, each invocation a channel of a pixel.
+// Channels are adjacent in memory: loops are vectorized along them, and each invocation computes a channel of a pixel.
 // CHECK-LABEL: @nhwc
 // CHECK:       schedule.dispatch{{.*}}schedule = #schedule.loops
 // CHECK-NOT:   #schedule.contraction
@@ -11,7 +11,7 @@ func.func @nhwc(%x: tensor<2x10x10x32xf16>, %w: tensor<3x3x32xf16>, %z: tensor<2
 
 // -----
 
-// Channels before pixels: a subgroup's invocations are neighbours in a row, and rotate what they read.
+// Channels precede pixels: the invocations of a subgroup are adjacent in a row, and rotate what they load.
 // CHECK-LABEL: @nchw
 // CHECK:       #schedule.window
 func.func @nchw(%x: tensor<2x32x10x10xf16>, %w: tensor<32x3x3xf16>, %z: tensor<2x32x8x8xf32>) -> tensor<2x32x8x8xf32> {
@@ -21,7 +21,7 @@ func.func @nchw(%x: tensor<2x32x10x10xf16>, %w: tensor<32x3x3xf16>, %z: tensor<2
 
 // -----
 
-// A schedule that is given stays.
+// An existing schedule is kept.
 // CHECK-LABEL: @given
 // CHECK:       #schedule.contraction<workgroup_tile = [16, 16, 16], {{.*}}fma
 func.func @given(%x: tensor<1x6x8xf32>, %w: tensor<3x8xf32>, %z: tensor<1x4x8xf32>) -> tensor<1x4x8xf32> {

@@ -4,8 +4,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches' | filecheck %s --check-prefix=OUTLINE
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe barred="rows=*"}' | filecheck %s --check-prefix=SPIRV
-// Sizes that are known only when the program runs: a dispatch takes them from what it is given, the
-// host computes grids of them, and kernels read them as push constants.
+// Dynamic sizes: a dispatch takes them from its operands, the host
+// computes grids from them, and kernels read them as push constants.
 
 // FORM: schedule.dispatch(%A, %B, %X)
 // FORM-NEXT: ^bb0([[A:%.*]]: tensor<?x8xf16>, [[B:%.*]]: tensor<8x8xf16>, [[X:%.*]]: tensor<?x8xf32>):

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule,outline-dispatches,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
 
-// Invocations that multiply by themselves add the bias and the residual in registers: the row is
-// read as a vector, and the result is stored once, in its own type.
+// Without matrices, invocations add the bias and the residual in registers. The
+// row is loaded as a vector, and the result is stored once, in its own type.
 builtin.module attributes {schedule.target = "lavapipe"} {
   // CHECK: gpu.launch_func
   // CHECK-NOT: gpu.launch_func
@@ -35,8 +35,8 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// Fragments pass through Workgroup memory where what comes out has no matrix in the same places; the
-// accumulators are stored nowhere else.
+// Fragments pass through Workgroup memory if the result has no matrix with
+// the same positions of components. The accumulators are stored nowhere else.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xi32> {
     %z = arith.constant 0.0 : f32
@@ -64,8 +64,8 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// A function that needs no position is computed of the components, in registers; a conversion of the whole fragment
-// follows. Here every invocation of eight has eight.
+// A function that needs no position is computed on the components, in registers. The
+// whole fragment is then converted. Each of eight invocations has eight components.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>) -> tensor<8x8xf16> {
     %z = arith.constant 0.0 : f32
@@ -95,8 +95,8 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// A prologue is computed on the way to Workgroup memory: bytes are loaded, halves are stored, and
-// what lies outside the operand is 0 after the prologue, not before.
+// A prologue is computed on the way to Workgroup memory: bytes are loaded, and f16 is
+// stored. Elements outside of the operand are 0 after the prologue, not before it.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<7x8xi8>, %b: tensor<8x8xf16>) -> tensor<7x8xf32> {
     %z = arith.constant 0.0 : f32
@@ -123,8 +123,8 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// Arithmetic and conversions need no position: whole fragments compute them. A row is loaded with
-// stride 0, and nothing passes through Workgroup memory.
+// Arithmetic and conversions need no position, so they are computed on whole fragments.
+// A row is loaded with stride 0, and nothing passes through Workgroup memory.
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %bias: tensor<8xf32>, %skip: tensor<8x8xf16>) -> tensor<8x8xf16> {
     %z = arith.constant 0.0 : f32

@@ -3,7 +3,7 @@
 // RUN: xdsl-opt %s -p 'lift-weights,fold-constants' | xdsl-opt -t 'spirv-run{values=ones}' | filecheck %s
 // RUN: xdsl-opt %s -p 'lift-weights,fold-constants' | xdsl-opt -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=ones subgroup-size=8}' | filecheck %s
 
-// A module with weights computes the same at every stage, also read back from its text.
+// A module with weights gives the same results at every stage, also after printing and parsing.
 // CHECK:      result0: 2x2xfloat32
 // CHECK-NEXT: {{\[\[}}2., 4.],
 // CHECK-NEXT:  [3., 5.]]

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'fold-constants' --split-input-file | filecheck %s
 
-// A transposed weight is a weight; the one that nobody reads any more is gone.
+// A transposed weight becomes a weight. The original weight is removed if it has no other use.
 // CHECK:      func.func @transposed(%x: tensor<2x2xf32>, %folded: tensor<2x2xf32>
 // CHECK-SAME:     {program.name = "w.folded", program.type = "f32",
 // CHECK-SAME:      program.value = dense_resource<transposed.w.folded> : tensor<2x2xf32>})
@@ -16,7 +16,7 @@ func.func @transposed(%x: tensor<2x2xf32>, %w: tensor<2x2xf32> {program.value = 
 
 // -----
 
-// Indices become constants, and slices static; a weight without data stays.
+// Indices become constants, and slices static. A weight without data is unchanged.
 // CHECK:      func.func @indices(%x: tensor<4xf32>, %w: tensor<2xf32> {program.value = dense_resource<absent> : tensor<2xf32>})
 // CHECK:        tensor.extract_slice %x[3] [1] [1] : tensor<4xf32> to tensor<1xf32>
 // CHECK:        linalg.exp ins(%w

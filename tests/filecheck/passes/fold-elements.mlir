@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-elements' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-elements,outline-dispatches,contraction-to-rows' | filecheck %s --check-prefix=KERNEL
 
-// One dispatch: the halves of %x are read where they lie, and multiplied where the product reads them.
+// There is one dispatch: the halves of %x are read in place, and are multiplied where the product reads them.
 // CHECK:      [[X:%.*]] = tensor.expand_shape %x
 // CHECK:      schedule.dispatch(%w, [[X]])
 // CHECK-NOT:  tensor.extract_slice
@@ -11,7 +11,7 @@
 // CHECK:      schedule.yield
 // CHECK-NOT:  schedule.dispatch
 
-// Each invocation computes the elements beside its units of K before the loop over groups of columns.
+// Each invocation computes its elements of the row before the loop over groups of columns.
 // KERNEL:      arith.mulf
 // KERNEL:      scf.for %group
 // KERNEL:      spirv.SDot

@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},fold-norms' | filecheck %s --check-prefix=PROCESSOR
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-norms,outline-dispatches,contraction-to-rows' | filecheck %s --check-prefix=KERNEL
 
-// One dispatch: the sum of squares, the product of the row as it is, and its result divided.
+// There is one dispatch, which computes the sum of squares and the product of the original row, and divides the result.
 // CHECK:      schedule.dispatch(%x, %w)
 // CHECK:        math.sqrt
 // CHECK:        schedule = #schedule.rows
@@ -12,7 +12,7 @@
 
 // PROCESSOR-COUNT-2: schedule.dispatch
 
-// Sums of each subgroup meet in Workgroup memory, where those who store read them.
+// The sums of the subgroups are stored to Workgroup memory. The invocations that store results read them.
 // KERNEL:     %row_sums = memref.alloc
 // KERNEL:     memref.store {{.*}} %row_sums
 // KERNEL:     gpu.barrier

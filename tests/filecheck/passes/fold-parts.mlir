@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-parts' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-parts,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 
-// One dispatch: a subgroup's columns are 16 of each half in turns, and both are read for an element.
+// There is one dispatch: a subgroup computes 16 columns of each half alternately, and each element reads both.
 // CHECK:      [[W:%.*]] = tensor.expand_shape %w {{.*}} output_shape [2, 2, 16, 64]
 // CHECK:      schedule.dispatch(%x, [[W]])
 // CHECK:      affine_map<(d0, d1, d2, d3, d4) -> (d0, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d2, d1, d3, d4)>, affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d2, d3)>
@@ -13,7 +13,7 @@
 // CHECK-NOT:  schedule.dispatch
 // CHECK:      tensor.collapse_shape
 
-// Two fragments of the accumulators become one of the result, which alone is stored.
+// Two fragments of the accumulators become one fragment of the result, which alone is stored.
 // KERNEL:      spirv.KHR.CooperativeMatrixMulAdd
 // KERNEL-NOT:  spirv.KHR.CooperativeMatrixStore
 // KERNEL:      [[H:%[0-9]+]] = spirv.FMul {{.*}} !spirv.coopmatrix<16x16xf32

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-readers' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200},fold-readers,outline-dispatches,contraction-to-rows' | filecheck %s --check-prefix=KERNEL
 
-// One dispatch: the columns are read behind the product.
+// There is one dispatch: the columns are read after the product.
 // CHECK:      schedule.dispatch(%x, %w)
 // CHECK:      schedule = #schedule.rows
 // CHECK:      tensor.expand_shape
@@ -9,7 +9,7 @@
 // CHECK:      schedule.yield
 // CHECK-NOT:  schedule.dispatch
 
-// Whoever adds up one column adds up the one beside it, and stores one element.
+// An invocation adds up two adjacent columns, and stores one element.
 // KERNEL:      gpu.barrier
 // KERNEL-COUNT-4: memref.load %partial
 // KERNEL-NOT:  memref.load %partial

@@ -2,13 +2,13 @@
 // RUN: xdsl-opt %s --split-input-file -p 'linalg-to-contraction,form-attention{target=lavapipe},form-dispatches' | filecheck %s
 // RUN: xdsl-opt %s --split-input-file -p 'linalg-to-contraction,form-attention{target=amd-rdna3}' | filecheck %s --check-prefix=OTHER
 
-// Batch x sequence x heads x head: read, and written, where it lies. Scores do not exist.
+// Tensors of batch x sequence x heads x head size are read and written in place. Scores are not stored.
 // CHECK:      func.func @main(%q: tensor<2x16x3x8xf16>, %k: tensor<2x24x3x8xf16>, %v: tensor<2x24x3x8xf16>)
 // CHECK-NEXT:   %z = schedule.dispatch(%q, %k, %v)
 // CHECK:          schedule.attention %q_1, %k_1, %v_1 into %{{.*}} loops = [2, 3, 16, 24, 8, 8] maps = [affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d2, d1, d4)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d3, d1, d4)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d3, d1, d5)>, affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d2, d1, d5)>] scale = 0.353515625 causal = 1 :
 // CHECK:        func.return %z
 
-// A target that does not list how it distributes fragments computes few rows by multiply-adds.
+// On a target without a component map, few rows are computed by multiply-adds.
 // OTHER:      schedule.attention %q_1, %k_1, %v_1 into
 func.func @main(%q : tensor<2x16x3x8xf16>, %k : tensor<2x24x3x8xf16>, %v : tensor<2x24x3x8xf16>) -> tensor<2x16x3x8xf16> {
     %s_e = tensor.empty() : tensor<2x3x16x24xf32>
@@ -96,7 +96,7 @@ func.func @main(%q : tensor<2x16x3x8xf16>, %k : tensor<2x24x3x8xf16>, %v : tenso
 
 // -----
 
-// A mask of keys, broadcast; keys lie d x n.
+// A mask of keys is broadcast, and keys are stored as d x n.
 // CHECK:          schedule.attention %q_1, %k_1, %v_1 mask %mask_1 into %{{.*}} loops = [2, 16, 24, 8, 8] maps = [{{.*}}, affine_map<(d0, d1, d2, d3, d4) -> (0, d0, d3, d2)>, {{.*}}, affine_map<(d0, d1, d2, d3, d4) -> (0, 0, 0, d2)>]
 func.func @main(%q : tensor<1x2x16x8xf16>, %k : tensor<1x2x8x24xf16>, %v : tensor<1x2x24x8xf16>, %mask : tensor<1x1x1x24xf16>) -> tensor<1x2x16x8xf16> {
     %s_e = tensor.empty() : tensor<1x2x16x24xf32>

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches' --split-input-file | filecheck %s
 
-// Reshapes move behind the chain: one dispatch, the residual read in the contraction's shape. One that is undone goes.
+// Reshapes move behind the chain of one dispatch, which reads the reshaped residual. Undone reshapes are removed.
 // CHECK:      func.func @main
 // CHECK-NEXT: %[[residual:.*]] = tensor.collapse_shape %res {{.*}} : tensor<3x4x10xf32> into tensor<12x10xf32>
 // CHECK-NEXT: %[[u:.*]] = schedule.dispatch(%a, %b, %row, %[[residual]])
@@ -33,7 +33,7 @@ func.func @main(%a: tensor<12x20xf16>, %b: tensor<20x10xf16>, %row: tensor<10xf3
 
 // -----
 
-// Columns of a matrix are taken apart: a row over them is reshaped, one element of it stays one element.
+// A reshape splits the columns of a matrix: a row operand is reshaped, too, and a scalar operand is unchanged.
 // CHECK:      func.func @apart
 // CHECK-NEXT: %[[row:.*]] = tensor.expand_shape %row
 // CHECK-NEXT: %[[r:.*]] = schedule.dispatch(%a, %b, %[[row]]) {{.*}} -> tensor<2x6x10xf32>
@@ -56,7 +56,7 @@ func.func @apart(%a: tensor<2x6x20xf16>, %b: tensor<2x20x10xf16>, %row: tensor<1
 
 // -----
 
-// Half of a group cannot be read together with the other half's order changed: the reshape stays.
+// Half of a group cannot be read together with a permutation of the other half, so the reshape stays.
 // CHECK:      func.func @stays
 // CHECK:      schedule.dispatch
 // CHECK:      tensor.expand_shape

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches' | filecheck %s
 
-// What a kernel computes of several tensors is rounded there; what is in memory, where it is multiplied.
+// A value computed from several tensors is rounded in its kernel, and a tensor in memory where it is multiplied.
 
 // CHECK-LABEL: @computed
 // CHECK:       schedule.dispatch(%a, %b)

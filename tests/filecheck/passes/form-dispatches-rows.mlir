@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'form-dispatches' | filecheck %s
-// A softmax is one dispatch: its reductions share the columns of a row. Reductions over other loops
-// are kernels of their own.
+// A softmax is one dispatch, because its reductions share the columns
+// of a row. Reductions over other loops are separate kernels.
 
 // CHECK: func.func @softmax(%x: tensor<3x5xf32>) -> tensor<3x5xf32> {
 // CHECK-NEXT: [[R:%.*]] = schedule.dispatch(%x) : (tensor<3x5xf32>) -> tensor<3x5xf32> {
@@ -72,7 +72,7 @@ func.func @other_columns(%x: tensor<3x5xf32>) -> tensor<3xf32> {
   func.return %t : tensor<3xf32>
 }
 
-// A sum that others read, too, is stored by the kernel of its norm: an invocation has its elements.
+// The kernel of a norm also stores the norm's sum for other readers, because an invocation has its elements.
 
 // CHECK: func.func @sum_and_norm
 // CHECK-NEXT: [[R:%.*]], [[N:%.*]] = schedule.dispatch(%a, %b) : (tensor<32x64xf32>, tensor<32x64xf32>) -> (tensor<32x64xf32>, tensor<32x64xf32>) {
@@ -98,8 +98,8 @@ func.func @sum_and_norm(%a: tensor<32x64xf32>, %b: tensor<32x64xf32>) -> (tensor
   func.return %x, %n : tensor<32x64xf32>, tensor<32x64xf32>
 }
 
-// The rows of a group's norm lie along several dimensions of the turned result. Which row an element
-// belongs to cannot be told from single dimensions: one kernel would sum the row for each element.
+// The rows of a group norm extend along several dimensions of the transposed result. A single dimension
+// does not determine an element's row, so one kernel would sum the row again for each element.
 // CHECK-LABEL: func.func @turned_groups(
 // CHECK:         %sum = schedule.dispatch(%x)
 // CHECK:           arith.addf

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches' --split-input-file | filecheck %s
-// A contraction takes along a cast of one operand, its bias (which the accumulators no longer start
-// from), what follows element by element, and a value of the chain that somebody else reads too.
+// A contraction fuses a cast of one operand, its bias (which is no longer the accumulators'
+// initial value), following elementwise operations, and a value of the chain that has other users.
 
 // CHECK: func.func @chain(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>, %bias: tensor<6xf32>) -> (tensor<4x6xf16>, tensor<4x6xf32>) {
 // CHECK-NEXT: %{{.*}}, %{{.*}} = schedule.dispatch(%a, %b, %bias) : (tensor<4x8xf32>, tensor<8x6xf16>, tensor<6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf16>) {
@@ -39,8 +39,8 @@ func.func @chain(%a: tensor<4x8xf32>, %b: tensor<8x6xf16>, %bias: tensor<6xf32>)
 
 // -----
 
-// Of two contractions whose sum is taken, the one whose result the other does not need takes the
-// addition along; the dispatch stands after everything that it reads.
+// The sum of two contractions is fused into one of them: into the contraction whose
+// result the other one does not need. The dispatch comes after everything that it reads.
 
 // CHECK: func.func @residual(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK-NEXT: [[X:%.*]] = schedule.dispatch(%a, %b) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
@@ -60,8 +60,8 @@ func.func @residual(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<4x4xf32>
 
 // -----
 
-// Elementwise operations without a contraction make a dispatch together, with what only moves their
-// elements.
+// Elementwise operations without a contraction form a dispatch
+// together with operations that only move their elements.
 
 // CHECK: func.func @loops(%a: tensor<2x6xf32>) -> tensor<3x4xf32> {
 // CHECK-NEXT: [[X:%.*]] = schedule.dispatch(%a) : (tensor<2x6xf32>) -> tensor<3x4xf32> {

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'form-dispatches,update-states,join-dispatches' --split-input-file | filecheck %s
 
-// What is rotated and what is written into states needs neither: one launch, behind which the
-// reshape of the first comes.
+// A rotation and an insertion into a state do not depend on each other,
+// so they are one launch. A reshape of the first result comes after it.
 
 // CHECK-LABEL: func.func @token
 // CHECK: %[[ALL:.*]], %{{.*}} = schedule.dispatch(%x, %k, %past) attributes {schedule.updates = array<i64: -1, 1>}
@@ -18,7 +18,7 @@ func.func @token(%x: tensor<1x4xf32>, %past: index, %k: tensor<8x4xf32> {program
 
 // -----
 
-// One needs the other.
+// One dispatch needs the result of the other, so they are not joined.
 
 // CHECK-LABEL: func.func @chain
 // CHECK-COUNT-2: schedule.dispatch
@@ -31,7 +31,7 @@ func.func @chain(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 
 // -----
 
-// The second writes the memory that the first reads: the first has to be done by then.
+// The second dispatch writes memory that the first one reads, so the first one must be complete.
 
 // CHECK-LABEL: func.func @reads_what_is_written
 // CHECK: schedule.dispatch(%k) :
@@ -45,7 +45,7 @@ func.func @reads_what_is_written(%x: tensor<1x4xf32>, %k: tensor<8x4xf32> {progr
 
 // -----
 
-// What reads the first one's result goes behind both, unless the second one writes what it reads.
+// A reader of the first result moves behind both, unless the second dispatch writes what it reads.
 
 // CHECK-LABEL: func.func @needing
 // CHECK: %[[E:.*]], %{{.*}} = schedule.dispatch(%x, %k) attributes {schedule.updates = array<i64: -1, 1>}
@@ -81,7 +81,7 @@ func.func @needing_the_old(%x: tensor<4x8xf32>, %y: tensor<1x4xf32>, %k: tensor<
 
 // -----
 
-// A small sum joins what is small, too; large sums and results keep a device busy.
+// A small sum is joined with other small dispatches. Large sums and results fill a device alone.
 
 // CHECK-LABEL: func.func @apart
 // CHECK-COUNT-3: = schedule.dispatch
@@ -111,7 +111,7 @@ func.func @apart(%x: tensor<64x64xf32>, %y: tensor<256x256xf32>) -> (tensor<64xf
 
 // -----
 
-// A contraction of one product for each result has a schedule of its own, as others have.
+// A contraction with one product per result has a schedule of its own, like other contractions.
 
 // CHECK-LABEL: func.func @outer
 // CHECK-COUNT-2: = schedule.dispatch
@@ -127,7 +127,7 @@ func.func @outer(%x: tensor<8x1xf32>, %y: tensor<1x8xf32>) -> (tensor<8x8xf32>, 
 
 // -----
 
-// Large ones that read parts of one result are one launch: what it computes is waited for anyway.
+// Large dispatches that read parts of one result are one launch, because they all wait for it.
 
 // CHECK-LABEL: func.func @parts
 // CHECK: [[P:%.*]] = schedule.dispatch(%x) : (tensor<512x512xf32>) -> tensor<512xf32>
@@ -159,7 +159,7 @@ func.func @parts(%x: tensor<512x512xf32>) -> (tensor<512x256xf32>, tensor<512x12
 
 // -----
 
-// Parts of one result whose vectors differ in width are joined if they are not many elements.
+// Readers of parts of one result with vectors of different widths are joined if they have few elements.
 
 // CHECK-LABEL: func.func @few_by_other_widths
 // CHECK: [[P:%.*]] = schedule.dispatch(%x)
@@ -191,7 +191,7 @@ func.func @many_by_other_widths(%x: tensor<4096x67xf32>) -> (tensor<4096x64xf32>
 
 // -----
 
-// Not those that read what is given; nor one that turns its part, by way of Workgroup memory.
+// Readers of arguments are not joined, nor a reader that transposes its part through Workgroup memory.
 
 // CHECK-LABEL: func.func @given
 // CHECK-COUNT-2: = schedule.dispatch(%x)
@@ -214,8 +214,8 @@ func.func @turned(%x: tensor<512x128xf32>) -> (tensor<512x128xf32>, tensor<128x5
 
 // -----
 
-// Sums of rows of one length join, as the norms of heads of queries and keys do. Rows of another
-// length, and the sums that a product reads, stay apart.
+// Sums of rows of equal length are joined, as for the norms of heads of queries
+// and keys. Rows of another length, and sums that a product reads, are not joined.
 
 // CHECK-LABEL: func.func @norms
 // CHECK: schedule.dispatch(%q, %k)
@@ -260,7 +260,7 @@ func.func @norms(%q: tensor<8x16xf32>, %k: tensor<2x16xf32>, %y: tensor<4x32xf32
 
 // -----
 
-// What is inserted into a state is computed there, and stored by itself only for another reader.
+// The inserted value is computed in the state, and is stored separately only for another reader.
 
 // CHECK-LABEL: func.func @inserts
 // CHECK: %[[A:.*]], %{{.*}} = schedule.dispatch(%x, %k, %past) attributes {schedule.updates = array<i64: -1, 1>}

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,join-products' | filecheck %s
-// Queries and keys are one product, with the biases behind it; values, of another left operand, are not.
+// Queries and keys are one product, followed by the biases. Values have another left operand, and stay separate.
 
 // CHECK-LABEL: @joined
 // CHECK:         tensor.concat dim(0) %wq, %wk : (tensor<8x6xf16>, tensor<4x6xf16>) -> tensor<12x6xf16>

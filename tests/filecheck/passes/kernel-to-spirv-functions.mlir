@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv,spirv-update-vce' | filecheck %s
-// A function of a matrix's elements is one of SPIR-V: buffers are its module's, other values its
-// arguments, matrices come element by element. Equal ones are one.
+// A function on the elements of a matrix becomes a SPIR-V function. Buffers are variables of the
+// module, other values are arguments, and matrices are passed by element. Equal functions are one.
 
 "gpu.module"() <{sym_name = "f"}> ({
   "gpu.func"() <{function_type = (memref<64xf32, #spirv.storage_class<StorageBuffer>>, memref<64xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' | filecheck %s --check-prefix=EXACT
 
-// A quotient that is rounded to an integer is corrected by what it is off by, unless the target divides exactly.
-// What leads there is not drawn together.
+// A quotient that is rounded to an integer is corrected by its error, unless
+// the target divides exactly. The operations before it are not contracted.
 // CHECK:      spirv.FMul {{.*}} {no_contraction} : f32
 // CHECK-NEXT: spirv.FAdd {{.*}} {no_contraction} : f32
 // CHECK-NEXT: %[[q:.*]] = spirv.FDiv %[[a:.*]], %[[b:.*]] : f32

@@ -1,12 +1,12 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv' | filecheck %s
-// A target may ask that loops stay loops.
+// A target may request that loops are not unrolled.
 // RUN: sed '1i builtin.module attributes {schedule.target = "lavapipe"} {' %s > %t.mlir
 // RUN: echo '}' >> %t.mlir
 // RUN: xdsl-opt %t.mlir -p 'kernel-to-spirv' | filecheck %s --check-prefix=KEPT
 // KEPT: spirv.mlir.loop control(DontUnroll) -> f16 {
 // RUN: xdsl-opt %s -p 'kernel-to-spirv,spirv-update-vce' | filecheck %s --check-prefix=VCE
-// Arguments become storage buffers at set 0, bindings in order; those only read are NonWritable; an
-// argument that is viewed as vectors is an array of them.
+// Arguments become storage buffers in set 0, with bindings in order. Arguments that are
+// only read are NonWritable. An argument that is viewed as vectors is an array of vectors.
 
 // CHECK: spirv.module @kernels Logical Vulkan {
 // VCE: spirv.module @kernels Logical Vulkan requires #spirv.vce<v1.6, [Shader,

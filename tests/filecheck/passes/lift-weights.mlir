@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'lift-weights' --split-input-file | filecheck %s
 
-// A short literal stays one; a constant of equal elements is made where it is needed.
+// A short literal is not lifted, and a constant of equal elements is computed where it is needed.
 // CHECK:      func.func @short(%x: tensor<2xf32> {program.name = "x", program.type = "f32"},
 // CHECK-SAME:   %w: tensor<2xf32> {program.name = "w", program.type = "f32",
 // CHECK-SAME:     program.value = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}) -> tensor<2xf32> {
@@ -18,7 +18,7 @@ func.func @short(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A resource is called after the function and the argument; one without data stays what it is.
+// A resource is named after the function and the argument. A resource without data is unchanged.
 // CHECK:      func.func @resources(%x: tensor<2xf32>
 // CHECK-SAME:   %w: tensor<2xf32> {{.*}}program.value = dense_resource<resources.w> : tensor<2xf32>}
 // CHECK-SAME:   %w_1: tensor<2xf32> {{.*}}program.value = dense_resource<absent> : tensor<2xf32>}
@@ -43,7 +43,7 @@ func.func @resources(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// What starts an accumulator stays, and a function that another one calls keeps its arguments.
+// The initial value of an accumulator is not lifted. A function that another one calls keeps its arguments.
 // CHECK-LABEL: func.func @starts(%x: tensor<2xf32>) -> tensor<2xf32> {
 // CHECK-NEXT:    arith.constant dense<[1.000000e+00, 2.000000e+00]>
 func.func @starts(%x: tensor<2xf32>) -> tensor<2xf32> {

@@ -1,8 +1,8 @@
 // RUN: xdsl-opt %s -p linalg-quantized-to-contraction --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-quantized-to-contraction{same_signs=true}' --split-input-file | filecheck %s --check-prefix=SAME
-// sum of (a - za)(b - zb) -> sum of ab, less what the sums of one operand say, plus K za zb.
+// sum of (a - za)(b - zb) becomes sum of ab, minus the sums of one operand times a zero point, plus K za zb.
 
-// Zero points that are known, and weights whose sums are: one addition of a row.
+// With constant zero points and weights, the correction is the addition of a row.
 func.func @known(%a: tensor<4x2xi8>, %c: tensor<4x3xi32>) -> tensor<4x3xi32> {
   %w = arith.constant dense<[[1, -2, 3], [4, 5, 7]]> : tensor<2x3xi8>
   %za = arith.constant 10 : i32
@@ -30,7 +30,7 @@ func.func @known(%a: tensor<4x2xi8>, %c: tensor<4x3xi32>) -> tensor<4x3xi32> {
 
 // -----
 
-// A window has no size among the image's dimensions: an empty tensor says it. Zero is not computed with.
+// An empty tensor gives the size of the window, which no operand has. A zero point of 0 needs no arithmetic.
 func.func @convolution(%a: tensor<1x5x3xi8>, %w: tensor<2x3x4xi8>, %zb: i32, %c: tensor<1x4x4xi32>) -> tensor<1x4x4xi32> {
   %r = linalg.generic {indexing_maps = [affine_map<(n, w, f, k, c) -> (n, w + k, c)>, affine_map<(n, w, f, k, c) -> (k, c, f)>, affine_map<(n, w, f, k, c) -> ()>, affine_map<(n, w, f, k, c) -> (n, w, f)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%a, %w, %zb : tensor<1x5x3xi8>, tensor<2x3x4xi8>, i32) outs(%c : tensor<1x4x4xi32>) {
   ^bb0(%x: i8, %y: i8, %z: i32, %acc: i32):
@@ -54,7 +54,7 @@ func.func @convolution(%a: tensor<1x5x3xi8>, %w: tensor<2x3x4xi8>, %zb: i32, %c:
 // CHECK-NEXT: arith.subi
 // CHECK-NEXT: linalg.yield
 
-// With the weights' sign the image has the zero point -128, which meets the weights' sums.
+// As signed bytes, like the weights, the image has the zero point -128: the weights' sums are multiplied by it.
 // SAME: @convolution
 // SAME: arith.constant -128 : i8
 // SAME-NEXT: arith.xori

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p linalg-to-contraction | filecheck %s
-// A weight that is repeated for a batch is read where it lies, and the batch is rows.
+// A weight that is broadcast over a batch is read in place, and the batch becomes rows.
 
 // CHECK-LABEL: @repeated
 func.func @repeated(%x: tensor<3x5x8xf16>, %w: tensor<1x8x6xf16>, %c: tensor<3x5x6xf32>) -> tensor<3x5x6xf32> {
@@ -14,7 +14,7 @@ func.func @repeated(%x: tensor<3x5x8xf16>, %w: tensor<1x8x6xf16>, %c: tensor<3x5
   return %r : tensor<3x5x6xf32>
 }
 
-// Two dimensions that are repeated may have been made one.
+// Two broadcast dimensions may have been collapsed to one.
 // CHECK-LABEL: @collapsed
 func.func @collapsed(%x: tensor<6x5x8xf16>, %w: tensor<8x6xf16>, %c: tensor<6x5x6xf32>) -> tensor<6x5x6xf32> {
   // CHECK-NOT: linalg.broadcast
@@ -27,7 +27,7 @@ func.func @collapsed(%x: tensor<6x5x8xf16>, %w: tensor<8x6xf16>, %c: tensor<6x5x
   return %r : tensor<6x5x6xf32>
 }
 
-// The rows of each result would lie apart: the batch stays one.
+// The rows of each result would not be contiguous, so the batch stays a batch.
 // CHECK-LABEL: @left
 func.func @left(%w: tensor<5x8xf16>, %x: tensor<3x8x6xf16>, %c: tensor<3x5x6xf32>) -> tensor<3x5x6xf32> {
   // CHECK: %b = linalg.broadcast

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p linalg-to-contraction --split-input-file | filecheck %s
-// A factor that is more than an extended input is computed before, element by element.
+// A factor that is more than an extended input is computed elementwise before the contraction.
 
-// Weights of 8 bits with a scale of each column, in the types of the body.
+// Weights of 8 bits have a scale per column, and are computed in the types of the body.
 func.func @scaled(%a: tensor<4x8xf16>, %b: tensor<8x6xi8>, %s: tensor<6xf32>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b, %s : tensor<4x8xf16>, tensor<8x6xi8>, tensor<6xf32>) outs(%c : tensor<4x6xf32>) {
   ^bb0(%x: f16, %y: i8, %z: f32, %acc: f32):
@@ -23,7 +23,7 @@ func.func @scaled(%a: tensor<4x8xf16>, %b: tensor<8x6xi8>, %s: tensor<6xf32>, %c
 
 // -----
 
-// By itself such a weight is exact in 16 bits, so the product is one of halves.
+// The unscaled weight is exact in 16 bits, so the product has f16 operands.
 func.func @mixed(%a: tensor<4x8xf16>, %b: tensor<8x6xi8>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %0 = linalg.matmul ins(%a, %b : tensor<4x8xf16>, tensor<8x6xi8>) outs(%c : tensor<4x6xf32>) -> tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
@@ -34,7 +34,7 @@ func.func @mixed(%a: tensor<4x8xf16>, %b: tensor<8x6xi8>, %c: tensor<4x6xf32>) -
 
 // -----
 
-// A fused multiply-add is one; extensions in steps are one extension.
+// A fused multiply-add is also recognized, and extensions in several steps become one extension.
 func.func @steps(%a: tensor<4x8xi8>, %b: tensor<8x6xi8>, %c: tensor<4x6xi32>, %f: tensor<4x8xf32>, %g: tensor<8x6xf32>, %h: tensor<4x6xf32>) -> (tensor<4x6xi32>, tensor<4x6xf32>) {
   %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<4x8xi8>, tensor<8x6xi8>) outs(%c : tensor<4x6xi32>) {
   ^bb0(%x: i8, %y: i8, %acc: i32):
@@ -64,7 +64,7 @@ func.func @steps(%a: tensor<4x8xi8>, %b: tensor<8x6xi8>, %c: tensor<4x6xi32>, %f
 
 // -----
 
-// One input in both factors, a factor of the position: they stay as they are.
+// One input in both factors, or a factor that depends on the position, is not separated.
 func.func @others(%a: tensor<4x8xf32>, %b: tensor<8x6xf32>, %c: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
   %0 = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<4x8xf32>, tensor<8x6xf32>) outs(%c : tensor<4x6xf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p linalg-to-contraction | filecheck %s
-// Whatever computes a contraction takes one form: loops M, N, K; A before B; c + ext(a) * ext(b).
+// All contractions get one form: loops M, N, K; A before B; c + ext(a) * ext(b).
 
 // CHECK-LABEL: @named
 func.func @named(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
@@ -23,7 +23,7 @@ func.func @transposed(%a: tensor<8x4xf16>, %b: tensor<6x8xf16>, %c: tensor<4x6xf
   return %0 : tensor<4x6xf16>
 }
 
-// The inputs, the loops, the factors and the terms in another order; the schedule moves along.
+// Inputs, loops, factors and terms may be in another order. The schedule is permuted, too.
 // CHECK-LABEL: @generic
 func.func @generic(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
   // CHECK-NEXT: indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d1)>]
@@ -40,7 +40,7 @@ func.func @generic(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<4x6xf32>
   return %0 : tensor<4x6xf32>
 }
 
-// A result stored transposed is another contraction: its rows are M.
+// If the result is stored transposed, its rows are M.
 // CHECK-LABEL: @transposed_result
 func.func @transposed_result(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<6x4xf16>) -> tensor<6x4xf16> {
   // CHECK-NEXT: indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d0)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>]
@@ -54,7 +54,7 @@ func.func @transposed_result(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tenso
   return %0 : tensor<6x4xf16>
 }
 
-// Not contractions: a square of one input, a maximum, no reduction. They stay as they are.
+// A square of one input, a maximum and an operation without a reduction are not contractions, and are unchanged.
 // CHECK-LABEL: @others
 func.func @others(%a: tensor<4x4xf16>, %b: tensor<4x4xf16>, %c: tensor<4x4xf16>) -> (tensor<4x4xf16>, tensor<4x4xf16>, tensor<4x4xf16>) {
   // CHECK: arith.mulf [[X:%.*]], [[X]] : f16

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s --check-prefix=TYPED
 
-// bfloat16 outside of cooperative matrices: its bits where the target has no such type.
+// bfloat16 outside of cooperative matrices becomes its bits if the target lacks the type.
 
 // CHECK:       spirv.module
 // CHECK-NOT:   bf16

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' | filecheck %s --check-prefix=H200
-// The composition of the passes gives what the passes give one after the other.
+// The composed pass gives the same module as its passes in sequence.
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' > %t.one
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,kernel-to-spirv,spirv-split-entry-points,spirv-update-vce' | diff %t.one -
 

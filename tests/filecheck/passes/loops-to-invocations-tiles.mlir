@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'loops-to-invocations' | filecheck %s
 
-// What lies along %i where it is read is read so, and stored along %j, through a square whose rows
-// are padded by one.
+// An operand that is contiguous along %i is read along %i, and stored along
+// %j, through a square in Workgroup memory with one column of padding.
 // CHECK:         %tile = memref.alloc() : memref<72xf32, #spirv.storage_class<Workgroup>>
 // CHECK:         arith.remui %invocation
 // CHECK:         "gpu.barrier"

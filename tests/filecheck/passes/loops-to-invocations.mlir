@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'form-dispatches,assign-schedule{target=lavapipe},outline-dispatches,loops-to-invocations' --split-input-file | filecheck %s
 
-// Neighbours lie side by side in one buffer, not in the other: vectors for the result only.
+// Adjacent elements are contiguous in one buffer only, so only the result is stored as vectors.
 // CHECK:         sym_name = "kernels"
 // CHECK:         %d_vectors = schedule.flat_view %d : memref<128x64xf32, {{.*}}> to memref<2048xvector<4xf32>
 // CHECK:         %[[X:.*]] = memref.load %x_elements[
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<64x128xf32>) -> tensor<128x64xf32> {
 
 // -----
 
-// An index that data decides is limited to the array.
+// An index that is read from data is clamped to the array.
 // CHECK:         %[[I:.*]] = arith.index_cast %{{.*}} : i32 to index
 // CHECK:         %[[LIMITED:.*]] = arith.minui %[[I]], %{{.*}} : index
 // CHECK:         memref.load %{{.*}}[%[[LIMITED]]]
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<13xf32>, %n: tensor<7xi32>) -> tensor<7xf32> {
 
 // -----
 
-// A maximum passes on a NaN, so it is exchanged by rotations; what nobody reads is not computed.
+// A maximum propagates NaN, so it is reduced by rotations. Unused values are not computed.
 // CHECK-NOT:     arith.select %{{.*}} : i64
 // CHECK:         spirv.GroupNonUniformRotateKHR <Subgroup>
 // CHECK-NEXT:    arith.maximumf
@@ -59,7 +59,7 @@ func.func @main(%x: tensor<64x40xf32>) -> tensor<64xf32> {
 
 // -----
 
-// A lane takes 8 neighbouring halves at a time, 4 words.
+// A lane loads 8 adjacent f16 at a time, as 4 words.
 // CHECK:         %x_vectors = schedule.flat_view %x : memref<32x4096xf16, {{.*}}> to memref<16384xvector<4xi32>
 // CHECK:         %[[V:.*]] = memref.load %x_vectors[
 // CHECK-NEXT:    %[[W:.*]] = vector.extract %[[V]][0] : i32 from vector<4xi32>
@@ -80,8 +80,8 @@ func.func @main(%x: tensor<32x4096xf16>) -> tensor<32xf32> {
 
 // -----
 
-// Columns are added up by neighbouring invocations for neighbouring columns, 4 times 4 to a
-// workgroup; what 64 invocations found meets in Workgroup memory, 8 of them adding up the others'.
+// Adjacent invocations sum adjacent columns, with 4 x 4 subgroups per workgroup. The
+// partial sums of 64 invocations are stored to Workgroup memory, and 8 of them add up.
 // CHECK:         %d_vectors = schedule.flat_view
 // CHECK-NEXT:    %x_vectors = schedule.flat_view %x : memref<500x48xf32, {{.*}}> to memref<6000xvector<4xf32>
 // CHECK:         memref.load %x_vectors[

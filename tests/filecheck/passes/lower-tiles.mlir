@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'lower-tiles{target=nvidia-h200 subgroups=2,1}' | filecheck %s
 // RUN: xdsl-opt %s -p 'lower-tiles{target=webgpu subgroups=1,1}' | filecheck %s --check-prefix=FMA
 
-// A product: matrices carried by the loop, edges read as 0, rows divided between two subgroups.
+// In a product, the loop carries matrices, elements outside are read as 0, and rows are divided between two subgroups.
 // CHECK:      schedule.target = "nvidia-h200"
 // CHECK:      memref.dim %a
 // CHECK:      scf.for %at
@@ -13,7 +13,7 @@
 // CHECK-NEXT:   memref.store {{.*}} : memref<?xf16
 // CHECK:      sym_name = "matmul", gpu.known_block_size = array<i32: 64, 1, 1>
 
-// A target without matrices: the elements of the product in registers.
+// On a target without matrices, the elements of the product are in registers.
 // FMA:        sym_name = "kernels"
 // FMA-NOT:    coopmatrix
 // FMA:        math.fma

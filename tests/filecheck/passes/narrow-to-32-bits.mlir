@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'narrow-to-32-bits' --split-input-file | filecheck %s
 
-// An index has as many values as its loop has iterations: sums and tensors of it fit 32 bits.
+// An index has as many values as its loop has iterations, so sums and tensors of indices fit 32 bits.
 
 // CHECK-LABEL: func.func @indices
 // CHECK:         %[[C:.*]] = arith.constant 7 : i32
@@ -33,7 +33,7 @@ func.func @indices() -> tensor<80xf32> {
 
 // -----
 
-// Any i64 plus one may be any i64. Of a number that is known to be small it is a small one.
+// Any i64 plus one may be any i64. A number that is known to be small plus one is small.
 
 // CHECK-LABEL: func.func @kept
 // CHECK:         arith.addi %{{.*}}, %{{.*}} : i64
@@ -66,7 +66,7 @@ func.func @declared(%a: tensor<4xi64> {program.range = [-5, 100]}) -> tensor<4xf
 
 // -----
 
-// An index that may count from the end and then addresses a tensor lies in [-10, 9].
+// An index that may count from the end and addresses a tensor is in [-10, 9].
 
 // CHECK-LABEL: func.func @gathered
 // CHECK:         %[[T:.*]] = arith.trunci %{{.*}} : i64 to i32
@@ -92,7 +92,7 @@ func.func @gathered(%a: tensor<4xi64>, %t: tensor<10xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A product of two f32 in f64, rounded to f32, is the product in f32. A sum of three is not.
+// A product of two f32 in f64, rounded to f32, equals the product in f32. A sum of three numbers may differ.
 
 // CHECK-LABEL: func.func @exact
 // CHECK:         arith.mulf %{{.*}}, %{{.*}} : f32

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p 'outline-dispatches' --verify-diagnostics | filecheck %s
-// The sums of a kernel begin at zero: a dispatch with another initial value is refused.
+// The sums of a kernel begin at zero, so a dispatch with another initial value is refused.
 
 builtin.module attributes {schedule.target = "lavapipe"} {
   func.func @main(%a: tensor<8x8xf16>, %b: tensor<8x8xf16>, %c: tensor<8x8xf32>) -> tensor<8x8xf32> {

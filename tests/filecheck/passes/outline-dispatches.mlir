@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule,outline-dispatches' | filecheck %s
-// A contraction becomes a launch and a kernel; equal ones share the kernel. A zero fill is not an
-// argument of the kernel, any other initial value is; the kernel adds it to the sums.
+// A contraction becomes a launch and a kernel, and equal contractions share the kernel. An
+// initial value other than a zero fill is an argument of the kernel, which adds it to the sums.
 
 builtin.module attributes {schedule.target = "lavapipe"} {
   // CHECK: func.func @main(%a: tensor<40x24xf16>, %b: tensor<24x48xf16>, %c: tensor<40x48xf32>) -> (tensor<40x48xf32>, tensor<40x48xf32>, tensor<40x48xf32>) {

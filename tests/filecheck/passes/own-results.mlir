@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'own-results' | filecheck %s
 
-// An argument, a constant, and a tensor that is returned twice are copied; what an operation
-// computes for one result alone is not.
+// An argument, a constant, and a tensor that is returned twice are copied.
+// A tensor that an operation computes for only one result is not copied.
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[C:.*]] = arith.constant
@@ -19,8 +19,8 @@ func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<1x4x
   func.return %a, %c, %v, %r : tensor<4xf32>, tensor<4xf32>, tensor<1x4xf32>, tensor<4xf32>
 }
 
-// The memory of an empty initial value, and a copy, have the type of the tensor, whose size may be
-// constant although the type is dynamic.
+// An empty initial value, and a copy, have the type of the tensor,
+// whose size may be constant although its type is dynamic.
 
 // CHECK-LABEL: func.func @repeated
 // CHECK: tensor.empty(%{{.*}}) : tensor<?xf32>

@@ -1,14 +1,14 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 
-// B, which lies across K in rows of 70 bytes, becomes panels: K tiles of 16, each of 48 rows in order.
+// B has rows of 70 bytes across K. It is packed into panels: K tiles of 16, each with 48 rows in order.
 // CHECK:      %[[packed:.*]] = schedule.dispatch(%B) : (tensor<50x35xf16>) -> tensor<1x4x48x16xf16>
 // CHECK:        schedule.pack %{{.*}} into %{{.*}} by <B, fragment = [1, 16], tile = [16, 16], map = affine_map<(d0, d1) -> (d1, d0)>, sizes = [35, 50], groups = [0, 1, 1]>
 // CHECK:      schedule.dispatch(%A, %[[packed]])
 // CHECK:        %[[view:.*]] = schedule.packed_view %{{.*}} by <B, {{.*}}> : tensor<1x4x48x16xf16> to tensor<50x35xf16>
 // CHECK:        linalg.generic {{.*}} ins(%{{.*}}, %[[view]] :
 
-// A workgroup turns 16 rows in Workgroup memory: single elements go in, vectors of 16 bytes come out.
+// A workgroup transposes 16 rows in Workgroup memory: it stores single elements, and loads vectors of 16 bytes.
 // KERNEL-LABEL: "gpu.func"
 // KERNEL:       memref.store %{{.*}}, %{{.*}}_tile_elements[{{.*}}] : memref<384xf16, #spirv.storage_class<Workgroup>>
 // KERNEL:       "gpu.barrier"
@@ -16,7 +16,7 @@
 // KERNEL:       %[[words:.*]] = spirv.CompositeConstruct {{.*}} : (i32, i32, i32, i32) -> vector<4xi32>
 // KERNEL:       memref.store %[[words]], %panels
 
-// The contraction stages panels without a look at where they end, in two buffers.
+// The contraction stages panels without bounds checks, in two buffers.
 // KERNEL-LABEL: "gpu.func"
 // KERNEL:       scf.for %k
 // KERNEL:         memref.load %{{.*}} : memref<384xvector<4xi32>, #spirv.storage_class<StorageBuffer>>

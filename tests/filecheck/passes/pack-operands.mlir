@@ -1,21 +1,21 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule{target=lavapipe},pack-operands,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 
-// B is packed by a dispatch of its own, with zeros up to whole tiles, and read through a view.
+// A separate dispatch packs B, with zeros up to whole tiles. The contraction reads it through a view.
 // CHECK:      %[[packed:.*]] = schedule.dispatch(%B) : (tensor<50x36xf16>) -> tensor<1x8x8x64xf16>
 // CHECK:        schedule.pack %{{.*}} into %{{.*}} by <B, fragment = [8, 8], tile = [32, 16], map = affine_map<(d0, d1) -> (d1, d0)>, sizes = [36, 50], groups = [0, 1, 1]>
 // CHECK:      schedule.dispatch(%A, %[[packed]])
 // CHECK:        %[[view:.*]] = schedule.packed_view %{{.*}} by <B, {{.*}}> : tensor<1x8x8x64xf16> to tensor<50x36xf16>
 // CHECK:        linalg.generic {{.*}} ins(%{{.*}}, %[[view]] :
 
-// A subgroup packs: what an invocation holds of a fragment becomes one vector.
+// When a subgroup packs, the components of an invocation become one vector.
 // KERNEL-LABEL: "gpu.func"
 // KERNEL:       %[[fragment:.*]] = spirv.KHR.CooperativeMatrixLoad
 // KERNEL:       spirv.CompositeExtract %[[fragment]][0 : i32] : !spirv.coopmatrix<8x8xf16, Subgroup, MatrixB>
 // KERNEL:       spirv.CompositeConstruct {{.*}} : (i32, i32, i32, i32) -> vector<4xi32>
 // KERNEL:       memref.store
 
-// Staged A of the next tile is read before the products of this one; B has no Workgroup memory.
+// A's next tile is loaded before the products of the current one. B needs no Workgroup memory.
 // KERNEL-LABEL: "gpu.func"
 // KERNEL-NOT:   %b_tile
 // KERNEL:       memref.load %a_elements

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'scalars-into-loops' | filecheck %s
 
-// A scalar taken out of a tensor and computed with is read where the loops are.
+// A scalar that is extracted from a tensor, and arithmetic on it, move into the loops that use it.
 
 // CHECK-LABEL: func.func @scaled
 // CHECK-NEXT:    %two = arith.constant 2.000000e+00 : f32
@@ -24,7 +24,7 @@ func.func @scaled(%x: tensor<4xf32>, %s: tensor<1xf32>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// A fill with such a scalar is loops too; an element chosen by another one is read by the body.
+// A fill with such a scalar becomes loops, too. If a scalar selects an element, the body reads this element.
 
 // CHECK-LABEL: func.func @filled
 // CHECK:         linalg.generic
@@ -42,7 +42,7 @@ func.func @filled(%t: tensor<8xf32>, %i: tensor<i64>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// What sizes make, here of a tensor that the function computes, is computed where it is read.
+// A value that is computed from sizes, here of a computed tensor, is computed where it is used.
 
 // CHECK-LABEL: func.func @divided
 // CHECK-SAME:      (%[[X:.*]]: tensor<?x8xf32>)
@@ -68,7 +68,7 @@ func.func @divided(%x: tensor<?x8xf32>) -> tensor<8x?xf32> {
   func.return %r : tensor<8x?xf32>
 }
 
-// Constants stay where they are.
+// Constants do not move.
 
 // CHECK-LABEL: func.func @constant
 // CHECK:         linalg.fill ins(%one : f32)
@@ -79,7 +79,7 @@ func.func @constant() -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// A tensor with a computed scalar around it: zeros around it, then a choice by the place.
+// A padding by a computed scalar becomes a padding by zeros, then a selection by position.
 
 // CHECK-LABEL: func.func @padded
 // CHECK:         %[[P:.*]] = tensor.pad %x low[1, 0] high[2, 0]

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s --check-prefix=KERNEL
 
-// Each batch multiplies by the matrix that a number selects: the kernel reads its planes where they lie.
+// Each batch multiplies by the matrix that an index selects. The kernel reads the planes of the matrix in place.
 
 // CHECK: schedule.dispatch
 // CHECK: schedule.selected_view %{{.*}} at %{{.*}} : tensor<4x16x4x16xi8> at tensor<3xi32> to tensor<3x16x4x16xi8>

@@ -2,7 +2,7 @@
 // RUN: xdsl-opt %s -p 'spirv-cooperative-matrix-to-invocations{subgroup-size=8 assume-uniform=true}' | filecheck %s --check-prefix=ASSUMED
 // RUN: xdsl-opt %s -p 'spirv-cooperative-matrix-to-invocations{subgroup-size=8 subgroups=device}' | filecheck %s --check-prefix=DEVICE
 
-// One of eight subgroups multiplies: a workgroup's barrier cannot stand there, a subgroup's can.
+// Only one of eight subgroups multiplies, so the code may have a barrier of the subgroup, but not of the workgroup.
 
 // CHECK: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: virtual subgroups need all invocations of the workgroup to execute the operation together, which is not proven: set assume-uniform if they do, or subgroups=device on a device with subgroups of 8 invocations
 

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'spirv-share-kernels' | filecheck %s
 
-// The scale differs and is passed; the bound of the comparison is an address' and stays.
+// The kernels differ in a scale, which becomes an argument. The bound of a comparison of indices stays constant.
 
 // CHECK: func.func @main
 // CHECK: gpu.launch_func

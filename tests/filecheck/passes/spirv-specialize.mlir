@@ -8,7 +8,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
   spirv.SpecConstant @scale spec_id(2) = 1.000000e+00 : f32
   spirv.SpecConstant @kept spec_id(3) = true
   // CHECK:      requires
-  // A variable's initializer is named: the constant stays under its name.
+  // The initializer of a variable is a symbol, so the constant keeps its symbol.
   // CHECK-NEXT: spirv.RawGlobal @scale "OpConstant"(1056964608) : f32
   // CHECK-NEXT: spirv.SpecConstant @kept spec_id(3) = true
   // CHECK-NEXT: spirv.RawGlobal @size "OpConstantComposite"(const(32 : i32), const(8 : i32), const(1 : i32)) {built_in = "WorkgroupSize"} : vector<3xi32>

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'spirv-split-entry-points' --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'spirv-split-entry-points,spirv-split-entry-points' --split-input-file | filecheck %s
 
-// A module of each entry point, with what it reaches; launches follow. A name of the host's is left to the host.
+// Each entry point gets a module with all that it uses, and launches refer to it. The host's symbols are kept.
 // CHECK:      func.func @second
 // CHECK:      kernel = @first::@first
 // CHECK:      kernel = @second_1::@second
@@ -58,7 +58,7 @@ spirv.module @kernels Logical Vulkan {
 
 // -----
 
-// One entry point without a name to change, and a library without entry points.
+// A module with one entry point keeps its name, and a library without entry points is unchanged.
 // CHECK: spirv.module Logical GLSL450 {
 // CHECK: spirv.module @library Logical GLSL450 {
 spirv.module Logical GLSL450 {

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s --split-input-file -p 'spirv-to-vulkan12{target=nvidia-h200 subgroup-size=32}' | filecheck %s --check-prefix=H200
 // RUN: xdsl-opt %s --split-input-file -p 'spirv-to-vulkan12{target=lavapipe subgroup-size=32}' | filecheck %s --check-prefix=LAVAPIPE
 
-// One device lists this MulAdd. The other has neither 16x16x16 nor bfloat16: nothing of both is left.
+// One device lists this MulAdd. The other has neither 16x16x16 matrices nor bfloat16, so both are replaced.
 
 // H200: SPV_KHR_bfloat16, SPV_KHR_cooperative_matrix
 // H200: spirv.KHR.CooperativeMatrixMulAdd
@@ -24,7 +24,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// Workgroups of different sizes: a module of each entry point, in which matrices are spread over its own invocations.
+// Entry points with different workgroups get separate modules, each with matrices for its own invocations.
 // H200: spirv.module @kernels
 // LAVAPIPE:     spirv.module @narrow
 // LAVAPIPE-NOT: coopmatrix

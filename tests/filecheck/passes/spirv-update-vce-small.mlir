@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p spirv-update-vce | filecheck %s
 
-// binary16 in no memory at all: only arithmetic of it allows the type.
+// binary16 is not in memory: only its arithmetic requires the type.
 // CHECK: spirv.module {{.*}} requires #spirv.vce<{{.*}}, [{{.*}}Float16{{.*}}], {{.*}}>
 spirv.module Logical GLSL450 {
   spirv.func @round(%x: f32) -> f32 "None" {

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt -p split-products %s | filecheck %s
 
-// A product of f32 is one of bf16 over three parts of each operand: high, high, low by high, low, high.
+// A product of f32 becomes bf16 products of three parts of each operand: high, high, low by high, low, high.
 
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x48xf32>, %c: tensor<64x48xf32>) -> tensor<64x48xf32> {
@@ -16,7 +16,7 @@ func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x48xf32>, %c: tensor<64x48xf
   return %r : tensor<64x48xf32>
 }
 
-// One row fills no matrix, and f16 has matrices of its own.
+// One row does not fill a matrix, and f16 has its own matrices, so they are not split.
 
 // CHECK-LABEL: func.func @others
 func.func @others(%a: tensor<1x96xf32>, %b: tensor<96x48xf32>, %c: tensor<1x48xf32>,

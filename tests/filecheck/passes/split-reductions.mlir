@@ -4,7 +4,7 @@
 
 // WHOLE-NOT: tensor.expand_shape
 
-// Few results of many products: parts side by side, and their sum.
+// Few results with a deep reduction are computed as parallel parts, and then their sum.
 
 // CHECK-LABEL: @deep
 // CHECK:       [[A:%.*]] = tensor.expand_shape %a {{.*}} : tensor<128x16384xf16> into tensor<128x16x1024xf16>
@@ -30,7 +30,7 @@ func.func @deep(%a: tensor<128x16384xf16>, %b: tensor<16384x64xf16>) -> tensor<1
 
 // -----
 
-// Not cut: few rows that another operation computes. Their kernel divides K in a workgroup.
+// Few rows that another operation computes are not split: their kernel divides K within a workgroup.
 
 // CHECK-LABEL: @few
 // CHECK-NOT:   tensor.expand_shape
@@ -63,7 +63,7 @@ func.func @few(%a: tensor<1x2048xf32>, %scale: tensor<1xf32>, %b: tensor<128x204
 
 // -----
 
-// Not cut: sums that begin elsewhere, sums in binary16, a depth that four parts do not divide.
+// Sums with an initial value, sums in binary16, and a depth that four parts do not divide are not split.
 
 // FOUR-LABEL: @begun
 // FOUR-NOT:   tensor.expand_shape
@@ -96,8 +96,8 @@ func.func private @others(%d: tensor<8x64xf16>, %e: tensor<64x8xf16>, %f: tensor
 
 // -----
 
-// Rows of an open number times weights in packed planes: whole blocks to each part, whose number counts in the planes, and with
-// the block's in K. Without `parts` it stays whole.
+// A dynamic number of rows is multiplied by packed weights. Each part gets whole blocks,
+// by the block's index in the planes and in K. Without `parts` the operation is not split.
 
 // CHECK-LABEL: @packed
 // CHECK-NOT:   tensor.expand_shape
@@ -143,7 +143,7 @@ func.func @packed(%x: tensor<?x4096xf16>, %q: tensor<16x128x16xi8>, %d: tensor<1
 
 // -----
 
-// Multiply-adds that few workgroups do, whatever M is: an operand is cut that is computed with the product before it.
+// Multiply-adds in few workgroups are split for any M, together with an operand that is computed before.
 
 // CHECK-LABEL: @scalars
 // CHECK:       tensor.expand_shape %c {{.*}} into tensor<8x256x128xf32>

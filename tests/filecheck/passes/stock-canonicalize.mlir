@@ -35,7 +35,7 @@ spirv.module Logical Vulkan {
     spirv.ReturnValue %result : vector<2xi32>
   }
 
-  // What is undefined stays, and so does what a decoration, an execution mode or a device decides.
+  // Undefined values stay, and so do values that a decoration, an execution mode or a device determines.
   // CHECK:      spirv.func @stays
   spirv.func @stays(%x: i32) -> f16 "None" {
     // CHECK:      spirv.UDiv
@@ -100,7 +100,7 @@ spirv.module Logical Vulkan {
     spirv.ReturnValue %value : f32
   }
 
-  // A specialization constant's operation is folded as a whole or left alone.
+  // The operation of a specialization constant is folded completely, or not at all.
   // CHECK:      spirv.func @specialized
   spirv.func @specialized() -> i32 "None" {
     // CHECK-NEXT: %[[ZERO:.*]] = spirv.Constant 0 : i32
@@ -146,7 +146,7 @@ spirv.module Logical Vulkan {
     spirv.ReturnValue %product : i32
   }
 
-  // What is inside counts the constructs that a break leaves: the selection stays.
+  // A break counts the constructs that it leaves, so the selection around it stays.
   // CHECK:      spirv.func @breaks
   spirv.func @breaks(%b: i1) "None" {
     // CHECK:      spirv.mlir.loop

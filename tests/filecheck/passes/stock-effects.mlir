@@ -4,7 +4,7 @@ spirv.module Logical Vulkan {
   spirv.GlobalVariable @shared : !spirv.ptr<i32, Workgroup>
   spirv.GlobalVariable @flag {volatile} : !spirv.ptr<i32, Workgroup>
 
-  // What gives a result only goes if nobody reads it, a variable without uses too.
+  // Instructions that only return a value are removed if it is not used, and so is an unused variable.
   // CHECK:      spirv.func @unused
   // CHECK-NEXT:   spirv.Return
   spirv.func @unused(%x: i32) "None" {
@@ -17,7 +17,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 
-  // A volatile load stays, whether the access or the variable says so; so does a write.
+  // A volatile load stays, if either the access or the variable is volatile. A write stays, too.
   // CHECK:      spirv.func @writes
   spirv.func @writes(%x: f32, %out: !spirv.ptr<f32, Function>) "None" {
     // CHECK:      spirv.Load "Workgroup" %{{.*}} : i32
@@ -35,7 +35,7 @@ spirv.module Logical Vulkan {
     spirv.Return
   }
 
-  // Two loads are one unless something may write between them.
+  // Two loads become one unless a write may occur between them.
   // CHECK:      spirv.func @loads
   spirv.func @loads() -> i32 "None" {
     // CHECK:      %[[A:.*]] = spirv.Load
@@ -53,7 +53,7 @@ spirv.module Logical Vulkan {
     spirv.ReturnValue %result : i32
   }
 
-  // A selection that only returns early stays; behind it a group has fewer invocations.
+  // A selection that only returns early stays, because a later group operation has fewer invocations.
   // CHECK:      spirv.func @early
   spirv.func @early(%b: i1, %x: i32) -> i32 "None" {
     // CHECK-NEXT: %[[ALL:.*]] = spirv.GroupNonUniformIAdd

@@ -4,7 +4,7 @@
 
 // ELSEWHERE-NOT: linalg.transpose
 
-// Two products by one weight: it is turned once, in front of the first.
+// Two products use one weight, which is transposed once, before the first product.
 
 // CHECK-LABEL: @two
 // CHECK:       [[T:%.*]] = schedule.dispatch(%w) : (tensor<512x1024xf16>) -> tensor<1024x512xf16>
@@ -25,7 +25,7 @@ func.func @two(%x: tensor<1x512xf16>, %y: tensor<1x512xf16>, %w: tensor<512x1024
 
 // -----
 
-// No weight: it would be turned in every run.
+// An operand that is not a weight is unchanged, because it would be transposed in every run.
 
 // CHECK-LABEL: @input
 // CHECK-NOT:   linalg.transpose
@@ -39,7 +39,7 @@ func.func @input(%x: tensor<1x512xf16>, %w: tensor<512x1024xf16>, %v: tensor<4xf
 
 // -----
 
-// Along K already, and many rows.
+// A weight that is contiguous along K, and a product of many rows, are unchanged.
 
 // CHECK-LABEL: @others
 // CHECK-NOT:   linalg.transpose

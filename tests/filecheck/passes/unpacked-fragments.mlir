@@ -1,9 +1,9 @@
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule,outline-dispatches,contraction-to-cooperative-matrix' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-contraction,form-dispatches,assign-schedule,pack-operands' | filecheck %s --check-prefix=PACK
 
-// B's fragments are computed from planes: each invocation loads whole units of the two columns that it holds, 16 bytes and a
-// scale; A lies in Workgroup memory in the order of these units, two elements together. Two columns of four nibbles make
-// eight components; bytes of a word are taken two at a time, and high nibbles stay where they are.
+// B's fragments are unpacked from planes: each invocation loads whole units of its two columns, 16 bytes and a
+// scale each. A is in Workgroup memory in the order of these units, two elements together. Two columns of four
+// nibbles give eight components. Two bytes of a word are unpacked at a time, without shifting high nibbles.
 
 builtin.module attributes {schedule.target = "nvidia-h200"} {
   func.func @main(%x: tensor<16x128xf16>, %q: tensor<16x4x16xi8>, %d: tensor<16x4xf16>) -> tensor<16x16xf32> {

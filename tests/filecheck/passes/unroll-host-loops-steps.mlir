@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'unroll-host-loops,own-results,update-states' | filecheck %s
 
-// A loop of an open number of steps keeps its body once: a function, which gets what it reads from
-// outside, its sizes and empty tensors left out, and which carries its states.
+// A loop with a dynamic number of iterations keeps its body as a function. The function's arguments
+// are the values that it reads from outside, without sizes and empty tensors. It carries its states.
 
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[N:.*]] = tensor.dim

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'unroll-host-loops' | filecheck %s
 // RUN: xdsl-opt %s -p 'unroll-host-loops{limit=10}' | filecheck %s --check-prefix LIMIT
 
-// The iterations follow one another; what none of them changes is done once, before.
+// The iterations follow each other. Loop-invariant operations are hoisted before them.
 
 // CHECK-LABEL: func.func @steps
 // CHECK-NOT: scf.for
@@ -25,7 +25,7 @@ func.func @steps(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// Loops in loops, inner ones first: 2 * 2 additions.
+// Nested loops are unrolled from the inside: 2 * 2 additions.
 
 // CHECK-LABEL: func.func @nested
 // CHECK-COUNT-4: linalg.add
@@ -46,7 +46,7 @@ func.func @nested(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// A branch on a constant is the side that it takes; another one is both sides and a choice.
+// A branch on a constant becomes the chosen side. Any other branch becomes both sides and a selection.
 
 // CHECK-LABEL: func.func @branches
 // CHECK-NEXT: arith.constant false
@@ -72,7 +72,7 @@ func.func @branches(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: i1) -> (tensor<4xf
   func.return %s, %r : tensor<4xf32>, tensor<4xf32>
 }
 
-// A branch inside a loop is decided once the loop is written out.
+// A branch inside of a loop is decided after the loop is unrolled.
 
 // CHECK-LABEL: func.func @first_only
 // CHECK-NOT: scf.if
@@ -97,7 +97,7 @@ func.func @first_only(%a: tensor<4xf32>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// No known bounds: the loop stays.
+// Without known bounds, the loop stays.
 
 // CHECK-LABEL: func.func @open
 // CHECK: scf.for

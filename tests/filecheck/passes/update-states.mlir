@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'own-results,form-dispatches,update-states' --split-input-file | filecheck %s
 
-// Each insertion writes into the state; what reads the new value comes later.
+// Each insertion writes into the state, and readers of the new value come after it.
 
 // CHECK-LABEL: func.func @chain
 // CHECK: schedule.dispatch(%a, %k) attributes {schedule.updates = array<i64: 1>}
@@ -35,7 +35,7 @@ func.func @insertions(%a: tensor<2x4xf32>, %i: index, %j: index, %k: tensor<8x4x
 
 // -----
 
-// The old value is an output, too: the new one is made elsewhere and copied behind it.
+// The old value is a result, too, so the new value is computed elsewhere and copied afterwards.
 
 // CHECK-LABEL: func.func @old_value_is_read
 // CHECK: %[[NEW:.*]] = schedule.dispatch(%a, %k) :
@@ -49,7 +49,7 @@ func.func @old_value_is_read(%a: tensor<1x4xf32>, %k: tensor<8x4xf32> {program.s
 
 // -----
 
-// What is inserted comes from the state itself.
+// The inserted value comes from the state itself.
 
 // CHECK-LABEL: func.func @shifted
 // CHECK: %[[NEW:.*]] = schedule.dispatch(%k) :
@@ -62,7 +62,7 @@ func.func @shifted(%k: tensor<8x4xf32> {program.state = 0 : i64, program.value =
 
 // -----
 
-// Two states change places.
+// Two states are exchanged.
 
 // CHECK-LABEL: func.func @swapped
 // CHECK-COUNT-2: schedule.dispatch({{.*}}) :

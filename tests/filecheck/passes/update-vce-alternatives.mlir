@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
-// Where several capabilities enable one thing: what is needed anyway, what was declared before, then the least; what
-// another one implies is not repeated.
+// If several capabilities enable an instruction, a needed one is used, else
+// a declared one, else the least. Implied capabilities are not repeated.
 
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @GlobalInvocationId built_in("GlobalInvocationId") : !spirv.ptr<vector<3xi32>, Input>
@@ -98,7 +98,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// What was declared but is not needed goes; of what was declared, what fits stays.
+// Declared capabilities that are not needed are removed. Of alternatives, the declared one stays.
 spirv.module Logical Vulkan requires #spirv.vce<v1.3, [Shader, Int8, Float64, SubgroupBallotKHR, VulkanMemoryModel], [SPV_KHR_shader_ballot, SPV_KHR_bfloat16]> {
   spirv.GlobalVariable @SubgroupSize built_in("SubgroupSize") : !spirv.ptr<i32, Input>
   spirv.func @f() "None" {
@@ -114,7 +114,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.3, [Shader, Int8, Float64, Su
 
 // -----
 
-// A kernel's module is a kernel's.
+// A module of OpenCL kernels keeps the capability Kernel.
 spirv.module Physical64 OpenCL {
   spirv.GlobalVariable @SubgroupSize built_in("SubgroupSize") : !spirv.ptr<i32, Input>
   spirv.func @f() "None" {

@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
-// Atomics, pointers that are computed, physical pointers, scopes of the Vulkan memory model.
+// Atomics, computed pointers, physical pointers and scopes of the Vulkan memory model have their capabilities.
 
 spirv.module Logical GLSL450 {
   spirv.func @f(%p: !spirv.ptr<i32, StorageBuffer>, %x: i32) "None" {
@@ -108,7 +108,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// What an access says may need the Vulkan memory model too.
+// A memory operand may also need the Vulkan memory model.
 spirv.module Logical GLSL450 {
   spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
     %0 = spirv.Load "StorageBuffer" %p ["NonPrivatePointer"] : f32

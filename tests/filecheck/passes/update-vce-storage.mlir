@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'spirv-update-vce{version=1.0}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=V10
-// 8- and 16-bit data that is only loaded, stored and converted needs a storage capability of its storage class
-// and none for arithmetic (SPIR-V 2.16.2); elsewhere it needs Int8, Int16 or Float16.
+// 8- and 16-bit data that is only loaded, stored and converted needs a storage capability of its storage
+// class, and no capability for arithmetic (SPIR-V 2.16.2). Elsewhere it needs Int8, Int16 or Float16.
 
 spirv.module Logical GLSL450 {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
@@ -84,7 +84,7 @@ spirv.module Logical GLSL450 {
 
 // -----
 
-// Arithmetic, and constants, need more.
+// Arithmetic and constants need capabilities for arithmetic.
 spirv.module Logical GLSL450 {
   spirv.func @f(%x: f16) "None" {
     %0 = spirv.FAdd %x, %x : f16
@@ -102,7 +102,7 @@ spirv.module Logical GLSL450 {
 
 // -----
 
-// Loading, converting and storing does not.
+// Loading, converting and storing needs no capability for arithmetic.
 spirv.module Logical GLSL450 {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {
@@ -127,7 +127,7 @@ spirv.module Logical GLSL450 {
 
 // -----
 
-// Private, function and workgroup memory has no storage capability.
+// Private, Function and Workgroup memory have no storage capability.
 spirv.module Logical GLSL450 {
   spirv.GlobalVariable @A : !spirv.ptr<!spirv.array<4 x f16>, Workgroup>
   spirv.GlobalVariable @B : !spirv.ptr<i8, Private>
@@ -146,7 +146,7 @@ spirv.module Logical GLSL450 {
 
 // -----
 
-// bfloat16 is 16 bits of storage too.
+// bfloat16 is 16-bit storage, too.
 spirv.module Logical GLSL450 {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<bf16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {

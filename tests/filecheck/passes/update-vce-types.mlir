@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
-// What types need: widths of numbers, float8, f16 known only from a type that an operation names. MLIR infers
-// no Float16 from CooperativeMatrixLength and no Float8EXT from f8E4M3FN.
+// Types need capabilities: widths of numbers, float8, and f16 that only an operation's type
+// names. MLIR infers no Float16 from CooperativeMatrixLength and no Float8EXT from f8E4M3FN.
 
 spirv.module Logical Vulkan {
   spirv.func @f(%a: i8, %b: i16, %c: i64, %d: f16, %e: f64) "None" {

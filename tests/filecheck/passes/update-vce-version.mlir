@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p 'spirv-update-vce' --verify-diagnostics --split-input-file | filecheck %s
 // RUN: xdsl-opt %s -p 'spirv-update-vce{version=1.4}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=V14
 // RUN: xdsl-opt %s -p 'spirv-update-vce{version=1.0}' --verify-diagnostics --split-input-file | filecheck %s --check-prefix=V10
-// The version is the option's; what it lacks comes by extension, and what no extension gives is refused.
+// The option gives the version. Extensions provide what this version lacks. Features without an extension are refused.
 
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {

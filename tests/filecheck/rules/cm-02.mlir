@@ -40,7 +40,7 @@ spirv.module Logical GLSL450 {
 
 // -----
 
-// Under the Vulkan memory model nothing is changed but the triple.
+// Under the Vulkan memory model only the triple changes.
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {
     spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>
@@ -58,7 +58,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// Without cooperative matrices GLSL450 stays.
+// Without cooperative matrices, GLSL450 is kept.
 spirv.module Logical GLSL450 {
   spirv.func @f() "None" {
     spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>

@@ -37,7 +37,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// Into an array of structs, whose member is addressed: still into an array.
+// A member of a struct in an array of structs is also inside of an array.
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.array<4 x !spirv.struct<(f16 [0])>>, StorageBuffer>
   spirv.func @f() "None" {
@@ -55,7 +55,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// Without Shader nothing is said of arrays.
+// Without Shader there is no rule about arrays.
 spirv.module Physical64 OpenCL requires #spirv.vce<v1.6, [Addresses, Kernel, Float16, CooperativeMatrixKHR], [SPV_KHR_cooperative_matrix]> {
   spirv.func @f() "None" {
     %p = spirv.Variable : !spirv.ptr<f16, Function>

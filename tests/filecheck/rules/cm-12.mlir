@@ -20,7 +20,7 @@ spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, Sto
 
 // -----
 
-// Not known here.
+// The stride is not known at compile time.
 %p, %a, %i = "test.op"() : () -> (!spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32)
 spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32
 // CHECK: spirv.KHR.CooperativeMatrixStore %p, %a, %i, <ColumnMajor> : !spirv.ptr<f16, StorageBuffer>, !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, i32

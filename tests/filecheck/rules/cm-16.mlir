@@ -40,7 +40,7 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, StorageB
 
 // -----
 
-// Nothing declared, nothing known.
+// Without declared capabilities, the rule cannot be decided.
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @A bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0])>, StorageBuffer>
   spirv.func @f() "None" {

@@ -117,7 +117,7 @@
 
 // -----
 
-// An accumulator becomes an A where a capability says so.
+// An accumulator may become an A with a capability for this.
 spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, Float16, VulkanMemoryModel, CooperativeMatrixKHR, Linkage, CooperativeMatrixConversionsNV], [SPV_KHR_cooperative_matrix, SPV_NV_cooperative_matrix2]> {
   spirv.func @f(%x: !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>) "None" {
     %0 = spirv.FConvert %x : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>

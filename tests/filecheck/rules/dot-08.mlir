@@ -13,7 +13,7 @@
 
 // -----
 
-// Signedness is a matter of components: a packed scalar may be signed.
+// The signedness of components matters, not that of a packed scalar, which may be signed.
 %p = "test.op"() : () -> (si32)
 %0 = spirv.UDot %p, %p, <PackedVectorFormat4x8Bit> : si32 -> i32
 // CHECK: spirv.UDot %p, %p, <PackedVectorFormat4x8Bit> : si32 -> i32

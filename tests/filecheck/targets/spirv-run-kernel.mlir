@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -t 'spirv-run{values=iota grid=2x1x1 length=8 subgroup-size=4 checks=all}' | filecheck %s
 // RUN: xdsl-opt %s -p 'spirv-update-vce' -t 'spirv-run{values=iota grid=2x1x1 length=8 subgroup-size=4}' | filecheck %s
 
-// A module without a host function: its entry points over buffers that its variables declare.
+// A module without a host function runs its entry points on the buffers that its variables declare.
 
 !block = !spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>
 

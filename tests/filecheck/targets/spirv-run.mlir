@@ -3,7 +3,7 @@
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' -t 'spirv-run{values=iota subgroup-size=8 checks=all}' | filecheck %s
 // RUN: xdsl-opt %s -p 'linalg-to-spirv{target=nvidia-h200}' -t 'spirv-run{values=iota}' | filecheck %s
 // RUN: xdsl-opt %s -t 'spirv-run{values=ones}' | filecheck %s --check-prefix=ONES
-// The numbers are the same at every stage of the lowering.
+// The results are equal at every stage of the lowering.
 
 // CHECK:      result0: 3x5xfloat32
 // CHECK-NEXT: {{\[\[}}30., 13., 20., 19., 26.],

@@ -1,7 +1,7 @@
 // RUN: xdsl-opt %s -p linalg-generalize-named-ops | filecheck %s
 // RUN: MLIR_GENERIC_ROUNDTRIP --check-prefix=MLIR
 // REQUIRES: mlir-opt
-// The hidden body extends its inputs as MLIR's does; the sum has the order of xDSL's.
+// The hidden body extends its inputs like MLIR's. The sum has xDSL's order of operands.
 
 func.func @mixed(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
   // CHECK:      ^bb0([[A:%.*]]: f16, [[B:%.*]]: f16, [[C:%.*]]: f32):

@@ -1,6 +1,6 @@
 // RUN: XDSL_ROUNDTRIP
 
-// What speaks to passes about targets and interfaces.
+// Attributes inform passes about targets and interfaces.
 "test.op"() {version = #spirv.version<v1.3>, triple = #spirv.vce<v1.0, [], []>} : () -> ()
 "test.op"() {triple = #spirv.vce<v1.6, [Shader, CooperativeMatrixKHR], [SPV_KHR_bfloat16]>} : () -> ()
 "test.op"() {abi = #spirv.entry_point_abi<workgroup_size = [32, 1, 1], subgroup_size = 32>} : () -> ()

@@ -97,7 +97,7 @@ spirv.func @patterns() "None" {
 
 // -----
 
-// A cooperative matrix's constant is its one constituent.
+// A constant of a cooperative matrix has one constituent.
 // MLIR-CUSTOM-ONLY: the generic syntax of MLIR has a dense attribute here, xDSL takes none.
 spirv.func @matrices() "None" {
   %0 = spirv.Constant dense<0.0> : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>

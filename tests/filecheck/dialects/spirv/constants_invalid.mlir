@@ -9,7 +9,7 @@ spirv.func @f() "None" {
 
 // -----
 
-// A value that is none.
+// A value that is not a number.
 spirv.func @f() "None" {
   %0 = "spirv.Constant"() <{value = "text"}> : () -> f32
   spirv.Return
@@ -123,7 +123,7 @@ spirv.SpecConstant @c = "text"
 
 // -----
 
-// A constituent that is not there.
+// A constituent that does not exist.
 spirv.module Logical Vulkan {
   spirv.SpecConstantComposite @v (@x, @x) : vector<2xf32>
 }
@@ -158,7 +158,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A reference to nothing.
+// A reference to an undefined symbol.
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {
     %0 = spirv.mlir.referenceof @x : i32
@@ -169,7 +169,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A reference under another type.
+// A reference with another type.
 spirv.module Logical Vulkan {
   spirv.SpecConstant @x = 1 : i32
   spirv.func @f() "None" {
@@ -205,7 +205,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A yield where it does not belong.
+// A yield outside of a specialization constant's operation.
 spirv.func @f(%x: i32) "None" {
   spirv.mlir.yield %x : i32
 }

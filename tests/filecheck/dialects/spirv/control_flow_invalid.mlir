@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// A branch that passes too little.
+// A branch with too few arguments.
 spirv.func @f() "None" {
   spirv.Branch ^bb
 ^bb(%x: i32):
@@ -10,7 +10,7 @@ spirv.func @f() "None" {
 
 // -----
 
-// A branch that passes another type.
+// A branch with an argument of another type.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.selection {
     spirv.BranchConditional %c, ^then, ^merge(%c : i1)
@@ -25,7 +25,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// Types for other values than there are.
+// A branch with more types than values.
 spirv.func @f(%x: i32) "None" {
   spirv.Branch ^bb(%x : i32, i32)
 ^bb(%y: i32):
@@ -45,7 +45,7 @@ spirv.func @f(%c: i32) "None" {
 
 // -----
 
-// Weights that are nothing.
+// Branch weights that are all zero.
 spirv.func @f(%c: i1) "None" {
   spirv.BranchConditional %c [0, 0], ^bb, ^bb
 ^bb:
@@ -55,7 +55,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A literal twice.
+// A switch with a repeated literal.
 spirv.func @f(%n: i32) "None" {
   spirv.Switch %n : i32, [default: ^bb, 1: ^bb, 1: ^bb]
 ^bb:
@@ -65,7 +65,7 @@ spirv.func @f(%n: i32) "None" {
 
 // -----
 
-// A literal that the selector cannot have.
+// A switch with a literal beyond the selector's type.
 spirv.func @f(%n: i8) "None" {
   spirv.Switch %n : i8, [default: ^bb, 1000: ^bb]
 ^bb:
@@ -106,7 +106,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A selection's header that selects nothing.
+// A selection's header that does not branch conditionally.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.selection {
     spirv.Branch ^merge
@@ -119,7 +119,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A merge block that does something.
+// A merge block with other operations.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.selection {
     spirv.BranchConditional %c, ^merge, ^merge
@@ -133,7 +133,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// Two merges.
+// A selection with two merges.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.selection {
     spirv.BranchConditional %c, ^then, ^merge
@@ -161,7 +161,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A merge where nothing merges.
+// A merge outside of a construct.
 spirv.func @f() "None" {
   spirv.mlir.merge
 }
@@ -184,7 +184,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A loop whose entry does something.
+// A loop whose entry block has other operations.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.loop {
     %0 = spirv.Undef : f32
@@ -202,7 +202,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A loop whose header switches.
+// A loop whose header ends with a switch.
 spirv.func @f(%n: i32) "None" {
   spirv.mlir.loop {
     spirv.Branch ^header
@@ -219,7 +219,7 @@ spirv.func @f(%n: i32) "None" {
 
 // -----
 
-// A loop that does not go back.
+// A loop without a back edge.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.loop {
     spirv.Branch ^header
@@ -236,7 +236,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A loop that goes back from its body.
+// A loop with a back edge from its body.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.loop {
     spirv.Branch ^header
@@ -255,7 +255,7 @@ spirv.func @f(%c: i1) "None" {
 
 // -----
 
-// A loop control that there is not.
+// An unknown loop control.
 spirv.func @f(%c: i1) "None" {
   spirv.mlir.loop control(Faster) {
   }
@@ -281,7 +281,7 @@ spirv.func @f(%x: f32) -> i32 "None" {
 
 // -----
 
-// A value that nothing returns.
+// A function whose value is never returned.
 spirv.func @f(%x: f32) "None" {
   spirv.ReturnValue %x : f32
 }
@@ -289,7 +289,7 @@ spirv.func @f(%x: f32) "None" {
 
 // -----
 
-// A call of nothing.
+// A call of an undefined function.
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {
     spirv.FunctionCall @g() : () -> ()
@@ -300,7 +300,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A call with other values.
+// A call with arguments of other types.
 spirv.module Logical Vulkan {
   spirv.func @f(%x: i32) "None" {
     spirv.FunctionCall @f() : () -> ()
@@ -311,7 +311,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A call for another value.
+// A call with a result of another type.
 spirv.module Logical Vulkan {
   spirv.func @f(%x: i32) "None" {
     %0 = spirv.FunctionCall @f(%x) : (i32) -> i32
@@ -322,7 +322,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A merge that not every way to it has defined.
+// A merged value that is not defined on every path.
 spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
   %0 = spirv.mlir.selection -> f32 {
     spirv.BranchConditional %c, ^then, ^merge
@@ -338,7 +338,7 @@ spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
 
 // -----
 
-// A value of the way that a break does not take.
+// A merged value from a path that a break does not take.
 spirv.func @f(%c: i1, %x: f32) -> f32 "None" {
   %0 = spirv.mlir.loop -> f32 {
     spirv.Branch ^header

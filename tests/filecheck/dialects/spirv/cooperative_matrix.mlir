@@ -4,7 +4,7 @@
 // RUN: MLIR_GENERIC_ROUNDTRIP
 // REQUIRES: mlir-opt
 
-// SPV_KHR_cooperative_matrix, as MLIR has it.
+// SPV_KHR_cooperative_matrix with MLIR's syntax.
 spirv.func @f(%p: !spirv.ptr<f16, StorageBuffer>, %q: !spirv.ptr<vector<4xf32>, Workgroup>, %i: i32, %l: i64, %a: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, %b: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>, %c: !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>, %x: !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>, %y: !spirv.coopmatrix<16x16xui8, Subgroup, MatrixB>, %z: !spirv.coopmatrix<16x16xi32, Subgroup, MatrixAcc>) "None" {
   %r0 = spirv.KHR.CooperativeMatrixLoad %p, %i, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
   // CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor> : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>

@@ -2,7 +2,7 @@
 // RUN: XDSL_GENERIC_ROUNDTRIP
 
 // EXTENSION: cooperative matrices beyond MLIR's syntax: a layout by specialization constant, with and without a
-// stride; memory operands with their scope; a result of another type than C; bitcasts; integers times scalars.
+// MLIR lacks: stride; scopes of memory operands; a result of another type than C; bitcasts; integers times scalars.
 spirv.func @f(%p: !spirv.ptr<f16, StorageBuffer>, %i: i32, %a: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>, %b: !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>, %c: !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>, %x: !spirv.coopmatrix<16x16xi8, Subgroup, MatrixA>, %s: i8) "None" {
   %r0 = spirv.KHR.CooperativeMatrixLoad %p, %i, @layout : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
   // CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, @layout : !spirv.ptr<f16, StorageBuffer>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>

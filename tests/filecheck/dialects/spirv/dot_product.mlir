@@ -4,7 +4,7 @@
 // RUN: MLIR_GENERIC_ROUNDTRIP
 // REQUIRES: mlir-opt
 
-// SPV_KHR_integer_dot_product, as MLIR has it.
+// SPV_KHR_integer_dot_product with MLIR's syntax.
 spirv.func @f(%i: i32, %v: vector<4xi8>, %w: vector<2xi16>, %l: i64, %u: vector<4xui8>) "None" {
   %r0 = spirv.SDot %i, %i, <PackedVectorFormat4x8Bit> : i32 -> i32
   // CHECK: spirv.SDot %{{.*}}, %{{.*}}, <PackedVectorFormat4x8Bit> : i32 -> i32

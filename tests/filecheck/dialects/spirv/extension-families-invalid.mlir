@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
-// What the families of extensions refuse, and in which words.
+// Instructions of extensions are refused with these errors.
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, Workgroup>)
 %0 = spirv.PtrEqual %a, %b : !spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, Workgroup>

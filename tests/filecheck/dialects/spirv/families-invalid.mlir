@@ -1,5 +1,5 @@
 // RUN: xdsl-opt %s --parsing-diagnostics --verify-diagnostics --split-input-file | filecheck %s
-// What the instruction families refuse, and in which words.
+// Instructions of each family are refused with these errors.
 
 spirv.module Logical GLSL450 {
   spirv.func @float_add_of_integers(%a: i32) "None" {

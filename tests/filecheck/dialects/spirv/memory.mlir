@@ -42,7 +42,7 @@ spirv.func @accesses(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
 
 // -----
 
-// One memory operand of a copy is for both sides.
+// One memory operand of a copy applies to both sides.
 // MLIR-GENERIC-ONLY: in its custom syntax MLIR prints the one operand twice.
 spirv.func @copy(%p: !spirv.ptr<f32, StorageBuffer>, %q: !spirv.ptr<f32, Workgroup>) "None" {
   spirv.CopyMemory "StorageBuffer" %p, "Workgroup" %q ["Aligned", 4] : f32
@@ -90,7 +90,7 @@ spirv.func @chains(%s: !spirv.ptr<!spirv.struct<(f32, !spirv.array<4 x vector<2x
 
 // -----
 
-// A reference to an identified struct stands for the struct around it.
+// A reference to an identified struct denotes the enclosing struct.
 spirv.func @list(%node: !spirv.ptr<!spirv.struct<node, (f32 [0], !spirv.ptr<!spirv.struct<node>, PhysicalStorageBuffer> [8])>, PhysicalStorageBuffer> {spirv.decoration = #spirv.decoration<Aliased>}) "None" {
   %one = spirv.Constant 1 : i32
   %0 = spirv.AccessChain %node[%one] : !spirv.ptr<!spirv.struct<node, (f32 [0], !spirv.ptr<!spirv.struct<node>, PhysicalStorageBuffer> [8])>, PhysicalStorageBuffer>, i32 -> !spirv.ptr<!spirv.ptr<!spirv.struct<node, (f32 [0], !spirv.ptr<!spirv.struct<node>, PhysicalStorageBuffer> [8])>, PhysicalStorageBuffer>, PhysicalStorageBuffer>

@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// A variable outside of Function.
+// A variable with another storage class than Function.
 spirv.func @f() "None" {
   %0 = spirv.Variable : !spirv.ptr<f32, Private>
   spirv.Return
@@ -37,7 +37,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
 
 // -----
 
-// A load through no pointer.
+// A load from a value that is not a pointer.
 spirv.func @f(%p: f32) "None" {
   %0 = "spirv.Load"(%p) : (f32) -> f32
   spirv.Return
@@ -46,7 +46,7 @@ spirv.func @f(%p: f32) "None" {
 
 // -----
 
-// A load under another storage class.
+// A load with another storage class.
 spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = spirv.Load "Uniform" %p : f32
   spirv.Return
@@ -55,7 +55,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
 
 // -----
 
-// A load of what has no size.
+// A load of a type without a size.
 spirv.func @f(%p: !spirv.ptr<!spirv.rtarray<f32, stride=4>, StorageBuffer>) "None" {
   %0 = spirv.Load "StorageBuffer" %p : !spirv.rtarray<f32, stride=4>
   spirv.Return
@@ -64,7 +64,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.rtarray<f32, stride=4>, StorageBuffer>) "Non
 
 // -----
 
-// A memory operand that there is not.
+// An unknown memory operand.
 spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>) "None" {
   %0 = spirv.Load "StorageBuffer" %p ["Hasty"] : f32
   spirv.Return
@@ -145,7 +145,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>, %x: i32) "None" {
 
 // -----
 
-// A copy between types.
+// A copy between different types.
 spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>, %q: !spirv.ptr<i32, StorageBuffer>) "None" {
   "spirv.CopyMemory"(%p, %q) : (!spirv.ptr<f32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer>) -> ()
   spirv.Return
@@ -154,7 +154,7 @@ spirv.func @f(%p: !spirv.ptr<f32, StorageBuffer>, %q: !spirv.ptr<i32, StorageBuf
 
 // -----
 
-// A chain to another type.
+// An access chain with a result of another type.
 spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "None" {
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<i32, StorageBuffer>
   spirv.Return
@@ -163,7 +163,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
 
 // -----
 
-// A chain to another storage class.
+// An access chain with a result in another storage class.
 spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "None" {
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<f32, Uniform>
   spirv.Return
@@ -172,7 +172,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
 
 // -----
 
-// A chain through a scalar.
+// An access chain into a scalar.
 spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "None" {
   %0 = spirv.AccessChain %p[%i, %i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32, i32 -> !spirv.ptr<f32, StorageBuffer>
   spirv.Return
@@ -181,7 +181,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, %i: i32) "No
 
 // -----
 
-// A chain into a struct by a variable.
+// An access chain with a variable index of a struct.
 spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>, %i: i32) "None" {
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>, i32 -> !spirv.ptr<f32, StorageBuffer>
   spirv.Return
@@ -190,7 +190,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>, %i: i32)
 
 // -----
 
-// A chain to a member that there is not.
+// An access chain to a member that does not exist.
 spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>) "None" {
   %i = spirv.Constant 2 : i32
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>, i32 -> !spirv.ptr<f32, StorageBuffer>
@@ -200,7 +200,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>) "None" {
 
 // -----
 
-// A chain behind an array's end.
+// An access chain beyond an array's end.
 spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>) "None" {
   %i = spirv.Constant 4 : i32
   %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<f32, StorageBuffer>
@@ -210,7 +210,7 @@ spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>) "None" {
 
 // -----
 
-// The length of what is not a runtime array.
+// The length of an array that is not a runtime array.
 spirv.func @f(%p: !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer>) "None" {
   %0 = spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer> -> i32
   spirv.Return

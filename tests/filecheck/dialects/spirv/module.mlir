@@ -1,6 +1,6 @@
 // RUN: XDSL_ROUNDTRIP
 
-// A module with everything that stands directly in one.
+// A module contains every kind of module-level operation.
 spirv.module @kernels Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel], [SPV_KHR_cooperative_matrix]> {
   spirv.GlobalVariable @in bind(0, 0) : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f16, stride=2> [0, NonWritable])>, StorageBuffer>
   spirv.GlobalVariable @out bind(0, 1) {aliased} : !spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0])>, StorageBuffer>
@@ -53,7 +53,7 @@ spirv.module @kernels Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMe
 
 // -----
 
-// Modules need no name, and take attributes.
+// A module may have no name, and may have attributes.
 spirv.module Logical GLSL450 {
 }
 spirv.module PhysicalStorageBuffer64 Vulkan attributes {note = 1 : i32} {

@@ -37,21 +37,21 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// An unknown model.
+// An unknown memory model.
 spirv.module Logical Volcano {
 }
 // CHECK: 'Volcano' is not a MemoryModel
 
 // -----
 
-// Something else where the triple stands.
+// Another attribute in the position of the triple.
 spirv.module Logical Vulkan requires 1 : i32 {
 }
 // CHECK: expected #spirv.vce<...>
 
 // -----
 
-// A symbol twice.
+// A symbol that is defined twice.
 spirv.module Logical Vulkan {
   spirv.SpecConstant @a = 1 : i32
   spirv.SpecConstant @a = 2 : i32
@@ -60,7 +60,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A function of two results.
+// A function with two results.
 spirv.func @f() -> (f32, f32) "None" {
   spirv.Unreachable
 }
@@ -68,7 +68,7 @@ spirv.func @f() -> (f32, f32) "None" {
 
 // -----
 
-// A function from nowhere.
+// A declaration of a function without an import.
 spirv.module Logical Vulkan {
   spirv.func @f(i32) "None"
 }
@@ -76,7 +76,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A function control that there is not.
+// An unknown function control.
 spirv.func @f() "Quick" {
   spirv.Return
 }
@@ -84,7 +84,7 @@ spirv.func @f() "Quick" {
 
 // -----
 
-// Some arguments named, some not.
+// Names for only some of the arguments.
 spirv.func @f(%a: i32, f32) "None" {
   spirv.Return
 }
@@ -123,7 +123,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// An entry point twice.
+// An entry point that is declared twice.
 spirv.module Logical Vulkan {
   spirv.func @main() "None" {
     spirv.Return
@@ -135,7 +135,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// An execution mode of nothing.
+// An execution mode of an undefined function.
 spirv.module Logical Vulkan {
   spirv.ExecutionMode @main "LocalSize", 8, 1, 1
 }
@@ -143,7 +143,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A local size of one number.
+// A local size with only one number.
 spirv.module Logical Vulkan {
   spirv.func @main() "None" {
     spirv.Return
@@ -154,25 +154,25 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// A global variable that is not a pointer.
+// A global variable whose type is not a pointer.
 spirv.GlobalVariable @v : f32
 // CHECK: expected a !spirv.ptr, got f32
 
 // -----
 
-// A global variable of a function.
+// A global variable in Function storage.
 spirv.GlobalVariable @v : !spirv.ptr<f32, Function>
 // CHECK: Operation does not verify: a global variable cannot be in Function: use spirv.Variable in a function
 
 // -----
 
-// A built-in that there is not.
+// An unknown built-in.
 spirv.GlobalVariable @v built_in("LocalWeather") : !spirv.ptr<f32, Input>
 // CHECK: Operation does not verify: 'LocalWeather' is not a built-in variable of SPIR-V
 
 // -----
 
-// An initializer that is not there.
+// An initializer that does not exist.
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @v initializer(@c) : !spirv.ptr<f32, Private>
 }
@@ -189,7 +189,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// The address of nothing.
+// The address of an undefined variable.
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {
     %0 = spirv.mlir.addressof @v : !spirv.ptr<f32, Private>
@@ -200,7 +200,7 @@ spirv.module Logical Vulkan {
 
 // -----
 
-// The address under another type.
+// An address with another type.
 spirv.module Logical Vulkan {
   spirv.GlobalVariable @v : !spirv.ptr<f32, Private>
   spirv.func @f() "None" {

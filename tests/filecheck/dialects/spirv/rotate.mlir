@@ -4,8 +4,8 @@
 // RUN: MLIR_GENERIC_ROUNDTRIP
 // REQUIRES: mlir-opt
 
-// SPV_KHR_subgroup_rotate, as MLIR has it. ROT-10: GLSL's subgroupRotate and subgroupClusteredRotate take
-// integers of 8, 16, 32 and 64 bits, floats of 16, 32 and 64, and Booleans.
+// SPV_KHR_subgroup_rotate with MLIR's syntax. ROT-10: GLSL's subgroupRotate and subgroupClusteredRotate
+// take integers of 8, 16, 32 and 64 bits, floats of 16, 32 and 64 bits, and Booleans.
 spirv.func @f(%d: i32, %e: ui32, %v0: i8, %v1: i16, %v2: i32, %v3: i64, %v4: ui8, %v5: si32, %v6: f16, %v7: f32, %v8: f64, %v9: i1, %v10: vector<2xf32>, %v11: vector<4xi8>, %v12: vector<3xi1>) "None" {
   %n = spirv.Constant 4 : i32
   %r0 = spirv.GroupNonUniformRotateKHR <Subgroup> %v0, %d : i8, i32 -> i8

@@ -1,6 +1,6 @@
 // RUN: XDSL_ROUNDTRIP
 
-// Every type, in the places of a function's inputs.
+// Every type occurs as a function's argument.
 func.func private @scalars(i1, i8, i16, i32, i64, si32, ui8, f16, f32, f64, bf16)
 func.func private @vectors(vector<2xi1>, vector<3xf32>, vector<4xf16>, vector<16xi8>)
 func.func private @array(!spirv.array<4xf32>)

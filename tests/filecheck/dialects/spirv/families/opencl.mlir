@@ -1,6 +1,6 @@
 // RUN: XDSL_ROUNDTRIP
 
-// OpenCL.std as MLIR has it.
+// OpenCL.std with MLIR's syntax.
 spirv.module Physical64 OpenCL {
   spirv.func @cl(%f: f32, %v: vector<4xi32>, %h: vector<4xf16>, %s: !spirv.ptr<i8, UniformConstant>) "None" attributes {linkage_attributes = #spirv.linkage_attributes<linkage_name = "cl", linkage_type = <Export>>} {
     %0 = spirv.CL.acos %f : f32
