@@ -218,7 +218,7 @@ class Compiler:
         return value in self._slots
 
     def escapes(self, value: SSAValue) -> bool:
-        """True if a value is used in another block of its region."""
+        """True if a value is used outside of its block, so that its slot is not reused."""
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:

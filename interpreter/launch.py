@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 KEPT = (32 << 20) - (8 << 10)
 """
-Size in bytes of an array that is allocated and freed at the start of a launch.
+Size in bytes of an array that is allocated and freed once, when this module is imported.
 
 glibc returns freed memory to the system above a threshold, which grows with the largest freed
 array, up to 32 MiB. Without this array, each operation on a million lanes would get new pages from
@@ -29,7 +29,7 @@ np.empty(KEPT, np.uint8)
 
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
-    """Returns the shape of a launch. Raises `InterpreterError` if it is empty."""
+    """Returns the shape of a launch. Raises `InterpreterError` for an invalid size."""
     if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
         raise InterpreterError(
             f"{tuple(grid)} workgroups of {tuple(workgroup)} invocations cannot be launched",

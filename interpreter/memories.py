@@ -66,7 +66,7 @@ def null_pointer() -> Pointer:
 
 
 class Memories:
-    """The buffers of a launch by (descriptor set, binding). A buffer bound twice is one memory."""
+    """The buffers of a launch by (descriptor set, binding). Several variables may share one."""
 
     def __init__(self) -> None:
         self._by_place: dict[Place, Memory] = {}

@@ -35,7 +35,7 @@ from xdsl_spirv.interpreter.suspension import Stopped, Suspended
 from xdsl_spirv.interpreter.waiting import Watch
 
 PATIENCE = 4
-"""Number of turns that waiting batches run before the next chunk begins."""
+"""Number of rounds without progress before the next chunk begins."""
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
 """
@@ -206,7 +206,10 @@ class Turns:
             checker.report_release(read, lanes)
 
     def _part(self, axes: tuple[int, ...]) -> bool:
-        """Splits waiting lanes from running ones along `axes`. Returns True if any were split."""
+        """
+        Splits each waiting batch into waiting and other lanes, where `axes` stay whole. Returns
+        True if any batch was split.
+        """
         if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
         waiting = [turn for turn in self.turns if turn.watch is not None]
@@ -237,7 +240,7 @@ class Turns:
         return others
 
     def _open_barriers(self) -> bool:
-        """Releases workgroups that are completely at a barrier. Returns True if there are any."""
+        """Releases workgroups with all lanes at barriers. Returns True if there are any."""
         released: list[Turn] = []
         for turn in [turn for turn in self.turns if turn.barrier is not None]:
             blocked = np.zeros(turn.batch.workgroups, np.bool_)

@@ -31,9 +31,9 @@ from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 FIRST = 16
-"""Number of iterations after which iterations of a loop are compared."""
+"""Number of iterations of a loop before the comparison of iterations begins."""
 WINDOW = 64
-"""Number of iterations compared with a stored iteration; doubled for each later stored one."""
+"""Number of iterations compared with a stored iteration. Iterations 1, 2, 4, 8, ... are stored."""
 QUIET = 32
 """Number of iterations with equal reads after which other batches run in any case."""
 

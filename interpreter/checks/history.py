@@ -196,7 +196,7 @@ class History:
 
 @dataclass
 class Bytes:
-    """A range of addresses that several buffers share. `region` is None until it is needed."""
+    """A range of addresses that one or more buffers cover. `region` is None until it is needed."""
 
     start: int
     end: int
@@ -221,7 +221,7 @@ class Histories:
     buffers: list[Bytes] = field(default_factory=list)
 
     def bind(self, memories: Iterable[Memory]) -> None:
-        """Finds the buffers of a launch that share bytes."""
+        """Groups the buffers of a launch that share bytes. Leaves out read-only groups."""
         spans = ((*_span(memory), memory.names) for memory in memories)
         shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]

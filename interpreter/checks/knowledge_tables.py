@@ -335,7 +335,10 @@ class Tables:
         return self.zeros[storage] if tree is None else tree[storage]
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
-        """Returns the latest times of an invocation or group, its outer groups and its members."""
+        """
+        Returns the latest times known for an invocation or group: its own times, the times of the
+        groups around it, and the earliest of its members' times.
+        """
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
             best = np.maximum(best, self._row(table, wider, storage))

@@ -488,7 +488,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """Returns times (n, ROWS). Accesses before these times are ordered before `who`."""
+        """Returns times (n, ROWS). Accesses up to these times are ordered before `who`."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)

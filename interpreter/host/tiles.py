@@ -49,7 +49,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class View:
-    """A view of a buffer: an array of element indices."""
+    """A strided view of a buffer, which begins at element `offset`."""
 
     buffer: Buffer
     offset: int

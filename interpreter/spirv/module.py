@@ -297,7 +297,10 @@ def _tensor(
 def _images(
     op: VariableOp, type: Attribute, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """Returns a function that creates an image, a sampler, or an array of images or samplers."""
+    """
+    Returns a function that creates an image, a sampler, or an array of images or samplers; None if
+    the launch gives no matching description.
+    """
     where, name = _place(op), f"@{op.sym_name.data}"
     found: dict[Place, Memory] = {}
     for place in context.images:
@@ -513,7 +516,10 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
 
 
 def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
-    """Returns Workgroup variables whose initializers clear memory that other variables alias."""
+    """
+    Returns an entry point's Workgroup variables with initializers. Other variables may alias the
+    memory that these initializers clear.
+    """
     name = function.sym_name.data
     listed = {
         symbol_name(variable)

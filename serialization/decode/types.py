@@ -97,7 +97,7 @@ class TypeReader:
         self.annotations = annotations
         self.known: dict[int, Attribute] = {}
         self.notes: dict[int, tuple[int, Note, int | None]] = {}
-        """(Index of the instruction, type id, member) of decorations that a type cannot hold."""
+        """Decorations that a type cannot hold, by number: (type id, decoration, member or None)."""
         self._open: dict[int, str] = {}
         """Id -> identifier, for structs whose members are being decoded."""
         self._names: dict[int, str] = {}

@@ -143,7 +143,7 @@ class Labels:
         return known
 
     def _before(self, op: Operation) -> int:
-        """Returns the label of the SPIR-V block that precedes an operation."""
+        """Returns the label of the SPIR-V block that has the code just before an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
             if _brings_blocks(previous):
