@@ -339,7 +339,10 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
 
 
 def _adds_up(op: LinalgStructuredOperation) -> bool:
-    """True if a reduction of floats adds its first operand. A second operand may be a window."""
+    """
+    True if a reduction adds its first operand to a float accumulator. A second operand may be a
+    window.
+    """
     return _is_of_floats(op) and _reduces_by(op, (arith.AddfOp,))
 
 

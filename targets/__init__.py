@@ -222,8 +222,10 @@ class Target:
     """
     merged_parts: Mapping[str, float]
     """
-    The number of parts into which an attention's keys are cut is halved if there are more than
-    `most` parts and each has at least `elements` result elements. Empty if not measured.
+    The limits `most` and `elements`; empty if not measured.
+
+    If the keys of an attention are cut into more than `most` parts, each with at least `elements`
+    result elements, the number of parts is halved.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""

@@ -233,7 +233,9 @@ def spec(member: ModulePass) -> str:
 
 
 def unit_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[UnitDiff]:
-    """Returns the changed units: removed units first, then in the order of the new module."""
+    """
+    Returns the changed units: the removed ones, then the others in the order of the new module.
+    """
     names = [name for name in before if name not in after]
     names += [name for name, text in after.items() if before.get(name) != text]
     for name in names:

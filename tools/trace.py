@@ -25,7 +25,7 @@ NESTED = ("builtin.module", "gpu.module", "spirv.module")
 """Modules whose functions and kernels are compared separately."""
 
 DECLARATIONS = ": declarations"
-"""Suffix for the name of the part of a module outside its functions."""
+"""Suffix of the name for the part of a module that is outside its functions."""
 
 
 @dataclass(frozen=True)

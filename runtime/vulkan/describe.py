@@ -210,7 +210,10 @@ def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> 
 def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
-    """Returns schedules for an untuned device, with tiles that its smallest matrix divides."""
+    """
+    Returns schedules for an untuned device. Their tiles are multiples of the device's smallest
+    matrix.
+    """
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)
     entries: list[dict[str, Any]] = []

@@ -2,8 +2,8 @@
 Imports If, Loop and Scan.
 
 A known condition is decided while importing. If a condition depends on data, both branches are
-computed and one result is selected. If all iterations of a loop have the same operations and
-shapes, they become a loop of the program. Other loops are unrolled.
+computed and one result is selected. A loop becomes a loop of the program if all its iterations have
+the same operations and shapes. Other loops, and short loops, are unrolled.
 """
 
 from __future__ import annotations
@@ -199,7 +199,9 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
 
 
 def greatest(value: SSAValue) -> int | None:
-    """Returns the upper bound that `Min` or `Clip` gives an integer, or None."""
+    """
+    Returns the upper bound that `Min` or `Clip` sets for an integer, or None if there is none.
+    """
     op = value.owner
     if isinstance(value, BlockArgument):
         around = op.parent_op() if isinstance(op, Block) else None
