@@ -103,7 +103,7 @@ class OperationClass(ABCMeta):
 
     @property
     def __signature__(cls) -> Signature | None:
-        """The constructor's signature; None for families and classes with an own constructor."""
+        """The constructor's signature; None for families, and classes that define a constructor."""
         has_own = cls.__init__ is not SPIRVOp.__init__ or ABC in cls.__bases__
         return None if has_own else constructor_of(cls).signature
 
@@ -123,7 +123,7 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     def __init_subclass__(
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
-        """Sets the class attributes that the header gives. Names an operation, but not a family."""
+        """Sets the class attributes that the header gives. Gives a name to operations only."""
         super().__init_subclass__()
         for fact, value in facts.items():
             constant = fact.upper()

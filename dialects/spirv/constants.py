@@ -60,7 +60,7 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     Returns the types of a composite's constituents in order; None if the type is not a composite.
 
     A cooperative matrix has one constituent (CM-08). A tensor has one for each index of its first
-    dimension. If an array's length is a specialization constant, its element type stands once.
+    dimension. If an array's length is a specialization constant, returns its element type once.
     """
     match composite:
         case VectorType():

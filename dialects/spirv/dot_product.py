@@ -25,7 +25,7 @@ from xdsl_spirv.dialects.spirv.enums import Capability
 
 
 class DotSignedness(Enum):
-    """Says if components of each vector are extended by sign or by zeros (DOT-15)."""
+    """Signedness of both vectors' components, which are extended by sign or by zeros (DOT-15)."""
 
     SIGNED = "S"
     UNSIGNED = "U"

@@ -293,7 +293,7 @@ class MemoryAccessing(SPIRVOp, ABC):
     def __init__(
         self, *arguments: Argument, memory: MemoryOperand | None = None, **named: Argument
     ):
-        """Takes the fields of the class, except that `memory` gives the whole memory operand."""
+        """Takes the class's fields, with `memory` in place of the fields of the memory operand."""
         super().__init__(*arguments, **(memory or MemoryOperand()).properties(), **named)
 
     @property
@@ -316,7 +316,7 @@ class MemoryCopying(MemoryAccessing, ABC):
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
-        """Takes the fields of the class, except that two arguments give the memory operands."""
+        """Takes the class's fields, with one argument for each memory operand."""
         of_source = (source_memory or MemoryOperand()).properties("source_")
         super().__init__(*arguments, memory=memory, **of_source)
 

@@ -327,7 +327,7 @@ class GatherOp(IRDLOperation):
 
 @irdl_op_definition
 class ScatterOp(IRDLOperation):
-    """Stores each element of a tile at the index in another tile, where the mask is true."""
+    """Stores the elements of a tile at the indices that a second tile gives, under a mask."""
 
     name = "tile.scatter"
     tile = operand_def(TileType)

@@ -254,7 +254,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes loaded since the last store; -1 if undefined bytes were searched since then."""
+        """Bytes loaded since the last store; -1 if all bytes were examined since then."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)

@@ -51,7 +51,7 @@ MEMOS = 1 << 17
 
 
 def row(m: int, k: int) -> int:
-    """Returns the index of the row for writes available at level `m`, then made so at level `k`."""
+    """Returns the index of the row for writes available at level `m`, and then at level `k`."""
     return 1 + m * LEVELS + k
 
 
