@@ -132,8 +132,11 @@ class TensorBuilder:
         must not be i64.
         """
         portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
-        sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
-        sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
+        shape = t.known.shape  # pyright: ignore[reportOptionalMemberAccess]
+        sizes, divisors = (
+            np.array([getattr(p, name) for p in portions], object).reshape(shape)
+            for name in ("size", "divisor")
+        )
         whole = self.convert(Tensor(I64, t.sizes, known=sizes), t.element)
         if not t.element.is_float or set(divisors.flat) == {1}:
             return whole

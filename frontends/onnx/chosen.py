@@ -4,8 +4,9 @@ results.
 
     ReduceSum(GatherND(x, Transpose(NonZero(x > 0))))      the sum of the positive elements of x
 
-A list is represented by all candidates and a mask of the chosen candidates. Nodes that compute
-each candidate separately compute all candidates. Reductions, counts and `ScatterND` skip
+A list is represented by all candidates and a mask of the chosen candidates. If `Expand` repeats one
+element as often as data say, the element is the only candidate, and there is no mask. Nodes that
+compute each candidate separately compute all candidates. Reductions, counts and `ScatterND` skip
 candidates that are not chosen. Other nodes, and outputs, are refused, because programs have no
 sizes that depend on data.
 """
@@ -37,6 +38,9 @@ Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 NOWHERE = -(1 << 31)
 """An index that is out of bounds in every dimension."""
 
+REPEATING = ("Cast", "Identity", "Reshape")
+"""Operators whose result repeats one element if their operand repeats one."""
+
 NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2"), lambda element: 0),
     **dict.fromkeys(("ReduceSumSquare", "ReduceLogSum"), lambda element: 0),
@@ -56,18 +60,17 @@ def apply(
 ) -> Sequence[Tensor | None]:
     """Computes the results of a node with inputs of data-dependent length (lists, `Chosen`)."""
     lists = [t for t in inputs if isinstance(t, Chosen)]
-    first, mask = lists[0], lists[0].mask
-    if all(t.mask is mask for t in lists):
+    first = next((t for t in lists if t.mask is not None), lists[0])
+    mask = first.mask
+    known = mask is not None or operator in REPEATING
+    if known and all(t.mask is None or t.mask is mask for t in lists):
         whole = [t.candidates if isinstance(t, Chosen) else t for t in inputs]
         if operator in ("Shape", "Size"):
             return [_shape(b, first, operator, attributes)]
         if operator in NEUTRAL and first.axis in _axes(inputs, attributes, first.candidates.rank):
             return _reduce_chosen(b, operator, inputs, attributes, compute)
         if operator == "ScatterND" and not isinstance(inputs[0], Chosen) and len(lists) == 2:
-            hidden = b.elementwise(
-                lambda s, m, x: s.select(m, x, NOWHERE), _repeat_mask(b, first), first.candidates
-            )
-            return compute(operator, [whole[0], hidden, whole[2]])
+            return compute(operator, _hide_candidates(b, first, whole))
         axis = _result_axis(operator, inputs, attributes)
         if axis is not None:
             results = compute(operator, whole)
@@ -78,13 +81,23 @@ def apply(
     )
 
 
+def _hide_candidates(b: TensorBuilder, lists: Chosen, inputs: Sequence[Any]) -> Inputs:
+    """Moves indices of ScatterND that are not chosen out of bounds, and repeats single updates."""
+    x, indices, updates = inputs
+    hidden = b.elementwise(lambda s, m, i: s.select(m, i, NOWHERE), _repeat_mask(b, lists), indices)
+    sizes = [*indices.sizes[:-1], *x.sizes[indices.sizes[-1] :]]
+    return x, hidden, b.expand(updates, sizes)
+
+
 def _repeat_mask(b: TensorBuilder, t: Chosen) -> Tensor:
     """Broadcasts a list's mask to the shape of its candidates."""
+    assert t.mask is not None
     return b.reshape(t.mask, [*t.mask.sizes, *[1] * (t.candidates.rank - 1 - t.axis)])
 
 
 def _count(b: TensorBuilder, t: Chosen, others: Size) -> Tensor:
     """Returns the number of chosen elements of a list, times `others`, as a scalar tensor."""
+    assert t.mask is not None
     length = b.reduce(lambda s, x, total: total + x, 0, t.mask, [0], element=I64)
     factor = Tensor(I64, (), known=np.array(others, object))
     return b.elementwise(lambda s, n, x: x * n, factor, length)

@@ -319,6 +319,11 @@ class Nodes(TensorBuilder):
         if node.op_type == "Div" and self.values[node.input[0]].element.is_float:
             return np.frompyfunc(quotient_of, 2, 1)(*arrays)
         result = entry.fold(*arrays, **attributes)
+        if node.op_type == "Mod":
+            for x, y in np.broadcast(*(np.asarray(array, object) for array in arrays)):
+                if isinstance(y, SymbolicSize) and not isinstance(x, SymbolicSize):
+                    self.insist_natural(y - 1 - x)
+                    self.insist_natural(y + x)
         if not is_cut:
             return result
         for size in np.asarray(arrays[0], object).flat:

@@ -235,14 +235,17 @@ class Chosen(Listed):
 
     remedy = "sum or count the elements, or cut the model before this node"
 
-    def __init__(self, candidates: Tensor, axis: int, mask: Tensor):
+    def __init__(self, candidates: Tensor, axis: int, mask: Tensor | None):
         super().__init__(())
         self.kind = "a list whose length depends on data"
         self.candidates = candidates
         """All elements that the list may contain, as one tensor."""
         self.axis = axis
         self.mask = mask
-        """For each index of the axis, True if the element is in the list."""
+        """
+        For each index of the axis, True if the element is in the list. None if the list repeats one
+        element: the number of repetitions is not known.
+        """
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:

@@ -153,6 +153,36 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 5}, {"n": 9}],
         [],
     ),
+    "one number where a mask is true, in elements and in rows": (
+        """(float[n, 3] x) => (float[n, 3] z, float[n, 3] w)
+        <float zero = {0}, float c = {0.5}, int64[1] flat = {-1}, int64[1] l = {1},
+         int64[2] two = {1, 3}, int64[1] three = {3}>
+        { m = Greater(x, zero) p = NonZero(m) t = Transpose<perm = [1, 0]>(p)
+          a = Reshape(m, flat) b = Cast<to = 7>(a) k = ReduceSum(b) e = Expand(c, k)
+          u = Reshape(e, flat) z = ScatterND(x, t, u)
+          r = ReduceMax<keepdims = 1, axes = [1]>(x) q = Greater(r, zero) j = Expand(q, two)
+          h = NonZero(j) g = Transpose<perm = [1, 0]>(h) f = Reshape(q, flat)
+          d = Cast<to = 7>(f) o = ReduceSum(d) y = Concat<axis = 0>(o, three) v = Expand(c, y)
+          i = Reshape(v, flat) w = ScatterND(x, g, i) }""",
+        [{"n": 1}, {"n": 4}],
+        [],
+    ),
+    "torch.roll: remainders of numbers by a size": (
+        """(float[n] x) => (float[n] z, float[n] w)
+        <int64[1] two = {-2}, int64[1] one = {1}, int64[1] o = {0}>
+        { s = Shape(x) m = Mod(two, s) a = Slice(x, o, m) b = Slice(x, m, s)
+          z = Concat<axis = 0>(b, a) k = Mod(one, s) c = Slice(x, o, k) d = Slice(x, k, s)
+          w = Concat<axis = 0>(d, c) }""",
+        [{"n": 2}, {"n": 5}],
+        [{"n": 1}],
+    ),
+    "a quotient of sizes that is rounded in f32": (
+        """(float[n] x) => (float[n] z) <float by = {1.5}, int64[1] o = {0}>
+        { s = Shape(x) i = Squeeze(s, o) f = Cast<to = 1>(i) m = Mul(f, by) q = Div(f, m)
+          z = Mul(x, q) }""",
+        [{"n": 3}, {"n": 7}],
+        [],
+    ),
     "Reshape by floats": (
         """(float[n, 4] x) => (float[a, b] z) <float[1] two = {2}, int64[1] o = {-1}>
         { s = Shape<end = 1>(x) f = Cast<to = 1>(s) g = Mul(f, two) h = Floor(g) i = Cast<to = 7>(h)
@@ -331,6 +361,16 @@ def test_a_size_of_two_numbers_is_refused() -> None:
         (
             "(float[n] x) => (int64[1, a] z) { z = NonZero(x) }",
             r"output 'z' is a list whose length depends on data",
+        ),
+        (
+            """(float[n] x) => (float[k] z) <float c = {0.5}>
+            { i = Cast<to = 7>(x) s = ReduceSum(i) z = Expand(c, s) }""",
+            r"output 'z' is a list whose length depends on data",
+        ),
+        (
+            """(float[n] x) => (float[k] z) <float c = {0.5}>
+            { i = Cast<to = 7>(x) s = ReduceSum(i) e = Expand(c, s) z = ReduceSum(e) }""",
+            r"ReduceSum: the length of an operand depends on data",
         ),
         (
             """(float[n] x) => (float[a] z) <int64[1] o = {-1}>

@@ -100,7 +100,13 @@ def _is_below(x: Any, y: Any) -> bool:
 
 
 def _rest(x: Any, y: Any) -> Any:
-    """Returns the remainder of sizes, with the sign of the divisor."""
+    """
+    Returns the remainder of sizes, with the sign of the divisor.
+
+    A number must be below a dynamic divisor, and at least minus the divisor: a run checks it.
+    """
+    if isinstance(y, SymbolicSize) and not isinstance(x, SymbolicSize):
+        return x if x >= 0 else x + y
     return x - x // y * y
 
 

@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.reading import Reader, of_axis
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
+from xdsl_spirv.frontends.onnx.values import I64, Array, Chosen, Tensor, element_of
 
 
 def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
@@ -270,6 +270,15 @@ def transpose(b: Nodes, x: Tensor, /, *, perm: Sequence[int] | None = None) -> T
 
 @operator("Expand")
 def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
+    """Imports Expand. Returns a data-dependent list (`chosen`) of one element if sizes are data."""
+    rank = shape.sizes[0]
+    if (
+        shape.known is None
+        and b.declared_result is None
+        and prod(x.sizes) == 1
+        and isinstance(rank, int)
+    ):
+        return Chosen(b.reshape(x, [1] * max(rank, x.rank)), 0, None)  # pyright: ignore[reportReturnType]
     return b.expand(x, sizes_in(b, shape, "sizes"))
 
 
