@@ -168,7 +168,7 @@ DAMAGED = {
     "deep": (b"[" * 100_000, "not JSON"),
     "another record": (b'{"schema": "x"}', "is missing"),
     "another version": (b'{"schema": "s", "version": 9, "device": "", "dispatches": []}', "schema"),
-    "other dispatches": (times_json("d", []).encode(), "the times are for 0 dispatches"),
+    "other dispatches": (times_json("d", []).encode(), "the file has times for 0 dispatches"),
 }
 
 
