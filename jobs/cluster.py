@@ -76,7 +76,7 @@ def report_deaths(dask_scheduler: Any) -> None:
 
 
 class Cluster(Engine):
-    """Performs jobs on the workers of the scheduler at an address."""
+    """An engine that performs jobs on the workers of the scheduler at an address."""
 
     def __init__(self, address: str, workers: LocalWorkers | None = None):
         for name in ("distributed", "distributed.client"):
@@ -240,7 +240,7 @@ class _Task:
 
 
 class _Run:
-    """Sends the jobs of one caller and collects the results."""
+    """The open jobs of one caller: sends them to workers and collects the results."""
 
     def __init__(self, engine: Cluster):
         self.engine = engine
@@ -433,7 +433,7 @@ def _cause(error: BaseException | None) -> str:
 
 
 class LocalWorkers:
-    """Starts a scheduler in this process and worker processes, and restarts workers that die."""
+    """A scheduler in this process, and its worker processes, which are restarted if they die."""
 
     def __init__(self, count: int | None, cores: int, page: bool):
         gpus = [place for place in here() if place.is_gpu]

@@ -55,7 +55,8 @@ class Child(Process):
 
 class Crew:
     """
-    Performs jobs on the devices and cores of this machine. Its methods are thread-safe.
+    A pool of processes that perform jobs on the devices and cores of this machine. Its methods are
+    thread-safe.
 
     `devices` defaults to all devices of the machine. A job that uses a whole GPU waits until the
     GPU is idle.

@@ -32,7 +32,10 @@ class Waiting:
 
 
 class Dealer:
-    """Sends the device jobs of all callers of an engine to workers. Its methods are thread-safe."""
+    """
+    A queue of the device jobs of all callers of an engine, which sends them to workers. Its methods
+    are thread-safe.
+    """
 
     def __init__(self, is_open: Callable[[], bool] = lambda: True):
         self._is_open = is_open

@@ -32,7 +32,7 @@ OPEN = 1000
 
 
 class Engine(Closing, ABC):
-    """Performs jobs. An engine is a context manager that ends its processes."""
+    """Base class of engines, which perform jobs. The context manager ends an engine's processes."""
 
     @abstractmethod
     def place(self, resource: str) -> Place:
@@ -86,7 +86,7 @@ def _empty_pairs(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result
 
 
 class Here(Engine):
-    """Runs jobs on this machine: `cores` jobs at a time, plus one on each GPU."""
+    """An engine that runs jobs on this machine: `cores` jobs at a time, plus one on each GPU."""
 
     def __init__(self, cores: int = 1, devices: Sequence[Place] | None = None):
         self.crew = Crew(devices)

@@ -109,7 +109,7 @@ def differ(theirs: str, ours: str) -> str:
 
 
 class _EndsProcesses(WorkerPlugin):
-    """Ends the processes of jobs when a worker closes: the worker's threads wait for them."""
+    """A plugin that ends the processes of jobs when a worker closes: its threads wait for them."""
 
     def teardown(self, worker: Worker) -> None:
         if _crew is not None:

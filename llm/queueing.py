@@ -57,7 +57,7 @@ class Request:
 
 
 class Stops:
-    """Finds the first of several stop texts in a stream of text."""
+    """A search for the first of several stop texts in a stream of text."""
 
     def __init__(self, texts: Sequence[str]):
         self._texts = texts
@@ -110,7 +110,7 @@ class Counters:
 
 
 class Queue:
-    """Runs models in a separate thread until it is closed."""
+    """A queue of requests, and a thread that runs models for them until the queue is closed."""
 
     def __init__(self, models: Sequence[LanguageModel], waiting: int):
         self.models = models

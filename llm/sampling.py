@@ -68,7 +68,7 @@ def _refusal(name: str, value: float, remedy: str) -> ProgramError:
 
 
 class Sampler:
-    """Chooses tokens; `seed` makes the choices reproducible."""
+    """A random choice of tokens by a distribution; `seed` makes the choices reproducible."""
 
     def __init__(self, sampling: Sampling):
         self._sampling = sampling

@@ -269,7 +269,7 @@ def _sent(value: Mapping[str, Any]) -> str:
 
 
 class _Form:
-    """Makes OpenAI's JSON objects for one answer."""
+    """The common fields of OpenAI's JSON objects for one answer."""
 
     def __init__(self, model: str, chat: bool, prompt_tokens: int):
         self.chat = chat

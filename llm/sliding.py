@@ -26,7 +26,7 @@ SLIDE, NEAR, FIRST = "slide", "near", "first"
 
 
 class Session(Protocol):
-    """Runs the functions of a program on persistent states, until a run fails."""
+    """Interface of sessions, which run the functions of a program on persistent states."""
 
     def run(
         self,
@@ -51,7 +51,11 @@ def _near_inputs(nears: Sequence[int], batch: bool) -> dict[str, Any]:
 
 
 class SlidingSession:
-    """Wraps a session. `dropped` is the number of first tokens that each slot no longer stores."""
+    """
+    A session with windowed states that is used like one with full states.
+
+    `dropped` is the number of first tokens that each slot no longer stores.
+    """
 
     def __init__(self, session: Session, sliding: Sliding, slots: int = 1):
         self.session, self.sliding = session, sliding

@@ -39,7 +39,7 @@ class Words(Protocol):
 
 
 class Tokenizer:
-    """Converts text to tokens, and tokens to text."""
+    """A tokenizer: converts text to tokens, and tokens to text."""
 
     def __init__(self, vocabulary: Vocabulary, place: str = "the model"):
         """Raises `FrontendError` for an unsupported kind of tokenizer."""
@@ -105,7 +105,7 @@ class Tokenizer:
 
 
 class TextStream:
-    """Decodes a stream of tokens; bytes wait until they form a whole character."""
+    """A decoder for a stream of tokens, which holds back bytes until they form a character."""
 
     def __init__(self, tokenizer: Tokenizer, begins: bool):
         self._tokenizer = tokenizer

@@ -74,7 +74,7 @@ def layout_of(type: Attribute) -> tuple[int, int]:
 
 
 class AddressExecutor(ImageExecutor):
-    """Executes pointers to physical memory."""
+    """An executor that supports pointers to physical memory."""
 
     addresses: dict[str, Address]
     pushed: dict[str, Term]

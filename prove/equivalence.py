@@ -96,7 +96,7 @@ class Verdict:
 
 
 class Launch(Executor):
-    """Executes the invocations of a launch in turn, on memory with symbolic contents."""
+    """A launch whose invocations are executed in turn, on memory with symbolic contents."""
 
     def __init__(self, module: ModuleOp, terms: Terms, grid: Sequence[int]):
         super().__init__(module, terms)

@@ -83,7 +83,11 @@ class Frame:
 
 
 class Executor:
-    """Executes the functions of one module. `guard` and `state` describe the current point."""
+    """
+    A symbolic executor of the functions of one module.
+
+    At the current instruction, `guard` is the path condition, and `state` has the values of memory.
+    """
 
     def __init__(self, module: structure.ModuleOp, terms: Terms, limits: Limits = Limits()):
         semantics.load()

@@ -37,7 +37,7 @@ def is_image(type: Attribute) -> bool:
 
 
 class ImageExecutor(MatrixExecutor):
-    """Records accesses to texels. A subclass defines the names and sizes of images."""
+    """An executor that records accesses to texels. A subclass defines names and sizes of images."""
 
     aliased: Mapping[Hashable, Hashable]
     """Memory key of each variable that shares memory with other variables."""

@@ -111,7 +111,11 @@ class Contents:
 
 
 class LoopExecutor(Executor):
-    """Executes loops. Each symbol has a level, and `facts` are conditions on symbols."""
+    """
+    An executor that supports loops with any number of iterations.
+
+    `levels` has the level of each symbol, and `facts` are conditions on symbols.
+    """
 
     def __init__(self, module: ModuleOp, limits: Limits):
         super().__init__(module, Terms(), limits)

@@ -23,7 +23,7 @@ from xdsl_spirv.prove.values import Scalar, Term, Unsupported, Value, z3
 
 
 class MatrixExecutor(LoopExecutor):
-    """Records accesses to cooperative matrices. Subclasses implement `access`."""
+    """An executor that records accesses to cooperative matrices. Subclasses implement `access`."""
 
     def access(
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,

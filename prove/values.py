@@ -188,7 +188,11 @@ def known_number(term: Term) -> int | None:
 
 @dataclass
 class Terms:
-    """Creates fresh symbols and stores their definitions. `exact_floats` rounds like IEEE 754."""
+    """
+    A source of fresh symbols, with their definitions.
+
+    With `exact_floats`, float arithmetic rounds like IEEE 754; else it is uninterpreted.
+    """
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])

@@ -13,7 +13,7 @@ from xdsl.traits import IsolatedFromAbove
 
 
 class Isolated(IsolatedFromAbove):
-    """Replaces xDSL's trait `IsolatedFromAbove`, and visits every operation once."""
+    """A replacement of xDSL's trait `IsolatedFromAbove` that visits every operation once."""
 
     def verify(self, op: Operation) -> None:
         inside: set[int] = set()

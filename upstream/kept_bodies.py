@@ -19,11 +19,11 @@ from xdsl.transforms.dead_code_elimination import LiveSet
 
 
 class AllBlocksLive(OpTrait):
-    """Marks an operation whose unreachable blocks must not be erased."""
+    """The trait of an operation whose unreachable blocks must not be erased."""
 
 
 class KeptBody(OpTrait):
-    """Marks an operation in whose regions no operation may be replaced."""
+    """The trait of an operation in whose regions no operation may be replaced."""
 
 
 _propagate_region_liveness = LiveSet.propagate_region_liveness

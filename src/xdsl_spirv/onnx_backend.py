@@ -127,7 +127,7 @@ class PreparedModel(base.BackendRep):
 
 
 class Backend(base.Backend):
-    """Implements `onnx.backend.base.Backend` by this compiler."""
+    """The interface `onnx.backend.base.Backend`, implemented by this compiler."""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

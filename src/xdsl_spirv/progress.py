@@ -26,7 +26,7 @@ TICK_SECONDS = 1.0
 
 
 class Display(Protocol):
-    """Shows progress: `show` gets a line for the current stage, and `clear` removes the line."""
+    """Interface of displays: `show` displays a line about the current stage, `clear` removes it."""
 
     def show(self, text: str) -> None: ...
 
@@ -60,7 +60,7 @@ _SPEAKING = threading.RLock()
 
 
 class Ticker:
-    """Shows the innermost stage that has lasted for `QUIET_SECONDS`."""
+    """The open stages of a process. Shows the innermost that has lasted for `QUIET_SECONDS`."""
 
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic):
         self.display, self.clock = display, clock

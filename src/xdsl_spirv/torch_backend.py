@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {"target": None, "device": None, "fallback": True}
 
 
 class EagerGraphWarning(UserWarning):
-    """Warns that a graph runs eagerly, with the reason."""
+    """The warning that a graph runs eagerly, with the reason."""
 
 
 def backend(

@@ -26,7 +26,7 @@ def onnx() -> ModuleType:
 
 
 class Builder:
-    """Builds models of a few nodes."""
+    """A builder of models with a few nodes."""
 
     def __init__(self, onnx: ModuleType):
         self.onnx = onnx

@@ -43,7 +43,7 @@ def _buffer(element: str, stride: int) -> str:
 
 
 class Kernel:
-    """Collects a kernel's text and runs the kernel."""
+    """The text of a kernel, which can be extended and run."""
 
     def __init__(self) -> None:
         self.buffers: list[tuple[str, str, Array]] = []

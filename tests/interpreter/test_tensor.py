@@ -84,7 +84,7 @@ class State:
 
 
 class Tensors:
-    """Writes instructions of a layout and a view, and updates a `State`."""
+    """A writer of instructions of a layout and a view, which also updates a `State`."""
 
     def __init__(self, kernel: Kernel, state: State):
         self.kernel, self.state = kernel, state

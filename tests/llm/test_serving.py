@@ -241,7 +241,7 @@ def test_a_failing_model_is_a_server_error(service: Served):
 
 
 class Listener:
-    """Records the events of requests in order."""
+    """A record of the events of requests in order."""
 
     def __init__(self, count: int):
         self.order: list[int] = []

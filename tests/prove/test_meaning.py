@@ -31,7 +31,7 @@ INEXACT = {
 
 
 class Numbers(Launch):
-    """Evaluates a kernel as solver terms, on buffers with known contents."""
+    """An executor that evaluates a kernel as solver terms, on buffers with known contents."""
 
     contents: Mapping[Hashable, Array]
 

@@ -199,7 +199,7 @@ def test_a_dispatch_by_loops_has_the_reasons_of_its_largest_operation(
 
 
 class Page(HTMLParser):
-    """Checks that tags are nested, and collects references of a page."""
+    """A parser that checks that tags are nested, and collects the references of a page."""
 
     VOID = ("meta", "br")
 

@@ -198,7 +198,7 @@ def test_a_candidate_is_timed_without_a_right_default(measured: Measure):
 
 @dataclass
 class Inline(Engine):
-    """Runs jobs in this process as if they came from elsewhere."""
+    """An engine that runs jobs in this process, with results like those of another machine."""
 
     kinds: Counter[str] = field(default_factory=Counter[str])
 

@@ -221,7 +221,7 @@ def too_large(device: VulkanDevice) -> dict[str, Any]:
 
 
 class Lost:
-    """Simulates a device that is lost during its next wait."""
+    """A simulated device that is lost during its next wait."""
 
     def __init__(self, call: Any):
         self.call = call
