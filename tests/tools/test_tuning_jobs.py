@@ -198,7 +198,7 @@ def test_a_candidate_is_timed_without_a_right_default(measured: Measure):
 
 @dataclass
 class Inline(Engine):
-    """An engine that runs jobs in this process, with results like those of another machine."""
+    """An engine that runs jobs in this process, and pretends that another machine did."""
 
     kinds: Counter[str] = field(default_factory=Counter[str])
 
