@@ -59,7 +59,7 @@ AHEAD = 2
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
 """
-Jobs that take less than this time are sent in groups of at most this size, because a Dask task
+Jobs shorter than `TOGETHER_SECONDS` are sent in groups of at most `TOGETHER`, because a Dask task
 costs 5 ms.
 """
 STARTS = 5

@@ -34,7 +34,7 @@ class LoweredProgram:
     kernels: ModuleOp
     binary: bytes
     pushed: Sequence[tuple[int, int]]
-    """Numbers that the launch pushes: for each, an argument's index, and the axis of its size."""
+    """For each number that the launch passes: the argument's index, and the axis of the size."""
     target: Target
     way: str = "tile by tile"
     """The way of compilation, and the reason why the program is not a function on tensors."""
@@ -109,7 +109,7 @@ class LoweredProgram:
 
 @dataclass(frozen=True)
 class RaisedProgram:
-    """A program that is compiled as a function on tensors. Scalar arguments must be nonnegative."""
+    """A program compiled as a function on tensors, which takes only nonnegative scalars."""
 
     traced: Traced
     target: str

@@ -82,7 +82,7 @@ class Stops:
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """Returns the length of the longest start of a stop text that ends the text held back."""
+        """Returns how many characters at the end of the held text are the start of `text`."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 

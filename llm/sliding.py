@@ -52,7 +52,7 @@ def _near_inputs(nears: Sequence[int], batch: bool) -> dict[str, Any]:
 
 class SlidingSession:
     """
-    A session with windowed states that is used like one with full states.
+    A session with windowed states, with the interface of a session with full states.
 
     `dropped` is the number of first tokens that each slot no longer stores.
     """

@@ -38,7 +38,7 @@ def _letters(digits: str) -> str:
 
 
 def _cased_words(ending: str, digits: str) -> str:
-    """Returns a pattern of words that also splits before a capital behind a small letter."""
+    """Returns a pattern of words that end where a small letter precedes a capital letter."""
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
         rf"|{digits}|{REST_WITH_SLASH}"

@@ -95,7 +95,7 @@ class Tokenizer:
                 return self._words.decode(self.vocabulary.tokens[token])
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Returns a text from all of its tokens. Invalid UTF-8 becomes U+FFFD."""
+        """Converts all tokens of a text to the text. Invalid UTF-8 becomes U+FFFD."""
         stream = self.stream(begins=True)
         return "".join(map(stream.push, tokens)) + stream.finish()
 

@@ -184,7 +184,7 @@ MEANINGS: Mapping[int, Callable[[list[tuple[int, int, int]]], Range]] = {
 }  # fmt: skip
 """
 Maps each operator to a function that computes the result's range from the (minimum, maximum, bits)
-of the operands, without wrapping. A negative range is not known.
+of the operands, without wrapping. A negative range means that the range is not known.
 """
 
 ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
@@ -198,6 +198,6 @@ ORDERS: Mapping[int, tuple[bool, bool, bool]] = {
     z3.Z3_OP_SGEQ: (False, True, True),
 }
 """
-Maps each comparison to three flags: True if it is strict, if it states that the first operand is
-the larger one, and if it is signed.
+Maps each comparison to three flags: is it strict, is the first operand the larger one, is it
+signed.
 """

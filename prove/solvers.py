@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from xdsl_spirv.prove.values import Term, Unsupported, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
-"""The conditions hold for some values (`holds`) or for no values (`never`), or it is `unknown`."""
+"""The conditions hold for some values, hold for no values, or are not decided."""
 
 
 LATE = "the kernel's time limit is reached"
@@ -44,7 +44,7 @@ class Limits:
     """Cache of answers, None without a cache."""
 
     def restart(self) -> Limits:
-        """Returns a copy whose processor time for questions starts now, enough for 8 queries."""
+        """Returns a copy that allows the processor time of 8 queries from now on."""
         return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
 
     def check(self) -> None:

@@ -87,7 +87,7 @@ NAMED = (
 
 
 def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
-    """Maps each kind to its operation on elements of this type."""
+    """Returns a table of the operation of each kind on elements of type `element`."""
     if isinstance(element, ComplexType):
         return COMPLEX
     is_integer = isinstance(element, IntegerType | IndexType)
