@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import FillOp
+from xdsl.dialects.linalg.ops import FillOp, ReduceOp
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.places import place
@@ -137,7 +137,7 @@ def contractions(function: Operation) -> list[Contraction]:
     for op in function.walk():
         if isinstance(op, AttentionOp):
             raise ProgramError("an attention has no single error bound, only intervals", place(op))
-        if isinstance(op, OfOneTensor):
+        if isinstance(op, OfOneTensor) or (isinstance(op, ReduceOp) and _has_floats(op)):
             raise ProgramError(f"{op.name} has no single error bound, only intervals", place(op))
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
@@ -150,7 +150,7 @@ def contractions(function: Operation) -> list[Contraction]:
     return contractions
 
 
-def _has_floats(op: LinalgStructuredOperation) -> bool:
+def _has_floats(op: Operation) -> bool:
     return any(isinstance(arg.type, AnyFloat) for inner in op.walk() for arg in _values(inner))
 
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from xdsl_spirv.compare.bounds import compare_result
+from xdsl_spirv.compare.check import check_module
 from xdsl_spirv.compare.intervals import Intervals
 from xdsl_spirv.compare.scalar_intervals import Interval
 from xdsl_spirv.interpreter.api import interpret
@@ -154,3 +155,24 @@ def test_unsigned_factors_beside_rounded_ones_count_as_unsigned():
     x = np.array([[3, 10, -9], [30, 7, 1]], np.float32)
     b = np.array([[-1, 2], [3, -128], [100, -100]], np.int8)
     interval(MIXED, x, b, np.zeros((2, 2), np.int32))
+
+
+REDUCE = """
+func.func @main(%x: tensor<4x6xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<4xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<4xf32>) -> tensor<4xf32>
+  %sum = linalg.reduce { arith.addf } ins(%x : tensor<4x6xf32>) outs(%init : tensor<4xf32>)
+      dimensions = [1]
+  return %sum : tensor<4xf32>
+}
+"""
+
+
+def test_the_rounding_of_a_named_reduction_is_allowed():
+    x = np.random.default_rng(0).standard_normal((4, 6), np.float32)
+    in_another_order = np.add.reduce(x[:, ::-1], axis=1, dtype=np.float32)
+    module = parse_text(REDUCE, "test", context())
+    for result, within in ((in_another_order, True), (in_another_order + 1e-3, False)):
+        (checked,) = check_module(module, "main", [x], ["y"], {"y": result})
+        assert checked.passed is within
