@@ -81,6 +81,14 @@ def count_ones(s: Scalars, x: Number) -> Number:
     return total
 
 
+def count_leading_zeros(s: Scalars, x: Number) -> Number:
+    bits = Number(s, x.value, ELEMENTS[f"ui{x.element.bits}"])
+    for distance in (1, 2, 4, 8, 16, 32):
+        # Sets every bit below the highest set bit.
+        bits = bits | bits >> distance if distance < x.element.bits else bits
+    return count_ones(s, Number(s, (~bits).value, x.element))
+
+
 def log_plus_one(s: Scalars, x: Number) -> Number:
     """Computes log(1 + x), accurately also for small x."""
     whole = 1 + x
@@ -148,6 +156,7 @@ BODIES: dict[str, Body] = {
     "stablehlo.logistic": rounded_once(lambda s, x: 1 / (1 + s.exp(-x))),
     "stablehlo.is_finite": is_finite,
     "stablehlo.popcnt": count_ones,
+    "stablehlo.count_leading_zeros": count_leading_zeros,
     "chlo.erf": of_math(math.ErfOp),
     "chlo.square": lambda s, x: x * x,
     **{

@@ -126,6 +126,7 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
         "narrow": (lambda x: (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32), (x,)),
         "narrow_constants": (lambda x: (x.astype(jnp.bfloat16) * 3, jnp.arange(8, dtype=jnp.bfloat16) / 4, jnp.array([1.5, -2e-9, jnp.inf], jnp.bfloat16)), (x,)),
         "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32) ^ lax.population_count(jnp.array(77, np.int32)), (x,)),
+        "leading_zeros": (lambda i, j, k: (lax.clz(i), lax.clz(j), lax.clz(k)), (np.array([0, 1, -1, 77, 1 << 30], np.int32), np.array([0, 1, 255, 6], np.uint8), np.array([3, 1 << 15], np.uint16))),
         "special": (lambda x: (jax.scipy.special.erf(x), jax.scipy.special.logsumexp(x, 1), jax.scipy.special.gammaln(abs(x) + 1), lax.erf_inv(jnp.tanh(x))), (x,)),
     }  # fmt: skip
 
@@ -174,7 +175,7 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
     }  # fmt: skip
 
 
-FEW = ("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants")
+FEW = ("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants", "leading_zeros")
 """Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
 
