@@ -60,8 +60,8 @@ class Requirements:
 
     capabilities: tuple[str, ...]
     """
-    Any one of these capabilities enables the item. For a capability: all capabilities that it
-    implies.
+    Capabilities of which any one enables the item. If the item is a capability: all capabilities
+    that it implies.
     """
     extensions: tuple[str, ...]
     """Any one of these extensions provides the item in versions before `version`."""

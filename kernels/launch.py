@@ -231,7 +231,10 @@ def _index(binary: bytes) -> Module:
 def _textures(
     resources: list[Resource], given: Mapping[str, Image | Sampler]
 ) -> tuple[list[Resource], Textures]:
-    """Returns the resources with memory (with images as arrays of texels), and the textures."""
+    """
+    Returns the resources that have memory, with images as arrays of texels, and the given images
+    and samplers by set and binding.
+    """
     placed: Textures = {}
     memory: list[Resource] = []
     known = by_name(r for r in resources if r.texture is not None)

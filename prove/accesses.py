@@ -36,7 +36,7 @@ class Access:
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
     split: tuple[tuple[tuple[int, Term], ...], ...] = ()
-    """Mixed-radix digits of each index as (factor, term), as in row * 300 + column."""
+    """Digits of each index: row * 300 + column has the digits (300, row) and (1, column)."""
     free: tuple[Term, ...] = ()
     """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()

@@ -1,4 +1,4 @@
-"""Benchmarks do not show disturbed times as the times of runs."""
+"""Benchmarks do not report the times of a device that exceed the host's time of the same run."""
 
 from __future__ import annotations
 

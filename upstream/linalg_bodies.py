@@ -1,7 +1,7 @@
 """
 Builds the bodies of named operations of `linalg`, which compute one iteration of the loops.
 
-Operands of another type are first cast to the result's type, as in MLIR.
+Operands whose type differs from the result's type are first cast to it, as in MLIR.
 """
 
 from __future__ import annotations

@@ -163,7 +163,10 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "int16": ("i16", "si16", "ui16"),
     },
 }
-"""Entries of `NEEDS`, by pass and target feature, that are ignored for targets with the feature."""
+"""
+Maps a pass and a target feature to names in `NEEDS`. For a target with the feature, these names
+are no reason to run the pass.
+"""
 
 TARGETS: dict[str, str] = {
     "spirv-assembly": "serialization.text.target:SPIRVAssembly",

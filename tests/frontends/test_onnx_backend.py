@@ -1,4 +1,4 @@
-"""The onnx package's node cases have the committed statuses."""
+"""The test cases of the package onnx for operators have the statuses in the committed list."""
 
 from __future__ import annotations
 

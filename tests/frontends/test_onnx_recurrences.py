@@ -1,4 +1,4 @@
-"""Recurrences with a dynamic number of steps, from one step on, give onnxruntime's results."""
+"""Recurrences with a dynamic number of steps (one or more) give onnxruntime's results."""
 
 from __future__ import annotations
 

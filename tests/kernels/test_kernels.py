@@ -1,5 +1,5 @@
 """
-Bugs in our kernels are found, and repaired or unusual but right kernels are accepted.
+Bugs in our kernels are found. Repaired kernels, and kernels that only look wrong, are accepted.
 
 A folder contains `broken` and `repaired`, or `right`: a kernel that looks wrong. Each kernel is
 compiled for three versions of Vulkan, without debug information, with `-g`, with `-gVS` and by

@@ -1,6 +1,6 @@
 """
-The text in the states and a text that grows are compared correctly, and only where needed. The
-time of a run that a device starts ahead counts from the end of the run before it.
+A growing text is compared with the tokens in the states, and only from its last change on. The
+time of a following run counts from the end of the run before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text becomes the tokens of the model's training, and tokens become the same text."""
+"""Text becomes the tokens with which a model was trained, and the tokens become the same text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Proofs that Workgroup memory is written before it is read hold in random launches.
+Random launches of kernels with proved initialization read no unwritten Workgroup memory.
 
 Kernels that are almost right are not proved.
 """

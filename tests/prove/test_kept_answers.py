@@ -1,4 +1,4 @@
-"""An obligation is decided once. The cached answers are bounded, and damaged files are ignored."""
+"""The solvers decide an obligation only once. The cached answers are bounded, and damaged files are ignored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from xdsl_spirv.testing.fuzzing.seeds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "fuzzing"
 QUICK = 16
-"""The quick tests read one in this many inputs of a kind."""
+"""`make test` reads every 16th input of each kind."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`--json` prints exactly one object to standard output, whatever the outcome."""
+"""`--json` prints exactly one object to standard output, or nothing after an error."""
 
 from __future__ import annotations
 

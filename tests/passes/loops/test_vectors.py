@@ -1,5 +1,5 @@
 """
-Vectorized rows, lanes along results and tiles give numpy's results for every subgroup size.
+Kernels that move vectors or tiles, or whose lanes compute adjacent results, give numpy's results.
 
 The cases are the benchmark's large moves at small sizes, so schedules are given explicitly.
 """

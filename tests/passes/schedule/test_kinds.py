@@ -1,4 +1,4 @@
-"""The module of a kind of kernel makes the plans, and refuses plans that do not fit."""
+"""Each kind of kernel has a module that makes its plans. Plans that do not fit are refused."""
 
 from __future__ import annotations
 

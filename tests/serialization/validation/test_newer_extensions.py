@@ -1,4 +1,4 @@
-"""The spirv-val of `make glslang` judges modules of extensions newer than spirv-val 2025.5."""
+"""Modules with extensions newer than spirv-val 2025.5 get the verdict of `make glslang`'s spirv-val."""
 
 from __future__ import annotations
 
