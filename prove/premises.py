@@ -184,7 +184,7 @@ def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
 
 
 def _is_product(text: str) -> bool:
-    """True if a premise has a product of two unknown numbers, or of one unknown and two known."""
+    """True if a premise has a product of two unknown numbers, or of three numbers."""
     right = text.partition(">=")[2].split(" * ")
     return len(right) > 2 or sum(not part.strip().isdecimal() for part in right) > 1
 

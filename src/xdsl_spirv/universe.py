@@ -164,8 +164,8 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """
-Maps a pass and a target feature to names in `NEEDS`. For a target with the feature, these names
-are no reason to run the pass.
+Maps a pass and a target feature to names in `NEEDS`. For a target with the feature, the pass is
+not run because of these names.
 """
 
 TARGETS: dict[str, str] = {

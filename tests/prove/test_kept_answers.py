@@ -1,4 +1,4 @@
-"""The solvers decide an obligation only once. The cached answers are bounded, and damaged files are ignored."""
+"""Solvers decide an obligation once. Cached answers are bounded, and damaged files are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules with extensions newer than spirv-val 2025.5 get the verdict of `make glslang`'s spirv-val."""
+"""Modules with extensions newer than spirv-val 2025.5 get the verdict of a newer spirv-val."""
 
 from __future__ import annotations
 
