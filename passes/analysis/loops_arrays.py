@@ -160,6 +160,11 @@ class Loops:
     inverse: list[tuple[int | None, ...]] = field(default_factory=list[Any])
 
     @property
+    def reduced(self) -> list[Size]:
+        """Sizes of the loops along which the operation reduces."""
+        return [size for size, yes in zip(self.sizes, self.reduction, strict=True) if yes]
+
+    @property
     def input_maps(self) -> list[AffineMap]:
         return self.maps[: len(self.inputs)]
 

@@ -152,10 +152,7 @@ class _Work:
         """Returns the work of small reductions along rows of one static length, else None."""
         from xdsl_spirv.passes.analysis.loops_nests import INNER
 
-        lengths = {
-            prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
-            for loops, _ in reductions
-        }
+        lengths = {prod(loops.reduced) for loops, _ in reductions}
         (row,) = lengths if len(lengths) == 1 else (0,)
         elements = sum(typical(prod(nest.shape)) for nest in nests)
         elements = max(elements, *(typical(prod(loops.sizes)) for loops, _ in reductions))

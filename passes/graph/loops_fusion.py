@@ -344,7 +344,7 @@ def _agrees(nest: Nest) -> bool:
 
 def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
     """True if a kernel would repeat a costly reduction of one row for many results."""
-    steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+    steps = prod(loops.reduced)
     if INNER in rows or typical(steps) <= CHEAP:
         return False
     count = prod(nest.shape[axis] for axis in rows)

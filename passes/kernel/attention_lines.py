@@ -179,8 +179,8 @@ class VectorLines(Lines):
         shape = ("A", m, k) if name == "q" else ("B", k, n)
         self.type = matrix_type(*shape, plan.element)
         self.half = VectorType(plan.element, [2])
-        self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
-        self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
+        self.lane_row = moved_bits(b, lane, self.deal.lane.bits_along(1 - self.deal.axis))
+        self.lane_vector = moved_bits(b, lane, self.deal.lane.bits_along(self.deal.axis))
         self.line = plan.line(name) // self.deal.apart
         """Number of operand rows in a line (row of fragments)."""
         vector, head = self.deal.vector, plan.head_walk(name)

@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
 )
 from xdsl_spirv.passes.analysis.contraction import element_type
-from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, join_axes, layout_of
+from xdsl_spirv.passes.analysis.layout import Layout, Walk, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.kinds import (
     MOST_BITS,
@@ -49,6 +49,7 @@ from xdsl_spirv.passes.schedule.kinds import (
 from xdsl_spirv.passes.schedule.pipeline import ATTENTION, STAGED_ATTENTION, Pipeline
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
+from xdsl_spirv.targets.linear import Linear
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
 """Element types that an attention supports."""
@@ -60,8 +61,7 @@ AttentionT = TypeVar("AttentionT", bound=AttentionAttr | AttentionLanesAttr, def
 
 M, N, D, E = range(len(LOOPS))
 
-LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N), "result": (M, E)}
-"""The two loops that index each operand after the batch loops."""
+LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
     op: AttentionOp
     schedule: AttentionT
     target: Target
-    LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
+    LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]] = LOOPS_OF
     """The two loops that index each operand after the batch loops."""
 
     @property
@@ -127,7 +127,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
     """An attention with a schedule of cooperative matrices on a target."""
 
     CHECKS, SECONDS = "attention_choice:problems", "attention_choice:estimate_seconds"
-    LOOPS_OF = LOOPS_OF
+    LOOPS_OF = {**LOOPS_OF, "v": (E, N)}
 
     @property
     def element(self) -> Attribute:
@@ -290,7 +290,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         """
         Returns the index of the layout walk (group of loops) along the head dimension of q, k or v.
         """
-        return 1 + LOOPS_OF[name].index(E if name == "v" else D)
+        return 1 + self.LOOPS_OF[name].index(E if name == "v" else D)
 
     def line(self, name: str) -> int:
         """Returns the number of rows that one fragment of q, k or v spans."""
@@ -393,20 +393,16 @@ class PackedMatrix:
         used = self.plan.map_of(self.name).used_dims()
         return [
             *(loop for loop in range(batch) if loop in used),
-            *(batch + loop for loop in LOOPS_OF[self.name]),
+            *(batch + loop for loop in self.plan.LOOPS_OF[self.name]),
         ]
 
     @property
     def batch(self) -> Walk:
         """Axes that map a batch index to the index of a packed matrix."""
-        batch = len(self.plan.op.sizes) - len(LOOPS)
+        (batch, *_), sizes = self.plan.batch_loops, self.plan.sizes.loops
         kept = self.loops[:-2]
-        axes: list[Axis] = []
-        step: Size = 1
-        for loop in reversed(range(batch)):
-            axes.append(Axis(self.plan.sizes.loops[loop], step if loop in kept else 0))
-            step = step * self.plan.sizes.loops[loop] if loop in kept else step
-        return join_axes(axes[::-1])
+        map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in kept))
+        return layout_of(map, [sizes[loop] for loop in kept], None, sizes, [batch]).walks[0]
 
     @property
     def tiles_lie_together(self) -> bool:
@@ -514,23 +510,20 @@ class Deal:
         return block * self.block_vectors * self.vector + of_block * self.share + in_block
 
     @property
-    def lane_row_bits(self) -> list[tuple[int, int]]:
-        """Bits of the lane index that select the row, with their weights in the row index."""
-        bits = self.fragment.lane.bits_along(1 - self.axis)
-        return [(bit, weight // self.apart) for bit, weight in bits]
-
-    @property
-    def lane_vector_bits(self) -> list[tuple[int, int]]:
-        """Bits of the lane index that select the vector, with their weights in the vector index."""
-        bits = self.fragment.lane.bits_along(self.axis)
-        return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
+    def lane(self) -> Linear:
+        """Maps a lane index to its row and its vector. Axis `axis` counts vectors."""
+        own = self.fragment.lane
+        rows = {weight: weight // self.apart for _, weight in own.bits_along(1 - self.axis)}
+        vectors = (weight for _, weight in own.bits_along(self.axis))
+        ranks = {weight: 1 << rank for rank, weight in enumerate(vectors)}
+        return own.then(1 - self.axis, rows).then(self.axis, ranks)
 
     @property
     def tile_rows(self) -> TileRows:
         """Rows in Workgroup memory, with the stride and swizzle of fewest bank conflicts."""
         together = 128 // (self.vector * (4 if self.paired else 2))
-        bits = self.lane_row_bits, self.lane_vector_bits
-        lanes = [(_spread(lane, bits[0]), _spread(lane, bits[1])) for lane in range(together)]
+        places = map(self.lane.at, range(together))
+        lanes = [(place[1 - self.axis], place[self.axis]) for place in places]
         width = self.blocks * self.block_vectors
         rows = 1 + max(row for row, _ in lanes)
         swizzled = width % together == 0 and all(row % rows == 0 for row in self.rows)
@@ -566,7 +559,3 @@ class TileRows:
     def period(self) -> int:
         """Number of vectors after which the swizzle repeats."""
         return self.rows * self.weight
-
-
-def _spread(number: int, bits: list[tuple[int, int]]) -> int:
-    return sum(weight for bit, weight in bits if number >> bit & 1)

@@ -35,8 +35,6 @@ Indices of a layout's walks (groups of loops): outer batch, shared heads, and th
 two other loops.
 """
 
-LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
-
 
 @dataclass(frozen=True)
 class Scores:
@@ -84,8 +82,6 @@ class Scores:
 @dataclass(frozen=True)
 class LanesPlan(OfAttention[AttentionLanesAttr]):
     """An attention with a schedule of multiply-adds on a target."""
-
-    LOOPS_OF = LOOPS_OF
 
     @cached_property
     def shared(self) -> int:

@@ -179,7 +179,7 @@ def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
         return False
     shared = schedule.reduce.data != "invocation"
     for loops, _ in reductions_of(nest):
-        sizes = [s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes and s != 1]
+        sizes = [size for size in loops.reduced if size != 1]
         if len(sizes) > 1 or (sizes and not shared and not any(map(is_dynamic, sizes))):
             return True
     return False
@@ -253,10 +253,7 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     columns = dimensions_along_rows(nest)
     rows = typical(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
     model, busy = target.model.loops, _busy(target)
-    totals = [
-        prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
-        for loops, _ in reductions
-    ]
+    totals = [prod(loops.reduced) for loops, _ in reductions]
     longest = max(map(typical, totals), default=1)
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
     strided = _is_strided(reductions, rows, model.short)
@@ -372,7 +369,7 @@ def _loads_vectors(nest: Nest) -> bool:
     Reductions must be short, and must not index this dimension in another way.
     """
     for loops, _ in reductions_of(nest):
-        steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+        steps = prod(loops.reduced)
         if is_dynamic(steps) or steps > UNROLLED_BESIDE or not loops.output_maps[0].results:
             return False
         last = loops.output_maps[0].results[-1]

@@ -133,8 +133,10 @@ def test_rows_in_workgroup_memory_lie_in_different_banks(
     for block in range(deal.blocks):
         banks: set[int] = set()
         for lane in range(8):
-            row = moved_bits(b, lane, deal.lane_row_bits)
-            column = moved_bits(b, lane, deal.lane_vector_bits, block * deal.block_vectors)
+            row = moved_bits(b, lane, deal.lane.bits_along(1 - deal.axis))
+            column = moved_bits(
+                b, lane, deal.lane.bits_along(deal.axis), block * deal.block_vectors
+            )
             assert isinstance(row, int)
             assert isinstance(column, int)
             banks.add(order.place(row, column) % 8)
