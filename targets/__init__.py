@@ -287,6 +287,13 @@ class Target:
             if not p.saturating and p.types == (*types, types[2]) and p.scope == "Subgroup"
         ]
 
+    def count_aligned(self, columns: int, bits: int) -> int:
+        """
+        Returns the alignment that cooperative loads and stores need for rows of `columns` elements
+        of `bits` bits, in elements.
+        """
+        return max(1, 8 * min(self.cooperative_matrix_alignment, columns * bits // 8) // bits)
+
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
         """
         Returns the component map of matrices with this use, shape and width; None if not known.

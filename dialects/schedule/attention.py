@@ -169,11 +169,6 @@ class AttentionAttr(ScheduleAttr):
         return self.probabilities.data == "registers"
 
     @property
-    def are_converted(self) -> bool:
-        """True if an instruction converts probabilities to an operand."""
-        return self.probabilities.data == "converted"
-
-    @property
     def holds_queries(self) -> bool:
         """True if queries stay in registers for all tiles of keys."""
         return self.queries.data == "held"

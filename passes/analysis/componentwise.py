@@ -191,13 +191,12 @@ class _MatrixMoves:
         access = matrix_access(layout, (m, n))
         if access is None or (stored and access.stride == 0):
             return False
-        size = bit_width(placed.element_type) // 8
         minor = n if access.by_rows else m
-        needed = min(self.target.cooperative_matrix_alignment, minor * size)
+        count = self.target.count_aligned(minor, bit_width(placed.element_type))
         batch, rows, columns = layout.walks
         outer = (*batch, *rows[:-1], *columns[:-1])
         steps = [access.stride, layout.start, *(axis.stride for axis in outer)]
-        return all(is_multiple(step * size, needed) for step in (minor, *steps))
+        return all(is_multiple(step, count) for step in (minor, *steps))
 
 
 def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:

@@ -197,7 +197,7 @@ def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -
     return map.replace_dims_and_symbols(known, [], dims, 0)
 
 
-def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr]) -> list[AffineExpr | None]:
+def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr | None]) -> list[AffineExpr | None]:
     """Returns for each loop of `map` the dimension that it indexes, else None."""
     loops: list[AffineExpr | None] = [None] * map.num_dims
     for expression, dimension in zip(map.results, dimensions, strict=True):

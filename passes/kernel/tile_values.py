@@ -262,7 +262,7 @@ class Box(Lazy):
         if len(view.strides) < 2 or view.strides[-1] != 1:
             return None
         stride, bits = view.strides[-2], bit_width(self.type.element)
-        unit = max(1, min(b.target.cooperative_matrix_alignment, row * bits // 8) * 8 // bits)
+        unit = b.target.count_aligned(row, bits)
         start, _ = element_of(b, view, self.firsts, ())
         if not isinstance(stride, int) or stride % unit or b.multiple(start) % unit:
             return None

@@ -321,18 +321,13 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         unfit = self.ends_within or self.is_dealt("v") or isinstance(result, BFloat16Type)
         if unfit or e % n or not layout.is_contiguous(2):
             return False
-        alignment = self.count_aligned(n, result)
+        alignment = self.target.count_aligned(n, bit_width(result))
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
         return all(is_multiple(step, alignment) for step in steps)
 
     def by_inner(self, name: str) -> bool:
         """True if an operand is contiguous along the second loop of `LOOPS_OF`."""
         return self.layout(name).is_contiguous(2)
-
-    def count_aligned(self, columns: int, element: Attribute) -> int:
-        """Returns the alignment of rows for cooperative loads and stores, in elements."""
-        size = bit_width(element) // 8
-        return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
 
     def packings(self) -> Iterator[PackedOperand]:
         for at, name in enumerate("qkv"):

@@ -279,7 +279,7 @@ def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
     if max(d, e) > (most := target.model.attention.most_head):
         yield f"a head of {max(d, e)} elements exceeds the limit of {most}"
     schedule = plan.schedule
-    whole = schedule.are_converted and schedule.rescale.data == "always"
+    whole = schedule.probabilities.data == "converted" and schedule.rescale.data == "always"
     if not target.even_fragments and not (whole and set(schedule.paths) == {"rows"}):
         yield f"{target.name} does not list how it distributes fragments over invocations"
     if not any(shapes_of(element, target)):
@@ -344,7 +344,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"fragments need {registers} registers of an invocation, more than {most}: fewer rows "
             "of a subgroup or a smaller key_tile would fit"
         )
-    if schedule.are_converted:
+    if schedule.probabilities.data == "converted":
         yield from _conversion_problems(plan)
     if schedule.in_registers and plan.shared_places is None:
         yield (
@@ -454,7 +454,7 @@ def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
         return
     other = 1 if plan.by_inner(name) else 2
     columns = packing.fragment_sizes[2 - other]
-    alignment = plan.count_aligned(columns, plan.element)
+    alignment = plan.target.count_aligned(columns, bit_width(plan.element))
     steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
     if not all(is_multiple(step, alignment) for step in steps):
         yield (

@@ -15,7 +15,6 @@ from functools import cached_property
 from math import gcd, inf, prod
 
 from xdsl.dialects import linalg
-from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import LOOPS
@@ -86,15 +85,10 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
     @cached_property
     def shared(self) -> int:
         """Number of innermost batch loops that do not index keys or values."""
-        maps = list(map(self.map_of, "kv"))
+        used = self.map_of("k").used_dims() | self.map_of("v").used_dims()
         count = 0
         for loop in reversed(range(len(self.sizes.loops) - len(LOOPS))):
-            of_loop = AffineDimExpr(loop)
-            if is_dynamic(self.sizes.loops[loop]) or any(
-                expression == of_loop or of_loop in expression.dfs()
-                for map in maps
-                for expression in map.results
-            ):
+            if is_dynamic(self.sizes.loops[loop]) or loop in used:
                 break
             count += 1
         return count

@@ -117,11 +117,11 @@ def _are_elements(dispatch: DispatchOp, slices: Container[Operation]) -> bool:
             case tensor.EmptyOp() | arith.ConstantOp() | YieldOp():
                 continue
             case Generic():
-                write = op.get_indexing_maps().data[-1].data
+                write = maps_of(op)[-1]
                 identity = write == AffineMap.identity(write.num_dims)
                 if not is_pointwise(op) or not identity or write.num_dims < 2:
                     return False
-                if not all(map(_walks_columns_alike, op.inputs, op.get_indexing_maps().data)):
+                if not all(map(_walks_columns_alike, op.inputs, maps_of(op))):
                     return False
             case _:
                 if op not in slices and not is_size_op(op):
@@ -129,16 +129,16 @@ def _are_elements(dispatch: DispatchOp, slices: Container[Operation]) -> bool:
     return isinstance(dispatch.yielded[0].owner, Generic)
 
 
-def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
+def _walks_columns_alike(value: SSAValue, map: AffineMap) -> bool:
     """
     True if the result's column indexes only the last dimension of an operand.
 
     Arguments and scalars must not be indexed by the column at all.
     """
-    column = AffineDimExpr(map.data.num_dims - 1)
+    column = AffineDimExpr(map.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
-        return column not in map.data.results
-    return map.data.results[-1] == column and column not in map.data.results[:-1]
+        return column not in map.results
+    return map.results[-1] == column and column not in map.results[:-1]
 
 
 @dataclass

@@ -22,15 +22,15 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, BlockArgument, OpResult, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
 from xdsl_spirv.passes.analysis.contraction import as_contraction
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
+from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.values import erase_dead, is_weight, is_zero
 from xdsl_spirv.upstream.equality import is_same
@@ -174,7 +174,7 @@ def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
     """Joins one operation of each chain; `before` is the result of the previous join."""
-    first = ops[0]
+    first, code = ops[0], Code(dispatch)
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):
         axis = _column_axis(first, number)
@@ -184,34 +184,28 @@ def _join_chains(
             assert before is not None, "a product has weights"
             inputs.append(before)
         else:
-            inputs.append(_concatenate_weights(dispatch, [op.inputs[number] for op in ops], axis))
+            inputs.append(_concatenate_weights(code, [op.inputs[number] for op in ops], axis))
     result = tensor_type(first.results[0])
     columns = sum(_shape(op.results[0])[-1] for op in ops)
     type = TensorType(result.element_type, [*result.get_shape()[:-1], columns])
-    out = _room(dispatch, first.outputs[0], type)
+    out = _room(code, first.outputs[0], type)
     joined = make_generic(inputs, out, maps_of(first), first.body.clone())
+    code.insert(joined)
     joined.location = first.location
     joined.results[0].name_hint = first.results[0].name_hint
-    Rewriter.insert_op(joined, InsertPoint.before(dispatch))
     return joined.results[0]
 
 
-def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
+def _room(code: Code, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
     owner = out.owner
     if isinstance(owner, linalg.ops.FillOp):
-        inside = _room(dispatch, owner.outputs[0], type)
-        op: Operation = linalg.ops.FillOp([owner.inputs[0]], [inside], [type])
-    else:
-        assert isinstance(owner, tensor.EmptyOp), "a destination is a fill or an empty tensor"
-        op = tensor.EmptyOp(owner.dynamic_sizes, type)
-    Rewriter.insert_op(op, InsertPoint.before(dispatch))
-    return op.results[0]
+        return code.fill_with(owner.inputs[0], _room(code, owner.outputs[0], type))
+    assert isinstance(owner, tensor.EmptyOp), "a destination is a fill or an empty tensor"
+    return code.insert(tensor.EmptyOp(owner.dynamic_sizes, type))
 
 
-def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
+def _concatenate_weights(code: Code, values: Sequence[SSAValue], axis: int) -> SSAValue:
     first = tensor_type(values[0])
     shape = list(first.get_shape())
     shape[axis] = sum(_shape(value)[axis] for value in values)
-    whole = tensor.ConcatOp(values, axis, TensorType(first.element_type, shape))
-    Rewriter.insert_op(whole, InsertPoint.before(dispatch))
-    return whole.result
+    return code.insert(tensor.ConcatOp(values, axis, TensorType(first.element_type, shape)))

@@ -38,7 +38,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     rewrite_canonically,
 )
 from xdsl_spirv.passes.analysis.linalg_code import drop_units, make_generic, maps_of, yields_of
-from xdsl_spirv.passes.analysis.pointwise import factors_of, is_pointwise, moves_only
+from xdsl_spirv.passes.analysis.pointwise import factors_of, is_pointwise, loops_of, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.schedule.stored_result import row_stride
 
@@ -164,10 +164,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             if not isinstance(yielded, BlockArgument):
                 return None
             *reads, written = maps_of(op)
-            own: Dims = [None] * written.num_dims
-            for result, expression in zip(written.results, dims, strict=True):
-                assert isinstance(result, AffineDimExpr), "an elementwise result permutes loops"
-                own[result.position] = expression
+            own = loops_of(written, dims)
             read = reads[yielded.index].results
             dims = [own[e.position] if isinstance(e, AffineDimExpr) else e for e in read]
             return op.inputs[yielded.index], dims

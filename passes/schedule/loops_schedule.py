@@ -109,8 +109,8 @@ class LoopsPlan(KernelPlan):
         """
         total: Size = 0
         for nest in nests_of(results()):
-            columns = dimensions_along_rows(nest)
-            rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
+            sizes = _row_sizes(nest)
+            rows = prod(sizes)
             if not is_dynamic(rows):
                 return self.schedule.workgroups.data
             tile = self.schedule.tile.data
@@ -118,7 +118,7 @@ class LoopsPlan(KernelPlan):
             if axes is not None:
                 total += prod(tile_grid(nest, axes, tile))
                 continue
-            wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
+            wide = [size for size in sizes if size != 1]
             beside = self.schedule.elements.data if self.schedule.rows.data > 1 else 1
             if wide and not is_multiple(wide[-1], beside):
                 beside = 1
@@ -251,7 +251,7 @@ def _takes(nest: Nest, width: int) -> bool:
 def _choose(nest: Nest, target: Target) -> LoopsAttr:
     reductions = reductions_of(nest)
     columns = dimensions_along_rows(nest)
-    rows = typical(prod(size for axis, size in enumerate(nest.shape) if axis not in columns))
+    rows = typical(prod(_row_sizes(nest)))
     model, busy = target.model.loops, _busy(target)
     totals = [prod(loops.reduced) for loops, _ in reductions]
     longest = max(map(typical, totals), default=1)
@@ -311,14 +311,7 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
     model, busy = target.model.loops, _busy(target)
     if rows >= busy:
         return _alone(nest, rows, longest, target)
-    last = next(
-        (
-            nest.shape[axis]
-            for axis in reversed(range(len(nest.shape)))
-            if axis not in dimensions_along_rows(nest) and nest.shape[axis] != 1
-        ),
-        1,
-    )
+    last = next((size for size in reversed(_row_sizes(nest)) if size != 1), 1)
     if typical(last) < model.least_beside:
         return None
     bits = _bits(nest, rows * longest)
@@ -350,12 +343,8 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     if nest.shape and _loads_vectors(nest):
         bits = _bits(nest, rows)
         room = model.windows_held * (target.held_registers or inf)
-        for width in WIDTHS:
-            fits = is_run(nest.shape, width) and width * bits <= MOST_BITS
-            fits = fits and 2 * width * longest <= room
-            if fits and rows >= width * busy:
-                elements = width
-                break
+        runs = (w for w in WIDTHS if is_run(nest.shape, w) and w * bits <= MOST_BITS)
+        elements = next((w for w in runs if 2 * w * longest <= room and rows >= w * busy), 1)
     units = rows // elements
     large = units >= model.many * busy and longest < model.short
     alone = min(model.large_workgroup if large else model.workgroup, target.max_invocations)
@@ -386,12 +375,15 @@ def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Ta
     many = target.model.loops.many * _busy(target) * max(WIDTHS)
     if rows * max(map(typical, totals)) < many:
         return 1
-    for width in WIDTHS:
-        if width * bits <= MOST_BITS and all(
-            is_multiple(total, width) and typical(total) >= width * lanes for total in totals
-        ):
-            return width
-    return 1
+    most = min(MOST_BITS // bits, *(typical(total) // lanes for total in totals))
+    widths = (width for width in WIDTHS if width <= most)
+    return next((w for w in widths if all(is_multiple(total, w) for total in totals)), 1)
+
+
+def _row_sizes(nest: Nest) -> list[Size]:
+    """Returns the sizes of the dimensions that a nest has outside of its rows."""
+    columns = dimensions_along_rows(nest)
+    return [size for axis, size in enumerate(nest.shape) if axis not in columns]
 
 
 def _bits(nest: Nest, size: int) -> int:

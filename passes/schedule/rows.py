@@ -156,17 +156,12 @@ class RowsOperands:
         return prod(self.steps_along)
 
     @property
-    def reduced_size(self) -> Size:
-        """Size of K."""
-        return prod(self.contraction.sizes[loop] for loop in self.reduced)
-
-    @property
     def rows(self) -> Size:
-        return prod(self.contraction.sizes[loop] for loop in self.row_loops)
+        return (self.contraction.n, self.contraction.m)[self.streamed]
 
     @property
     def columns(self) -> Size:
-        return prod(self.contraction.sizes[loop] for loop in self.column_loops)
+        return (self.contraction.m, self.contraction.n)[self.streamed]
 
 
 @dataclass(frozen=True)
@@ -414,7 +409,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
-        elements = typical(self.operands.columns * self.operands.reduced_size)
+        elements = typical(self.operands.columns * contraction.k)
         subgroups = prod(typical(size) for size in self.grid) * self.schedule.subgroup_count
         busy = min(1.0, subgroups / (model.busy * target.compute_units))
         packed = any(contraction.unpackings)

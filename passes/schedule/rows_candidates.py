@@ -225,7 +225,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         and columns >= model.often
         and _shares_words(plan)
     ):
-        if typical(plan.operands.reduced_size) <= model.most_straight:
+        if typical(plan.contraction.k) <= model.most_straight:
             width = _straight_columns(plan, columns)
             within = plan.target.subgroup_size
             yield RowsAttr(1, width, 1, 1, within=within, subgroups=(1, model.turns))

@@ -33,11 +33,17 @@ def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
 
     The elements must be contiguous, and every start must be a multiple of the vector's size.
     """
-    stride = row_stride(layout)
-    if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
+    columns = layout.walks[COLUMNS]
+    if row_stride(layout) is None or width * element_bytes > 16 or not columns:
         return width == 1
-    steps = [stride, layout.start, *(axis.stride for axis in layout.walks[BATCH])]
-    return all(is_multiple(size, width) for size in (layout.walks[COLUMNS][0].size, *steps))
+    return begins_at_multiples(layout, width) and is_multiple(columns[0].size, width)
+
+
+def begins_at_multiples(layout: Layout, count: int) -> bool:
+    """True if every row of a row-major result begins at a multiple of `count` elements."""
+    stride = row_stride(layout)
+    steps = [layout.start, *(axis.stride for axis in layout.walks[BATCH])]
+    return stride is not None and all(is_multiple(step, count) for step in (stride, *steps))
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,8 @@ class StoredResult:
         Pointer and stride must be multiples of min(16, bytes of a fragment's row).
         """
         _, n = self.fragment
-        needed = min(self.target.cooperative_matrix_alignment, n * self.element_bytes)
-        return self._steps_are_multiples(needed)
+        count = self.target.count_aligned(n, 8 * self.element_bytes)
+        return n % count == 0 and begins_at_multiples(self.layout, count)
 
     @property
     def stored_directly(self) -> bool:
@@ -107,14 +113,6 @@ class StoredResult:
 
         return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
 
-    def _steps_are_multiples(self, of_bytes: int) -> bool:
-        if self.stride is None:
-            return False
-        _, n = self.fragment
-        steps = [self.stride, self.layout.start, n]
-        steps += [axis.stride for axis in self.layout.walks[BATCH]]
-        return all(is_multiple(step * self.element_bytes, of_bytes) for step in steps)
-
     @property
     def width(self) -> int:
         """Number of result elements in one vector of an invocation."""
@@ -127,9 +125,8 @@ class StoredResult:
     def vector(self) -> int:
         """Number of elements in one load or store of the result."""
         width = self.width
-        bytes = width * self.element_bytes
-        whole = is_multiple(self.contraction.n, width) and bytes <= 16
-        return width if whole and self._steps_are_multiples(bytes) else 1
+        whole = is_multiple(self.contraction.n, width) and width * self.element_bytes <= 16
+        return width if whole and begins_at_multiples(self.layout, width) else 1
 
     @property
     def stored_width(self) -> int:

@@ -51,13 +51,24 @@ ROWS, COLUMNS = 1, 2
 
 
 class OperandTile:
-    """A tile of one operand."""
+    """A tile of one operand: two axes, one of them along K."""
 
     element_type: Attribute
+    shape: tuple[int, int]
+    extent: tuple[Size, Size]
+    beyond = (False, False)
+    """For each axis: True if a whole tile may lie outside of the operand."""
 
     @property
     def element_bytes(self) -> int:
         return bit_width(self.element_type) // 8
+
+    @property
+    def guarded(self) -> tuple[bool, bool]:
+        """For each axis: True if a tile may exceed the operand."""
+        (first, second), axes = self.beyond, zip(self.extent, self.shape, strict=True)
+        rest_of_first, rest_of_second = (not is_multiple(*axis) for axis in axes)
+        return first or rest_of_first, second or rest_of_second
 
 
 @dataclass(frozen=True)
@@ -177,13 +188,6 @@ class StagedTile(OperandTile):
     def workgroup_bytes(self) -> int:
         return self.buffers * self.shape[0] * (self.shape[1] + self.padding) * self.element_bytes
 
-    @property
-    def guarded(self) -> tuple[bool, bool]:
-        """For rows and for columns: True if a tile may exceed the operand."""
-        rows, columns = zip(self.extent, self.shape, strict=True)
-        beyond_rows, beyond_columns = self.beyond
-        return beyond_rows or not is_multiple(*rows), beyond_columns or not is_multiple(*columns)
-
 
 @dataclass(frozen=True)
 class UnitTile(OperandTile):
@@ -221,12 +225,6 @@ class UnitTile(OperandTile):
         units = self.order.group // self.unpacking.size
         depths = ((number, plane.panel_depth(units)) for number, plane in planes)
         return [(number, depth) for number, depth in depths if depth is not None]
-
-    @property
-    def guarded(self) -> tuple[bool, bool]:
-        """For both axes of the tile (M or N, and K): True if the tile may exceed the operand."""
-        outer, inner = zip(self.extent, self.shape, strict=True)
-        return not is_multiple(*outer), not is_multiple(*inner)
 
 
 @dataclass(frozen=True)
