@@ -475,7 +475,7 @@ class ExtendedLinalg(DialectOnDemand):
 
     def declaring(self, name: str) -> Iterable[Declaration]:
         """
-        Returns the operation `name` of a table; for other names, all declarations without a table.
+        Returns the operation `name` if a table has it, else all declarations outside of tables.
         """
         if name in self.makers:
             return [self._operation(name)]
