@@ -267,8 +267,8 @@ class _Run:
                 return
             # The caller may take long to create the next job: known jobs are sent meanwhile.
             numbers = self._ended() if pulled else self._wait()
-            yield from self._settled(numbers)
-            if numbers or pulled or self._attended(capacity, waiting):
+            yield from self._collect(numbers)
+            if numbers or pulled or self._can_perform_any(capacity, waiting):
                 self.progress = time.monotonic()
             elif time.monotonic() - self.progress > PATIENCE_SECONDS:
                 raise ProgramError(
@@ -291,13 +291,13 @@ class _Run:
         if job.alone:
             self.engine.dealer.offer(Waiting(self, job, self._send_to))
         else:
-            self.held[_sort(job)].append(job)
+            self.held[_group_key(job)].append(job)
 
     @property
     def _held(self) -> int:
         return sum(map(len, self.held.values()))
 
-    def _attended(self, capacity: Counter[str], waiting: Sequence[Job]) -> bool:
+    def _can_perform_any(self, capacity: Counter[str], waiting: Sequence[Job]) -> bool:
         """True if a worker can perform one of the open or waiting jobs."""
         needed = {
             *(task.needs for task in list(self.open.values())),
@@ -317,10 +317,10 @@ class _Run:
                 room = capacity[CORES] + AHEAD
                 if self.sent >= room:
                     break
-                size = min(self._together(jobs[0]), -(-len(jobs) // room))
+                size = min(self._group_size(jobs[0]), -(-len(jobs) // room))
                 self._send([jobs.popleft() for _ in range(size)])
 
-    def _together(self, job: Job) -> int:
+    def _group_size(self, job: Job) -> int:
         """
         Returns the number of jobs to send in one task: several if such jobs are known to be short.
         """
@@ -370,7 +370,7 @@ class _Run:
                 numbers.append(self.ended.get_nowait())
         return numbers
 
-    def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
+    def _collect(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
         """Yields the results of tasks that ended. Jobs without a result are queued again."""
         ended = {number: self.open.pop(number) for number in numbers if number in self.open}
         done = [task.future for task in ended.values() if task.future.status == "finished"]
@@ -421,7 +421,7 @@ class _Run:
 _Sort: TypeAlias = tuple[str, str]
 
 
-def _sort(job: Job) -> _Sort:
+def _group_key(job: Job) -> _Sort:
     """Returns a key. Jobs with equal keys may be sent together."""
     return job.kind, job.needs
 

@@ -48,11 +48,11 @@ class SentencePieces:
         if self._adds_space and after_token:
             text = " " + text
         text = text.replace(" ", SPACE)
-        lengths = self._merged(text)
+        lengths = self._merge_pieces(text)
         tokens: list[int] = []
         for start, length in enumerate(lengths):
             if length:
-                tokens += self._numbers(text[start : start + length])
+                tokens += self._tokens_of(text[start : start + length])
         return tokens
 
     def decode(self, token: str) -> bytes:
@@ -60,7 +60,7 @@ class SentencePieces:
         match = BYTE.fullmatch(token)
         return bytes([int(match[1], 16)]) if match else token.replace(SPACE, " ").encode()
 
-    def _merged(self, text: str) -> list[int]:
+    def _merge_pieces(self, text: str) -> list[int]:
         """Returns the length of the piece that begins at each character; 0 inside a piece."""
         lengths = [1] * len(text)
         previous = list(range(-1, len(text)))
@@ -90,7 +90,7 @@ class SentencePieces:
             offer(left)
         return lengths
 
-    def _numbers(self, piece: str) -> list[int]:
+    def _tokens_of(self, piece: str) -> list[int]:
         """Returns the token of a piece, or the tokens of its bytes."""
         if piece in self._tokens:
             return [self._tokens[piece]]

@@ -165,7 +165,7 @@ class Server:
         asked = Request(tokens, tell, wish.limit, wish.sampling, chat, wish.stops)
         self.queue.submit(asked)
         form = _Form(self.name, chat, len(tokens))
-        arriving = _arriving(request, asked, events)
+        arriving = _stream_events(request, asked, events)
         if not wish.streams:
             texts, end = [], None
             async for event in arriving:
@@ -233,7 +233,7 @@ async def _body_of(request: Any) -> bytes:
     return body
 
 
-async def _arriving(
+async def _stream_events(
     request: Any, asked: Request, events: asyncio.Queue[Event]
 ) -> AsyncIterator[str | Ended]:
     """

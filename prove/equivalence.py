@@ -218,7 +218,7 @@ class Launch(Executor):
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Updates memory by atomics, one invocation after another."""
         if isinstance(op, group.GroupNonUniformShuffleOp | rotate.GroupNonUniformRotateKHROp):
-            return (self._of_another(op, operands),)
+            return (self._value_of_another(op, operands),)
         update = UPDATES.get(type(op))
         if update is None:
             return super().act(op, operands)
@@ -231,7 +231,7 @@ class Launch(Executor):
         self.write(place, Scalar(new, unknown), op)
         return (old,) if op.results else ()
 
-    def _of_another(
+    def _value_of_another(
         self, op: group.GroupNonUniformShuffleOp | rotate.GroupNonUniformRotateKHROp,
         operands: Sequence[Value],
     ) -> Value:  # fmt: skip

@@ -132,7 +132,7 @@ def premise(text: str, kernel: Kernel) -> Term:
     Raises `ValueError` for other text.
     """
     if text.strip() == CONSECUTIVE:
-        return _of_all(kernel, [kernel.consecutive])
+        return _for_all_invocations(kernel, [kernel.consecutive])
     if text.strip() == DISTINCT:
         return z3.Bool(DISTINCT)
     numbers = kernel.unread_numbers() | kernel.members | kernel.launch_numbers()
@@ -173,11 +173,11 @@ def premise(text: str, kernel: Kernel) -> Term:
                 size = 128 - leaf.size()
                 known[f"all({name})"] = (z3.SignExt if signed else z3.ZeroExt)(size, leaf)
                 each.append(compare(parsed))
-            return _of_all(kernel, each)
+            return _for_all_invocations(kernel, each)
     return compare(parsed)
 
 
-def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
+def _for_all_invocations(kernel: Kernel, terms: Sequence[Term]) -> Term:
     """Returns the condition that the terms hold for an invocation and for its renamed copies."""
     others = [rename_for(kernel, level) for level in (WORKGROUP, ITERATION, ONE)]
     return z3.And(*terms, *[other(term) for other in others for term in terms])

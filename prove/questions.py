@@ -324,7 +324,7 @@ def _facts(kernel: Kernel, other: Renaming) -> Term:
     return other(z3.And(*kernel.facts))
 
 
-def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
+def _list_event_facts(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
     """Returns the facts that tickets are unique, and that a subgroup elects one invocation."""
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
@@ -361,7 +361,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     ways = list[tuple[Renaming, Term, list[Term]]]()
     for level in (WORKGROUP, ITERATION, ONE):
         other = rename_for(kernel, level)
-        ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
+        ways.append((other, _facts(kernel, other), _list_event_facts(kernel, other, level)))
     apart = either([x != ways[0][0](x) for x in kernel.group if known_number(x) is None])
     for a, b in combinations_with_replacement(accesses, 2):
         kernel.limits.check()
