@@ -5,8 +5,7 @@ Each case is a function on tensors that becomes one kernel. It is lowered pass b
 default schedule and with every way to reduce, interpreted with all checks, and run on lavapipe.
 Integers and moved elements must be equal, and floats must agree within a few rounding errors.
 
-Covers: analysis/combinations, analysis/loops_access, analysis/loops_arrays, analysis/loops_nests,
-analysis/loops_reader, graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
+Covers: graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
 """
 
 from __future__ import annotations

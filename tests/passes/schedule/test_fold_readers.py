@@ -1,7 +1,7 @@
 """
 Readers of a product's columns are fused into the product.
 
-Covers: analysis/column_readers, kernel/column_readers_code, schedule/fold_rows.
+Covers: kernel/column_readers_code, schedule/fold_rows.
 """
 
 from __future__ import annotations

@@ -1,0 +1,115 @@
+"""A kernel's stores are grouped into nests that store each element once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.passes.analysis.loops_arrays import Computed, NotLoops
+from xdsl_spirv.passes.analysis.loops_nests import (
+    INNER,
+    Nest,
+    Place,
+    all_reductions_of,
+    dimensions_along_rows,
+    nests_of,
+    reductions_of,
+)
+from xdsl_spirv.passes.analysis.loops_reader import results_of_collective, results_of_operations
+from xdsl_spirv.runtime.modules import parse_text
+
+MODULE = parse_text(Path(__file__).with_name("loops_nests.mlir").read_text())
+FUNCTIONS = {op.sym_name.data: op for op in MODULE.ops if isinstance(op, FuncOp)}
+
+
+def nests(name: str) -> tuple[tuple[SSAValue, ...], list[Nest]]:
+    """Returns a function's arguments, and the nests that compute what the function returns."""
+    ops = list(FUNCTIONS[name].body.block.ops)
+    _, results = results_of_operations(ops[:-1], ops[-1].operands)
+    return FUNCTIONS[name].args, nests_of(results)
+
+
+def stored_at(nest: Nest, place: Place) -> list[int]:
+    """Returns the elements of the target that a nest of one dimension stores at a place."""
+
+    def elements(offsets: object, sizes: object, strides: object) -> list[int]:
+        boxes = zip(offsets, sizes, strides, strict=True)  # pyright: ignore
+        ((o, n, s),) = boxes
+        return [o + i * s for i in range(n)]
+
+    replaced = {at for box in place.replaced for at in elements(*box)}
+    own = elements(place.offsets, nest.shape, place.strides)
+    return [at for at in own if at not in replaced]
+
+
+def test_parts_of_a_concatenation_are_nests_of_their_own():
+    (x, y, _), (whole, *parts) = nests("joined")
+    assert whole.shape == (2, 7)
+    ((array, place),) = whole.results
+    assert isinstance(array, Computed)
+    assert place.replaced == ()
+    sources = {nest.shape: nest.results[0] for nest in parts}
+    assert [array.value for array, _ in sources.values()] == [y, x]  # pyright: ignore
+    assert [place.offsets for _, place in sources.values()] == [(0, 3), (0, 0)]
+    assert list(sources) == [(2, 4), (2, 3)]
+
+
+def test_results_of_one_shape_share_a_nest():
+    ops = list(FUNCTIONS["joined"].body.block.ops)
+    whole = ops[-1].operands[1]
+    _, results = results_of_operations(ops[:-1], [whole, whole])
+    (nest,) = nests_of(results)
+    assert len(nest.results) == 2
+
+
+@pytest.mark.parametrize("name", ["laid_over", "apart"])
+def test_every_element_is_stored_once_from_the_last_array_that_covers_it(name: str):
+    arguments, found = nests(name)
+    result = np.full(8, -1)
+    for nest in found:
+        ((array, place),) = nest.results
+        for at in stored_at(nest, place):
+            assert result[at] == -1, "stored twice"
+            result[at] = arguments.index(array.value)  # pyright: ignore
+    expected = {"laid_over": [0, 1, 1, 2, 1, 2, 0, 2], "apart": [0] * 4 + [1] * 4}
+    assert result.tolist() == expected[name]
+
+
+def test_parts_that_share_no_element_have_nothing_to_test():
+    """No element of a part asks whether another part replaces it."""
+    _, found = nests("apart")
+    assert [place.replaced for nest in found for _, place in nest.results] == [(), ()]
+    _, found = nests("laid_over")
+    assert [len(place.replaced) for nest in found for _, place in nest.results] == [0, 1, 2]
+
+
+def test_an_array_that_is_read_and_written_is_refused():
+    _, results = results_of_collective(FUNCTIONS["swapped"].body.block)
+    with pytest.raises(NotLoops, match=r"reads %[xy], which its kernel also writes"):
+        nests_of(results)
+
+
+def test_a_reduction_depends_on_the_dimensions_of_its_result():
+    _, (nest,) = nests("row_sums")
+    assert [rows for _, rows in all_reductions_of(nest)] == [{0}, {0}]
+    assert len(reductions_of(nest)) == 2
+    assert dimensions_along_rows(nest) == {1}
+
+
+def test_a_reduction_inside_of_another_is_not_an_outermost_one():
+    _, (nest,) = nests("total")
+    assert [rows for _, rows in all_reductions_of(nest)] == [set(), {INNER}]
+    ((outer, _),) = reductions_of(nest)
+    assert outer.sizes == (4,)
+    _, (whole, *_) = nests("joined")
+    assert dimensions_along_rows(whole) == frozenset(), "without a reduction there are no rows"
+
+
+def test_dependences_go_through_reshapes():
+    _, (nest,) = nests("reshaped_sums")
+    assert [rows for _, rows in all_reductions_of(nest)] == [{0, 1}]
+    assert dimensions_along_rows(nest) == {2}
