@@ -170,7 +170,7 @@ class KernelEmitter(Emitter):
         upper: Index,
         step: int,
         carried: Sequence[SSAValue],
-        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue] | None],
         name: str | None = None,
         lower: Index = 0,
         unrolled: bool = False,
@@ -181,13 +181,12 @@ class KernelEmitter(Emitter):
         A single trip is emitted without a loop. `unrolled` asks the driver to unroll the loop.
         """
         if isinstance(upper, int) and self.is_single_trip(lower, upper, step):
-            return body(lower, carried)
+            return body(lower, carried) or ()
         block = Block(arg_types=[INDEX, *(value.type for value in carried)])
         block.args[0].name_hint = name
         with self.inside(block, fence=False):
             self.enter_loop(block.args[0], lower, upper, step)
-            results = body(block.args[0], block.args[1:])
-            self.insert(scf.YieldOp(*results))
+            self.insert(scf.YieldOp(*(body(block.args[0], block.args[1:]) or ())))
         bounds = (self.index(lower), self.index(upper), self.index(step))
         loop = scf.ForOp(*bounds, list(carried), block)
         if unrolled:
@@ -200,27 +199,22 @@ class KernelEmitter(Emitter):
         if condition is True:
             then()
         elif condition is not False:
-            self.choose(condition, (), then, otherwise)
+            self.choose(condition, then, otherwise)
         elif otherwise is not None:
             otherwise()
 
     def choose(
-        self,
-        condition: SSAValue,
-        types: Sequence[Attribute],
-        then: Body,
-        otherwise: Body | None = None,
+        self, condition: SSAValue, then: Body, otherwise: Body | None = None
     ) -> Sequence[SSAValue]:
         """Emits an `scf.if` and returns its results; only the selected branch is executed."""
-        then_region = self.region(then)
-        else_region = None if otherwise is None else self.region(otherwise)
-        branch = scf.IfOp(condition, types, then_region, else_region)
+        yielded, regions = list[SSAValue](), list[Region]()
+        for body in (then, otherwise):
+            if body is None:
+                continue
+            regions.append(Region(block := Block()))
+            with self.inside(block):
+                yielded = list(body() or ())
+                self.insert(scf.YieldOp(*yielded))
+        branch = scf.IfOp(condition, [value.type for value in yielded], *regions)
         self.insert(branch)
         return branch.results
-
-    def region(self, body: Body, block: Block | None = None) -> Region:
-        """Builds a region of one block that ends with a `scf.yield` of the body's results."""
-        block = block or Block()
-        with self.inside(block):
-            self.insert(scf.YieldOp(*(body() or ())))
-        return Region(block)

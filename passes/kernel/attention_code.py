@@ -450,8 +450,8 @@ class AttentionCode(Numbers[AttentionPlan]):
             for values, own in zip(greatest, state.maxima, strict=True)
             for pair in zip(values, own, strict=True)
         ]
-        over, types = self._any_exceeds(excess, EXCESS, "ogt"), [value.type for value in kept]
-        return state.like(self.b.choose(over, types, new, lambda: kept))
+        over = self._any_exceeds(excess, EXCESS, "ogt")
+        return state.like(self.b.choose(over, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
         """True if the comparison `predicate` with `limit` holds for a number in any invocation."""
@@ -505,8 +505,7 @@ class AttentionCode(Numbers[AttentionPlan]):
             lefts, sums = self._powers(scores, state.maxima)
             return replace(state, words={"k": lefts, "v": sums}).flat()
 
-        types = [value.type for value in flat]
-        chosen = whole.like(self.b.choose(over, types, new, lambda: flat))
+        chosen = whole.like(self.b.choose(over, new, lambda: flat))
         return chosen.carried, chosen.words["k"], chosen.words["v"]
 
     def _powers(

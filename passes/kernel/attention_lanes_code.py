@@ -197,8 +197,7 @@ class LanesCode(Numbers[LanesPlan]):
         some = b.less(lower, upper) if self.plan.pipeline.reach else True
         if isinstance(some, bool):
             return state.like(steps())
-        types = [value.type for value in state.flat()]
-        return state.like(b.choose(some, types, steps, state.flat))
+        return state.like(b.choose(some, steps, state.flat))
 
     def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
         """Loads the keys and values that the pipeline reads one step ahead."""

@@ -265,7 +265,7 @@ class FragmentTile(ResultTile):
         if in_column and lanes > self.n:
             own = b.divided(lane, self.n), b.remainder(lane, self.n)
 
-        def trip(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
+        def trip(first: Index, _: Sequence[SSAValue]) -> None:
             if in_column:
                 row, column = b.plus(first, own[0]), own[1]
             else:
@@ -280,7 +280,6 @@ class FragmentTile(ResultTile):
                 b.when(self.inside(*to), lambda: self.code.store(*to, load()))
 
             b.when(exists, copy)
-            return ()
 
         rows = (self.m, lanes // self.n) if in_column else (self.m * self.n, lanes)
         b.loop(*rows, (), trip)

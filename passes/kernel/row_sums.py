@@ -119,7 +119,7 @@ class RowSums:
             elif exists is not False:
                 carried = total
                 (total,) = b.choose(
-                    exists, [f32], lambda n=number, t=carried: [add(n, t)], lambda t=carried: [t]
+                    exists, lambda n=number, t=carried: [add(n, t)], lambda t=carried: [t]
                 )
         return total
 

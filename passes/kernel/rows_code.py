@@ -159,7 +159,7 @@ class RowsKernel(RowsCode):
                 for offset in self._offsets():
                     yield from self.stream.sources(column | shifted(place, offset))
 
-    def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
+    def _add_group(self, group: Index, read: Sequence[SSAValue]) -> None:
         self._begin(group)
         if read:
             for (memory, number), value in zip(self._own_sources(), read, strict=True):
@@ -168,11 +168,10 @@ class RowsKernel(RowsCode):
         take = self._put if plan.sums.meets_in_memory else self._store
         if plan.sums.in_halves:
             self._in_halves(totals, take)
-            return ()
+            return
         if plan.sums.in_subgroup:
             totals = [self._over_subgroup(total) for total in totals]
         self._in_turns(totals, take)
-        return ()
 
     # Places
 
@@ -260,15 +259,10 @@ class RowsKernel(RowsCode):
         def rest(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             unit = b.plus(first, self.part)
             inside = b.below(unit, plan.operands.units)
+            multiply = partial(self._multiply, [(unit, True)], points, carried)
             if isinstance(inside, bool):
-                return self._multiply([(unit, True)], points, carried)
-            types = [total.type for total in carried]
-            return b.choose(
-                inside,
-                types,
-                lambda: self._multiply([(unit, True)], points, carried),
-                lambda: carried,
-            )
+                return multiply()
+            return b.choose(inside, multiply, lambda: carried)
 
         return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 

@@ -102,8 +102,7 @@ class SliceSums:
                 continue
             # Every subgroup executes the barriers in `finish`, also with undefined sums.
             if isinstance(mine, SSAValue):
-                types = [value.type for value in own]
-                own = b.choose(mine, types, sums, lambda own=own: own)
+                own = b.choose(mine, sums, lambda own=own: own)
             elif mine:
                 own = sums()
             finish(own, numbers, mine)

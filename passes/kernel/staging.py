@@ -136,12 +136,11 @@ class TileInMemory(Operand):
             origin = self._k_origin(k)
             self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, origin))
 
-    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
+    def _copy_chunk(self, first: Index, k: Index) -> None:
         moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
         loaded = [self._load(move, k) for move in moves]
         for move, values in zip(moves, loaded, strict=True):
             self._store(move, values, k)
-        return ()
 
     def _k_origin(self, k: Index) -> Index:
         return k

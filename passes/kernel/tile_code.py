@@ -247,10 +247,6 @@ class Layout:
     """For each grid direction, fastest first: number of subgroups, and the offset of one step."""
     registers: tuple[Place, ...]
 
-    def type_of(self, element: Attribute) -> Attribute:
-        """Returns the type of the SSA values that hold a tile: scalars."""
-        return element
-
     @property
     def count(self) -> int:
         """Number of SSA values that hold a tile."""

@@ -204,7 +204,7 @@ def _multiply_elements(
         def factor(place: Stored, at: tuple[Index, Index]) -> SSAValue:
             if (place, at) not in factors:
                 factors[place, at] = convert_factor(
-                    emitter, place.element(at), element, not unsigned
+                    emitter, emitter.load(place.memory, at), element, not unsigned
                 )
             return factors[place, at]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from math import prod
 from typing import Any, cast
 
@@ -371,44 +372,32 @@ class ProgramCode:
         """Returns the matrices or the layout that hold a tile between iterations."""
         return self.homes.find(value) or self.b.schedule.spread(tile.tile_of(value).shape)
 
-    def pack(self, value: SSAValue, home: Home | None) -> list[SSAValue]:
-        """Lists the SSA values that represent a value as operands of a loop."""
-        held = self.values[value]
-        return [self.b.index(held)] if home is None else held.in_home(home)
-
-    def unpack(self, value: SSAValue, home: Home | None, parts: Sequence[SSAValue]) -> Any:
-        """Rebuilds a value from the SSA values that a loop carries; the inverse of `pack`."""
-        return parts[0] if home is None else Held(self.b, tile.tile_of(value), home, parts)
-
-    def types(self, value: SSAValue, home: Home | None) -> list[Attribute]:
-        """Returns the types of the SSA values that `pack` returns."""
-        if home is None:
-            return [INDEX if is_index(value.type) else value.type]
-        return [home.type_of(tile.tile_of(value).element)] * home.count
-
     def _homes(self, values: Sequence[SSAValue]) -> list[Home | None]:
         return [self.home(v) if isinstance(v.type, tile.TileType) else None for v in values]
 
-    def _unpack_all(
+    def _pack(self, values: Sequence[SSAValue], homes: Sequence[Home | None]) -> list[SSAValue]:
+        """Lists the SSA values that represent tiles and numbers as operands of a loop."""
+        held = zip((self.values[value] for value in values), homes, strict=True)
+        parts = ([self.b.index(v)] if home is None else v.in_home(home) for v, home in held)
+        return [part for own in parts for part in own]
+
+    def _unpack(
         self, values: Sequence[SSAValue], homes: Sequence[Home | None], parts: Sequence[SSAValue]
     ) -> None:
+        """Rebuilds values from the SSA values that a loop carries; the inverse of `_pack`."""
+        left = iter(parts)
         for value, home in zip(values, homes, strict=True):
-            count = len(self.types(value, home))
-            self.values[value] = self.unpack(value, home, parts[:count])
-            parts = parts[count:]
-
-    def _pack_all(self, values: Sequence[SSAValue], homes: Sequence[Home | None]) -> list[SSAValue]:
-        return [
-            part
-            for value, home in zip(values, homes, strict=True)
-            for part in self.pack(value, home)
-        ]
+            if home is None:
+                self.values[value] = next(left)
+            else:
+                own = list(islice(left, home.count))
+                self.values[value] = Held(self.b, tile.tile_of(value), home, own)
 
     def _inner(self, block: Block, homes: Sequence[Home | None]) -> list[SSAValue]:
         """Writes the body of a loop or branch, then frees the Workgroup memory of the body."""
         b = self.b
         b.kept.append([])
-        yielded = self._pack_all(self._block(block), homes)
+        yielded = self._pack(self._block(block), homes)
         for memory in b.kept.pop():
             b.give_back(memory)
         return yielded
@@ -422,7 +411,7 @@ class ProgramCode:
         self._check_registers(op)
         self._load_operands(op)
         homes = self._homes(block.args[1:])
-        start = self._pack_all(op.iter_args, homes)
+        start = self._pack(op.iter_args, homes)
         b.shared = Shared(b.shared.written, b.shared.read, True)
 
         def body(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -430,13 +419,13 @@ class ProgramCode:
                 last = lower + max(0, upper - 1 - lower) // step * step
                 b.scopes[-1].bounds[index] = last + 1
             self.values[block.args[0]] = index
-            self._unpack_all(block.args[1:], homes, carried)
+            self._unpack(block.args[1:], homes, carried)
             return self._inner(block, homes)
 
         results = b.loop(upper, step, start, body, block.args[0].name_hint, lower)
         b.shared = Shared(b.shared.written, b.shared.read, True)
         b.current = op
-        self._unpack_all(op.results, homes, results)
+        self._unpack(op.results, homes, results)
 
     def _load_operands(self, op: scf.ForOp) -> None:
         """Loads loop-invariant operands of products before the loop."""
@@ -478,7 +467,6 @@ class ProgramCode:
     def write_if(self, op: scf.IfOp) -> None:
         """Writes the code of an `scf.if`."""
         b, homes = self.b, self._homes(op.results)
-        types = [t for v, home in zip(op.results, homes, strict=True) for t in self.types(v, home)]
         before = b.shared
         arms: list[Callable[[], Sequence[SSAValue]]] = []
         for region in (op.true_region, op.false_region):
@@ -488,10 +476,10 @@ class ProgramCode:
                 return self._inner(region.block, homes) if region.blocks else ()
 
             arms.append(arm)
-        results = b.choose(self.ssa(op.cond), types, arms[0], arms[1])
+        results = b.choose(self.ssa(op.cond), *arms)
         b.shared = Shared(before.written, before.read, True)
         b.current = op
-        self._unpack_all(op.results, homes, results)
+        self._unpack(op.results, homes, results)
 
 
 REGISTERS = 255

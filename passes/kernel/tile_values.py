@@ -52,17 +52,13 @@ class View:
 class TileValue(ABC):
     """A tile of the program, while code is written."""
 
-    def __init__(self, b: TileEmitter, type: tile.TileType):
-        self.b, self.type = b, type
+    def __init__(self, b: TileEmitter, type: tile.TileType, home: Layout | None):
+        """`home` is the layout that is cheapest to read; None if all layouts cost the same."""
+        self.b, self.type, self.home = b, type, home
 
     @abstractmethod
     def at(self, spot: Spot) -> SSAValue:
         """Returns the element in a register of a layout, which must have the tile's axes."""
-
-    @property
-    def home(self) -> Layout | None:
-        """Layout that is cheapest to read; None if all layouts cost the same."""
-        return None
 
     @property
     def layout(self) -> Layout:
@@ -103,21 +99,6 @@ class Stored:
         b.when(b.owner(layout), write)
         return self
 
-    def element(self, indices: Sequence[Index]) -> SSAValue:
-        """Reads an element. The caller must call `will_read` before."""
-        return self.b.load(self.memory, indices)
-
-    def read(self, layout: Layout) -> list[SSAValue]:
-        """Reads the elements of a layout's registers."""
-        self.b.will_read(self.memory)
-        return [self.element(self.b.coordinates(spot)) for spot in spots_of(layout)]
-
-    def read_once(self, layout: Layout) -> list[SSAValue]:
-        """Reads the elements of a layout's registers, then frees the memory."""
-        values = self.read(layout)
-        self.b.give_back(self.memory)
-        return values
-
     def matrix(self, matrices: Matrices, number: tuple[int, int], turned: bool) -> SSAValue:
         """
         Loads one matrix of the tile or its transpose. The caller must call `will_read` before.
@@ -132,17 +113,13 @@ class Held(TileValue):
     """A tile held in `values`: scalars of a layout, or cooperative matrices, row by row."""
 
     def __init__(self, b: TileEmitter, type: tile.TileType, held: Home, values: Sequence[SSAValue]):
-        super().__init__(b, type)
+        super().__init__(b, type, held.layout)
         self.held, self.values = held, list(values)
-
-    @property
-    def home(self) -> Layout | None:
-        return self.held.layout
 
     def at(self, spot: Spot) -> SSAValue:
         b, held = self.b, self.held
         if spot.layout != held.layout:
-            make = lambda: self._in_memory().read_once(spot.layout)  # noqa: E731
+            make = lambda: self._through_memory(spot.layout)  # noqa: E731
             return b.remembered((self, spot.layout), b.depth, make)[spot.register]
         if isinstance(held, Layout):
             return self.values[spot.register]
@@ -151,16 +128,20 @@ class Held(TileValue):
         extract = lambda: b.add(spv.CompositeExtractOp(self.values[number], [component]))  # noqa: E731
         return b.remembered((self, spot.register), b.depth, extract)
 
-    def _in_memory(self) -> Stored:
-        """Copies the tile to Workgroup memory; matrices by cooperative stores."""
+    def _through_memory(self, layout: Layout) -> list[SSAValue]:
+        """Reads a layout's elements from Workgroup memory; matrices by cooperative stores."""
         b, held, place = self.b, self.held, Stored(self)
         if isinstance(held, Layout):
-            return place.fill()
-        b.will_write(place.memory)
-        for value, number in zip(self.values, held.numbers, strict=True):
-            first = corner_of(b, held, number)
-            store_matrix(b, value, place.memory, first, place.shape[-1], shared=True)
-        return place
+            place.fill()
+        else:
+            b.will_write(place.memory)
+            for value, number in zip(self.values, held.numbers, strict=True):
+                first = corner_of(b, held, number)
+                store_matrix(b, value, place.memory, first, place.shape[-1], shared=True)
+        b.will_read(place.memory)
+        values = [b.load(place.memory, b.coordinates(spot)) for spot in spots_of(layout)]
+        b.give_back(place.memory)
+        return values
 
 
 def corner_of(b: TileEmitter, matrices: Matrices, number: tuple[int, int]) -> list[Index]:
@@ -214,12 +195,8 @@ class Lazy(TileValue):
         home: Layout | None = None,
         splat: IntegerAttr | FloatAttr | None = None,
     ):
-        super().__init__(b, type)
-        self._element, self._home, self.splat = element, home, splat
-
-    @property
-    def home(self) -> Layout | None:
-        return self._home
+        super().__init__(b, type, home)
+        self._element, self.splat = element, splat
 
     def at(self, spot: Spot) -> SSAValue:
         return self.b.remembered((self, spot), self.b.depth, lambda: self._element(spot))

@@ -197,7 +197,7 @@ class LoopsCode:
             at = self._existing(condition, places, part.shape, strides)
             element = self.element(part, at)
             return element if is_alone else b.select(condition, element, outside())
-        return b.choose(condition, [part.element], lambda: [inside()], lambda: [outside()])[0]
+        return b.choose(condition, lambda: [inside()], lambda: [outside()])[0]
 
     def _literal(self, array: Literal, indices: Point) -> SSAValue:
         dense = array.dense

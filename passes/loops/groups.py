@@ -113,11 +113,7 @@ class Lanes:
         If `inside` is false, other invocations process these numbers, and body must store nothing.
         """
 
-        def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
-            body(numbers, inside)
-            return ()
-
-        self._steps(total, (), step)
+        self._steps(total, (), lambda numbers, inside, _: body(numbers, inside) or ())
 
     def _steps(
         self,

@@ -147,13 +147,8 @@ class _Distribution:
                 body(b.assume(number, total))
 
             b.when(below, once)
-            return
-
-        def step(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            body(index)
-            return ()
-
-        b.loop(total, count, (), step, lower=number)
+        else:
+            b.loop(total, count, (), lambda index, _: body(index), lower=number)
 
     def _row(self, row: Index) -> None:
         place = self.b.delinearized(row, self.row_shape)
