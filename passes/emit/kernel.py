@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IndexType, MemRefType, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import ElementPtrOp
+from xdsl_spirv.dialects.schedule import ElementPtrOp, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, is_dynamic
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
@@ -143,6 +143,11 @@ class KernelEmitter(Emitter):
 
     def pointer(self, memory: SSAValue, indices: Sequence[Index]) -> SSAValue:
         return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
+
+    def flat_view(self, memory: SSAValue, element: Attribute, name: str = "operand") -> SSAValue:
+        """Returns a 1-D view of a buffer in elements or vectors; names a nameless buffer `name`."""
+        name = memory.name_hint or name
+        return self.at_top(FlatViewOp(memory, element), f"{name}_elements")
 
     def allocate(self, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
         """Allocates Workgroup memory."""

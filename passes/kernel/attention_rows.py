@@ -184,7 +184,7 @@ class MemoryRows(LaneRows):
         self.start: dict[str, Index] = {}
         for name, (count, element) in parts.items():
             allocation = b.allocate(element, [plan.schedule.subgroups.data, count], name)
-            self.memory[name] = b.at_top(FlatViewOp(allocation, element), f"{name}_elements")
+            self.memory[name] = b.flat_view(allocation, element)
             self.start[name] = b.times(subgroup, count)
         self.groups = [[cell] for cell in range(plan.components)]
         if plan.stores_fragments and plan.op.mask is None and not plan.hides:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, PaddedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
@@ -75,8 +75,7 @@ class LeafCode:
         bits = self.width * bit_width(self.type)
         narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
         self.in_words = narrow and bits % WORD == 0
-        view = FlatViewOp(memory, self._moved(bits))
-        self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
+        self.memory = b.flat_view(memory, self._moved(bits))
         # Adds loop-invariant terms first, so that their sum is hoisted out of the K loop.
         self.order = sorted(leaf.loops)
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -309,7 +308,7 @@ class ResultStrips:
         shape = plan.result.strip_shape
         self.stride = shape[1]
         memory = b.allocate(moved, shape, "strip")
-        self.memory = b.at_top(FlatViewOp(memory, moved), "strip_elements")
+        self.memory = b.flat_view(memory, moved)
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 
     def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:

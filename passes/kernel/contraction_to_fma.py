@@ -23,19 +23,19 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.elements import (
+    PACKED_4X8,
     ElementCode,
     components_of,
     components_of_type,
     convert_factor,
     multiply_add,
+    pack_elements,
 )
 from xdsl_spirv.passes.kernel.k_loop import Core, write_contraction
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import Operand, TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
-
-PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 
 class InvocationCore(Core):
@@ -79,11 +79,6 @@ class InvocationCore(Core):
 
     def begin(self) -> Sequence[SSAValue]:
         return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
-
-    def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
-        if len(parts) == 1:
-            return parts[0]
-        return self.builder.add(spv.CompositeConstructOp(parts, self.vector))
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         b, step = self.builder, self.plan.result.stored_width
@@ -140,7 +135,8 @@ class InvocationCore(Core):
         results = list(totals)
         groups = range(0, self.n, self.width)
         for k in range(len(rows[0])):
-            factors = [self._pack([columns[j + i][k] for i in range(self.width)]) for j in groups]
+            parts = ([columns[j + i][k] for i in range(self.width)] for j in groups)
+            factors = [pack_elements(self.builder, part, self.element) for part in parts]
             for i in range(self.m):
                 spread = self._spread(rows[i][k])
                 for j, factor in enumerate(factors):

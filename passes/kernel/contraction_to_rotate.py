@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
 from xdsl_spirv.passes.analysis.contraction import element_type, fill_of, storage
 from xdsl_spirv.passes.analysis.layout import RowMajor
@@ -46,13 +45,7 @@ class WindowKernel:
         self.element = contraction.element_types[2]
         self.filter_elements, self.input_elements = plan.operands[:2]
         memories = [storage(value)[0] for value in (contraction.a, contraction.b)]
-        self.filters, self.input = (
-            builder.at_top(
-                FlatViewOp(memory, element_type(memory)),
-                f"{memory.name_hint or 'operand'}_elements",
-            )
-            for memory in memories
-        )
+        self.filters, self.input = (builder.flat_view(m, element_type(m)) for m in memories)
         self.size = plan.target.subgroup_size
         self.lane = builder.lane_id()
 

@@ -41,6 +41,7 @@ from xdsl_spirv.passes.schedule.stored_result import moves_together
 from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
 WORD_BITS, HIGH_HALF = 32, 16
+PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
 """The accumulator of a result element; a tuple if the result consists of several parts."""
@@ -225,22 +226,6 @@ class Access:
     width: int
 
 
-@dataclass
-class Element:
-    """A result element: its position, accumulator and already computed epilogue values."""
-
-    row: Index
-    column: Index
-    accumulator: Accumulator
-    known: dict[Placed, SSAValue]
-    number: int
-    """Index of the element in the group of neighbours that are computed together."""
-    first_column: Index
-    """Column of the group's first element."""
-    loaded: dict[tuple[Placed, Index], list[SSAValue]]
-    """Loaded vectors of operands, which the neighbouring elements of a group share."""
-
-
 class EpilogueCode(ABC):
     """Evaluates the values of an epilogue from accumulators and operands in memory."""
 
@@ -314,8 +299,8 @@ class ElementCode(EpilogueCode):
         once = sum(operand.value is placed.value for operand in self.epilogue.operands) <= 1
         if not (once and moves_together(layout, bits // 8, width)):
             width = 1
-        memory = self.tile.view(placed.value, vector_type(placed.element_type, width))
-        return Access(memory, layout, width)
+        type = vector_type(placed.element_type, width)
+        return Access(self.builder.flat_view(placed.value, type, "result"), layout, width)
 
     def store(
         self,
@@ -340,23 +325,22 @@ class ElementCode(EpilogueCode):
         else:
             elements = self._elements(row, column, components_of(b, accumulators), known)
         for placed, access in zip(self.epilogue.results, self.results, strict=True):
-            values = [self._value(placed, element) for element in elements]
+            values = [element(placed) for element in elements]
             if access.width > 1:
-                type = vector_type(placed.element_type, access.width)
-                values = [b.add(spv.CompositeConstructOp(values, type))]
+                values = [pack_elements(b, values, placed.element_type)]
             self._store(access, values, row, column)
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """Evaluates all results at one position."""
         (element,) = self._elements(row, column, [accumulator])
-        return [self._value(placed, element) for placed in self.epilogue.results]
+        return list(map(element, self.epilogue.results))
 
     def value(
         self, placed: Placed, row: Index, column: Index, accumulator: SSAValue, known: Known
     ) -> SSAValue:
         """Evaluates one epilogue value at a position inside of the result; see `store`."""
         (element,) = self._elements(row, column, [accumulator], known)
-        return self._value(placed, element)
+        return element(placed)
 
     def _elements(
         self,
@@ -364,12 +348,26 @@ class ElementCode(EpilogueCode):
         column: Index,
         accumulators: Sequence[Accumulator],
         known: Known | None = None,
-    ) -> list[Element]:
-        loaded: dict[tuple[Placed, Index], list[SSAValue]] = {}
-        return [
-            Element(row, self.builder.plus(column, i), value, dict(known or {}), i, column, loaded)
-            for i, value in enumerate(accumulators)
-        ]
+    ) -> list[Callable[[Placed], SSAValue]]:
+        """Returns, for each accumulator of neighbouring columns, a function of epilogue values."""
+        b, loaded = self.builder, dict[tuple[Placed, Index], list[SSAValue]]()
+        columns = [b.plus(column, i) for i in range(len(accumulators))]
+
+        def read(number: int, placed: Placed) -> SSAValue:
+            """Loads an operand's element; contiguous neighbours are loaded as one vector."""
+            access = self.operands[placed]
+            first = column if access.width > 1 else columns[number]
+            at = b.divided(self.tile.offset(row, first, access.layout), access.width)
+            if (placed, at) not in loaded:
+                loaded[placed, at] = components_of(b, b.load_once(access.memory, (at,)))
+            own = loaded[placed, at]
+            return own[number if len(own) > 1 else 0]
+
+        def element(number: int, value: Accumulator) -> Callable[[Placed], SSAValue]:
+            values, of = dict(known or {}), partial(read, number)
+            return lambda placed: self.evaluate(placed, value, values, of)
+
+        return [element(number, value) for number, value in enumerate(accumulators)]
 
     def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
         b = self.builder
@@ -377,22 +375,8 @@ class ElementCode(EpilogueCode):
             at = self.tile.offset(row, b.plus(column, i), access.layout)
             b.store(value, access.memory, (b.divided(at, access.width),))
 
-    def _value(self, placed: Placed, element: Element) -> SSAValue:
-        read = partial(self._read, element)
-        return self.evaluate(placed, element.accumulator, element.known, read)
-
     def constant(self, value: SSAValue) -> SSAValue:
         return constant_of(self.builder, value)
 
     def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
         return inline_body(self.builder, op, inputs)
-
-    def _read(self, element: Element, placed: Placed) -> SSAValue:
-        """Loads an operand's element; contiguous neighbours are loaded as one vector."""
-        b, access, read = self.builder, self.operands[placed], element.loaded
-        column = element.first_column if access.width > 1 else element.column
-        at = b.divided(self.tile.offset(element.row, column, access.layout), access.width)
-        if (placed, at) not in read:
-            read[placed, at] = components_of(b, b.load_once(access.memory, (at,)))
-        loaded = read[placed, at]
-        return loaded[element.number if len(loaded) > 1 else 0]

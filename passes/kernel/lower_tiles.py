@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import gpu, memref, scf
+from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
@@ -113,9 +113,7 @@ def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
     ProgramCode(program, block, schedule).write()
     block.add_op(gpu.ReturnOp([]))
     for op in list(block.walk()):
-        if isinstance(op, scf.ForOp):
-            op.attributes.pop("tile.pipeline", None)
-        elif isinstance(op, memref.DimOp) and op.result.first_use is None:
+        if isinstance(op, memref.DimOp) and op.result.first_use is None:
             op.detach()  # Otherwise the launch would have to pass the unused size.
             op.erase()
     return gpu.FuncOp(

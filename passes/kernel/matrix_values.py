@@ -24,6 +24,7 @@ from xdsl_spirv.targets import Fragment
 
 ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
 COLUMN_MAJOR = spv.CooperativeMatrixLayout.ColumnMajorKHR
+SHARED = spv.MemoryAccess.NonPrivatePointer
 
 USES = {
     "A": spv.CooperativeMatrixUse.MatrixAKHR,
@@ -93,13 +94,6 @@ def multiply_matrices(
     return results
 
 
-def _access(shared: bool) -> spv.MemoryAccess | None:
-    """
-    Returns the memory operand for Workgroup memory that invocations share (`shared`), else None.
-    """
-    return spv.MemoryAccess.NonPrivatePointer if shared else None
-
-
 def load_matrix(
     b: KernelEmitter,
     type: spv.CooperativeMatrixType,
@@ -111,10 +105,12 @@ def load_matrix(
 ) -> SSAValue:
     """
     Loads a matrix. `stride` is the distance between rows (columns if COLUMN_MAJOR), in elements.
+    `shared` is True for Workgroup memory that other invocations access.
     """
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)
-    return b.add(spv.CooperativeMatrixLoadOp(pointer, step, layout, type, _access(shared)))
+    access = SHARED if shared else None
+    return b.add(spv.CooperativeMatrixLoadOp(pointer, step, layout, type, access))
 
 
 def store_matrix(
@@ -126,10 +122,11 @@ def store_matrix(
     layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
     shared: bool = False,
 ) -> None:
-    """Stores a matrix; `stride` as in `load_matrix`."""
+    """Stores a matrix; `stride` and `shared` as in `load_matrix`."""
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)
-    b.insert(spv.CooperativeMatrixStoreOp(pointer, matrix, step, layout, _access(shared)))
+    access = SHARED if shared else None
+    b.insert(spv.CooperativeMatrixStoreOp(pointer, matrix, step, layout, access))
 
 
 def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[Index, Index]:

@@ -15,6 +15,7 @@ is first enclosed in one.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -48,9 +49,6 @@ from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
 """Name of the gpu.module that contains the kernels."""
-
-Triple = tuple[int, int, int]
-Grid = tuple[Size, Size, Size]
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,13 @@ class OutlineDispatchesPass(ModulePass):
         try:
             plan = plan_of(root, target)
             body = _body_of(dispatch, plan)
-            shape = _Shape(body.grid_of(plan), (plan.invocations, 1, 1))
+            grid = body.grid_of(plan)
         except (NotAContraction, ScheduleDoesNotFit) as error:
             refuse(self.name, root, str(error))
         except NotPossible as error:
             refuse(self.name, error.op, str(error))
-        _launch(dispatch, body, plan.kernel_name, shape, kernels)
+        name = kernels.name_of(plan, body, grid)
+        _launch(dispatch, body, name, (*grid, plan.invocations, 1, 1))
 
     def _enclose(self, root: Operation) -> None:
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
@@ -113,14 +112,6 @@ def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
     return LoopsBody(dispatch, plan.product)
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """Size of a launch: numbers of workgroups, and numbers of invocations in a workgroup."""
-
-    grid: Grid
-    block: Triple
-
-
 class _Kernels:
     """The kernels that were created so far. Equal dispatches share a kernel."""
 
@@ -129,17 +120,19 @@ class _Kernels:
         self._known: dict[tuple[object, ...], list[gpu.FuncOp]] = {}
         self._taken: set[str] = set()
 
-    def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
+    def name_of(self, plan: KernelPlan, body: KernelBody, grid: Sequence[Size]) -> str:
         """Returns the name of the kernel with this body; adds the kernel if it is new."""
         block = body.block
         # Bodies can only be equal if their dynamic sizes print equally.
-        key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
+        sizes = f"{grid}, {plan.invocations}"
+        key = (*block.arg_types, sizes, *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
             from xdsl_spirv.upstream.equality import is_same
 
             if is_same(other.body, body.region):
                 return other.sym_name.data
         # The original name of another kernel may end in a number.
+        name = plan.kernel_name
         names = (f"{name}_{number}" if number else name for number in itertools.count())
         free = next(candidate for candidate in names if candidate not in self._taken)
         self._taken.add(free)
@@ -148,18 +141,16 @@ class _Kernels:
             (list(block.arg_types), []),
             body.region,
             kernel=True,
-            known_block_size=shape.block,
-            known_grid_size=None if any(map(is_dynamic, shape.grid)) else static(shape.grid),
+            known_block_size=(plan.invocations, 1, 1),
+            known_grid_size=None if any(map(is_dynamic, grid)) else static(grid),
         )
         self._known.setdefault(key, []).append(function)
         self.functions.append(function)
-        return function.sym_name.data
+        return free
 
 
-def _launch(
-    dispatch: DispatchOp, body: KernelBody, name: str, shape: _Shape, kernels: _Kernels
-) -> None:
-    name = kernels.name_of(name, body, shape)
+def _launch(dispatch: DispatchOp, body: KernelBody, name: str, sizes: Sequence[Size]) -> None:
+    """Launches a kernel; `sizes` are the numbers of workgroups, then those of invocations."""
     given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
     code = SizeCode(Builder(InsertPoint.before(dispatch)).insert, dict(given))
     buffers: list[Operation] = [
@@ -169,7 +160,6 @@ def _launch(
     results = [
         _result(dispatch, number, value, code) for number, value in enumerate(dispatch.yielded)
     ]
-    sizes = [*shape.grid, *shape.block]
     static_sizes = sorted({size for size in sizes if not is_dynamic(size)})
     constants = {size: arith.ConstantOp(IntegerAttr(size, IndexType())) for size in static_sizes}
     numbers = [code.value(size) if is_dynamic(size) else constants[size].result for size in sizes]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.layout import Layout, Walk
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -131,11 +130,6 @@ class BatchTile:
 
     def __init__(self, builder: KernelEmitter, batch: Index):
         self.builder, self.batch = builder, batch
-
-    def view(self, memory: SSAValue, element: Attribute) -> SSAValue:
-        """Returns a 1-D view of a buffer with the given element or vector type."""
-        name = f"{memory.name_hint or 'result'}_elements"
-        return self.builder.at_top(FlatViewOp(memory, element), name)
 
     def offset(self, row: Index, column: Index, layout: Layout) -> Index:
         """Returns the offset of a result element's position in a layout."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith
@@ -96,11 +96,10 @@ class SharedUnitsKernel(RowsKernel):
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
         """Returns, for each element of one load, a list of its values in all lanes."""
-        lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         return [
             [
                 self.stream.apart(column | shifted(place, _sum_of(offset, lane)), known)
-                for lane in lanes
+                for lane in self._lane_offsets
             ]
             for offset in self._offsets()
         ]
@@ -108,10 +107,9 @@ class SharedUnitsKernel(RowsKernel):
     def _own(self, point: Point) -> SSAValue:
         """Returns the lane's element of a row; `point` is the position for lane 0."""
         b, divisor = self.b, 1
-        lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         self.lane_points = [
             {loop: (first, added + lane.get(loop, 0)) for loop, (first, added) in point.items()}
-            for lane in lanes
+            for lane in self._lane_offsets
         ]
         for digit in self.plan.lane_digits:
             number = b.remainder(b.divided(self.lane, divisor), digit.count)
@@ -119,6 +117,10 @@ class SharedUnitsKernel(RowsKernel):
             point = point | {digit.loop: (b.plus(first, b.times(number, digit.scale)), added)}
             divisor *= digit.count
         return self.few.element(point, Known())
+
+    @cached_property
+    def _lane_offsets(self) -> list[Offset]:
+        return [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
 
     def _offset_of(self, lane: int) -> Offset:
         offset: Offset = {}

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -92,10 +91,7 @@ class TileInMemory(Operand):
         tile, moved = self.tile, self.tile.piece_type
         shape, name = [tile.shape[0], tile.stride], f"{self.name}_tile"
         memories = [self.builder.allocate(moved, shape, name) for _ in range(buffers)]
-        self.buffers = [
-            self.builder.at_top(FlatViewOp(memory, moved), f"{name}_elements")
-            for memory in memories
-        ]
+        self.buffers = [self.builder.flat_view(memory, moved) for memory in memories]
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
@@ -266,8 +262,7 @@ class StagedOperand(TileInMemory):
         super().__init__(builder, tile, part, source.name_hint or "operand")
         self.zeros_outside = zeros_outside
         self.layout = tile.moved_layout
-        view = FlatViewOp(source, tile.source_type)
-        self.source = builder.at_top(view, f"{self.name}_elements")
+        self.source = builder.flat_view(source, tile.source_type)
         self.allocate(buffers)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(part.tile, size)

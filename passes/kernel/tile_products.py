@@ -74,9 +74,7 @@ def types_of(op: tile.MultiplyAddOp) -> tuple[str, str, str]:
     return a, a, c
 
 
-def plan_product(
-    op: tile.MultiplyAddOp, schedule: Schedule, refuse: Callable[[str], object]
-) -> Product | None:
+def plan_product(op: tile.MultiplyAddOp, schedule: Schedule) -> Product | None:
     """Plans the matrices of a product; None for multiply-adds. Refuses tiles that do not fit."""
     a, c = tile.tile_of(op.a), tile.tile_of(op.c)
     types = types_of(op)
@@ -91,22 +89,24 @@ def plan_product(
         listed = ", ".join("x".join(map(str, p.shape)) for p in known) or "no matrices"
         asked_shape = "x".join(map(str, asked or ()))
         refuse(
+            PASS,
+            op,
             f"{target.name} has no {asked_shape} matrices for {types[0]} -> {types[2]}: write "
-            f"{listed} or fma"
+            f"{listed} or fma",
         )
-        return None
     steps = [(m * grid[0], n * grid[1], k) for m, n, k in shapes]
     fitting = [shape for shape, step in zip(shapes, steps, strict=True) if _divides(step, sizes)]
     if not fitting:
         step = steps[0]
         nearest = [max(1, round(size / s)) * s for size, s in zip(sizes, step, strict=True)]
         refuse(
+            PASS,
+            op,
             f"a product of {'x'.join(map(str, sizes))} (M, N, K) is not a multiple of "
             f"{'x'.join(map(str, step))}, which {grid[0]}x{grid[1]} subgroups of {target.name} "
             f"multiply at once: use {'x'.join(map(str, nearest))}, or write "
-            'instruction="fma"'
+            'instruction="fma"',
         )
-        return None
     m, n, k = fitting[0]
     bits = [bit_width(type.element) for type in (a, c)]
     return Product(
@@ -342,7 +342,7 @@ class Homes:
     def plan(self, op: tile.MultiplyAddOp) -> Product | None:
         """Returns the plan of a product; None for multiply-adds without matrices."""
         if op not in self._plans:
-            self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
+            self._plans[op] = plan_product(op, self.schedule)
         return self._plans[op]
 
     def find(self, value: SSAValue) -> Home | None:

@@ -25,9 +25,17 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.bit_fields import BYTE, IN_EACH_BYTE, Affine, Known, ScalarCode, Whole
+from xdsl_spirv.passes.kernel.bit_fields import (
+    BYTE,
+    IN_EACH_BYTE,
+    MANTISSA,
+    Affine,
+    Known,
+    ScalarCode,
+    Whole,
+)
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
-from xdsl_spirv.passes.kernel.elements import multiply_add
+from xdsl_spirv.passes.kernel.elements import PACKED_4X8, multiply_add
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
@@ -198,10 +206,6 @@ class DigitSums(UnitSums):
             return super()._beside(i, j, common)
         return self.digits[i].total(self.numbers[j, common])
 
-
-PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
-
-MANTISSA = 23
 
 MIDDLE, MIDDLE_BITS = 1.5 * 2**MANTISSA, 0x4B400000
 """A float to which integers below 2^22 can be added exactly, and its bit pattern."""

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, VectorType,
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PackedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Units, Unpacking
@@ -275,8 +275,7 @@ class PlaneSource:
             memory = memory.owner.source
         elif isinstance(memory.owner, PackedViewOp):
             memory = memory.owner.source
-        name = memory.name_hint or "plane"
-        self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
+        self.view = builder.flat_view(memory, self.type, "plane")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
         """Loads part `part` of the unit at `place`, which is an address in units."""
