@@ -59,6 +59,15 @@ class Combination:
     new: SSAValue
     type: Attribute
 
+    @property
+    def kind(self) -> type[Operation]:
+        return type(self.op)
+
+    @property
+    def neutral(self) -> float:
+        """The neutral element of `<op>`."""
+        return neutral_of(self.kind, self.type)
+
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
     """Returns the combination of each output; None if a reduction cannot be split."""

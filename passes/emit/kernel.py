@@ -220,6 +220,7 @@ class KernelEmitter(Emitter):
             with self.inside(block):
                 yielded = list(body() or ())
                 self.insert(scf.YieldOp(*yielded))
-        branch = scf.IfOp(condition, [value.type for value in yielded], *regions)
+        types, other = [value.type for value in yielded], regions[1] if otherwise else None
+        branch = scf.IfOp(condition, types, regions[0], other)
         self.insert(branch)
         return branch.results

@@ -350,12 +350,7 @@ class ResultStrips:
         for row, column, exists, value in moves:
             to = b.plus(corner[0], row), b.plus(corner[1], b.times(column, self.width))
             inside = b.both(exists, tile.inside(*to))
-            b.when(inside, partial(self._store, to, value))
-
-    def _store(self, to: tuple[Index, Index], value: SSAValue) -> None:
-        (access,) = self.code.results
-        at = self.tile.offset(*to, access.layout)
-        self.builder.store(value, access.memory, (self.builder.divided(at, access.width),))
+            b.when(inside, partial(self.code.store_vectors, *self.code.results, [value], *to))
 
 
 class CooperativeCore(FragmentCore):

@@ -320,7 +320,7 @@ class ElementCode(EpilogueCode):
         if isinstance(accumulators, tuple):
             elements = self._elements(row, column, [accumulators], known)
         elif self.epilogue.is_empty and self.results[0].width == self.width:
-            self._store(self.results[0], [accumulators], row, column)
+            self.store_vectors(self.results[0], [accumulators], row, column)
             return
         else:
             elements = self._elements(row, column, components_of(b, accumulators), known)
@@ -328,7 +328,7 @@ class ElementCode(EpilogueCode):
             values = [element(placed) for element in elements]
             if access.width > 1:
                 values = [pack_elements(b, values, placed.element_type)]
-            self._store(access, values, row, column)
+            self.store_vectors(access, values, row, column)
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """Evaluates all results at one position."""
@@ -369,7 +369,10 @@ class ElementCode(EpilogueCode):
 
         return [element(number, value) for number, value in enumerate(accumulators)]
 
-    def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
+    def store_vectors(
+        self, access: Access, values: Sequence[SSAValue], row: Index, column: Index
+    ) -> None:
+        """Stores neighbours that begin at (row, column): one vector, or single elements."""
         b = self.builder
         for i, value in enumerate(values):
             at = self.tile.offset(row, b.plus(column, i), access.layout)

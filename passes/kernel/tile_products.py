@@ -15,7 +15,7 @@ Workgroup memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
@@ -310,10 +310,9 @@ class Reduction:
 
     def _owner_layout(self) -> Layout:
         nothing = (0,) * len(self.layout.registers[0])
-        lanes = [
-            nothing if n in self.exchanged else place for n, place in enumerate(self.layout.lanes)
-        ]
-        return Layout(tuple(lanes), self.layout.groups, self.layout.registers)
+        lanes = enumerate(self.layout.lanes)
+        held = tuple(nothing if n in self.exchanged else place for n, place in lanes)
+        return replace(self.layout, lanes=held)
 
 
 MoveOp: TypeAlias = tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp
@@ -351,12 +350,11 @@ class Homes:
             self._known[value] = self._find(value, {})
         return self._known[value]
 
-    def layout_of_reduction(self, op: tile.ReduceOp) -> Layout:
+    def layout_of_reduction(
+        self, op: tile.ReduceOp, seen: dict[SSAValue, Home | None] | None = None
+    ) -> Layout:
         """Returns the layout in which a reduction reads its operands."""
-        return self._find_reduced(op, {})
-
-    def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home | None]) -> Layout:
-        found = layout_of(self._find(op.tiles[0], seen))
+        found = layout_of(self._find(op.tiles[0], {} if seen is None else seen))
         return found or self.schedule.spread(tile.tile_of(op.tiles[0]).shape)
 
     def _find(self, value: SSAValue, seen: dict[SSAValue, Home | None]) -> Home | None:
@@ -383,7 +381,7 @@ class Homes:
                 homes = (self._find(operand, seen) for operand in owner.tiles)
                 return next((home for home in homes if layout_of(home) is not None), None)
             case tile.ReduceOp():
-                return self._find_reduced(owner, seen).drop_axis(owner.axis.value.data)
+                return self.layout_of_reduction(owner, seen).drop_axis(owner.axis.value.data)
             case tile.TransposeOp() | tile.ReshapeOp():
                 found, axes = layout_of(self._find(owner.tile, seen)), source_axes(owner)
                 return found.select_axes(axes) if found and axes else None

@@ -9,9 +9,10 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerAttr, IntegerType, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import INDEX
 from xdsl_spirv.passes.kernel.elements import run_body
@@ -160,13 +161,7 @@ class ProgramCode:
     def write_place(self, op: tile.PlaceOp) -> None:
         """Writes the code of a `tile.place`."""
         b, view = self.b, cast(View, self.values[op.view])
-        counts: list[Index] = []
-        for axis, size in op.counted:
-            extent = view.sizes[axis]
-            if isinstance(extent, int):
-                counts.append(-(-extent // size))
-            else:
-                counts.append(b.divided(b.plus(extent, size - 1), size))
+        counts = [b.divided(b.plus(view.sizes[axis], n - 1), n) for axis, n in op.counted]
         numbers: list[Index] = []
         for dimension, count in enumerate(reversed(counts)):
             known = count if isinstance(count, int) else None
@@ -445,16 +440,14 @@ class ProgramCode:
 
     def _check_registers(self, op: scf.ForOp) -> None:
         """Refuses a loop whose carried tiles need more registers than an invocation has."""
-        words = {}
+        words: dict[str, int] = {}
+        per = self.b.schedule.subgroups * self.b.target.subgroup_size
         for value in op.body.block.args[1:]:
-            if isinstance(value.type, tile.TileType):
+            if isinstance(type := value.type, tile.TileType):
                 home = self.home(value)
-                per = self.b.schedule.subgroups * self.b.target.subgroup_size
-                held = prod(value.type.shape) // per
-                held = home.count if isinstance(home, Layout) else held
-                words[value.name_hint or f"value {value.index}"] = (  # pyright: ignore
-                    held * element_bits(value.type.element) // 32
-                )
+                held = home.count if isinstance(home, Layout) else prod(type.shape) // per
+                bits = max(8, bit_width(type.element))
+                words[value.name_hint or f"value {value.index}"] = held * bits // 32
         total = sum(words.values())
         if total > REGISTERS and not self.b.target.processor:
             listed = ", ".join(f"{name} {count}" for name, count in words.items())
@@ -496,11 +489,6 @@ def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
     if isinstance(by, int):
         return b.remainder(a, by)
     return b.pure(arith.RemUIOp, b.index(a), b.index(by))
-
-
-def element_bits(element: Attribute) -> int:
-    """Returns the size of an element in memory, in bits."""
-    return max(8, cast(Any, element).bitwidth)
 
 
 def _stored_arguments(program: tile.ProgramOp) -> set[int]:

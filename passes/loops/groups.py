@@ -9,24 +9,19 @@ Workgroup memory. For other reductions, every invocation computes the whole resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any, TypeAlias
 
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import BFloat16Type, i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes.analysis.combinations import (
-    UNROLLED,
-    Combination,
-    combinations_of,
-    neutral_of,
-)
+from xdsl_spirv.passes.analysis.combinations import UNROLLED, Combination, combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -38,28 +33,6 @@ Point: TypeAlias = tuple[Index, ...]
 
 READ_BY_EACH = 8
 """Largest number of partial results that every invocation reads."""
-
-
-@dataclass(frozen=True)
-class Reducer:
-    """Emits the operation of one result of a reduction."""
-
-    b: HoistingEmitter
-    combination: Combination
-
-    def combine(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """Emits `x <op> y`."""
-        return self.b.copied(self.combination.op, (x, y))[0]
-
-    @property
-    def neutral(self) -> SSAValue:
-        """The neutral element of `<op>`."""
-        type = self.combination.type
-        return self.b.number(neutral_of(self.kind, type), type)
-
-    @property
-    def kind(self) -> type[Operation]:
-        return type(self.combination.op)
 
 
 @dataclass(frozen=True)
@@ -184,11 +157,10 @@ class Lanes:
             return None
         count = len(combinations)
         wanted = [combination.new for combination in combinations]
-        reducers = [Reducer(self.b, combination) for combination in combinations]
-        neutral = [reducer.neutral for reducer in reducers]
+        neutral = [self.b.number(each.neutral, each.type) for each in combinations]
 
         def combine(a: Sequence[SSAValue], b: Sequence[SSAValue]) -> list[SSAValue]:
-            return [r.combine(x, y) for r, x, y in zip(reducers, a, b, strict=True)]
+            return list(map(self._combined, combinations, a, b))
 
         def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
             places = list(point)
@@ -211,40 +183,46 @@ class Lanes:
                 ]
             return carried
 
-        partial = self._steps(prod(sizes), neutral * len(points), step)
+        totals = self._steps(prod(sizes), neutral * len(points), step)
         reduced: list[Sequence[SSAValue]] = []
         for k, initial in enumerate(initials):
-            own = zip(reducers, partial[k * count : (k + 1) * count], strict=True)
-            whole = [self._exchanged(reducer, value) for reducer, value in own]
-            reduced.append(combine(initial, whole))
+            own = totals[k * count : (k + 1) * count]
+            reduced.append(combine(initial, list(map(self._exchanged, combinations, own))))
         return reduced
 
     # Between invocations
 
+    def _combined(self, by: Combination, x: SSAValue, y: SSAValue) -> SSAValue:
+        """Emits `x <op> y`."""
+        return self.b.copied(by.op, (x, y))[0]
+
+    def _all(self, by: Combination, values: Iterable[SSAValue]) -> SSAValue:
+        return reduce(partial(self._combined, by), values)
+
     def _can_exchange(self, combination: Combination) -> bool:
         if combination.type == i1 or isinstance(combination.type, BFloat16Type):
             return False
-        return self.memory or can_reduce(self.target, type(combination.op))
+        return self.memory or can_reduce(self.target, combination.kind)
 
-    def _exchanged(self, reducer: Reducer, value: SSAValue) -> SSAValue:
+    def _exchanged(self, by: Combination, value: SSAValue) -> SSAValue:
         """Combines the partial results of all invocations of the group; each gets the result."""
         if self.rows > 1:
-            return self._folded(reducer, value)
-        if not can_reduce(self.target, reducer.kind):
-            return self._through_memory(reducer, value, self.size, self.lane)
-        value = self._in_subgroup(reducer, value)
+            return self._folded(by, value)
+        if not can_reduce(self.target, by.kind):
+            return self._through_memory(by, value, self.size, self.lane)
+        value = self._in_subgroup(by, value)
         if self.subgroups == 1:
             return value
         subgroup = self.b.subgroup_id(self.subgroups)
         first = self.b.below(self.b.lane_id(self.target.subgroup_size), 1)
-        return self._through_memory(reducer, value, self.subgroups, subgroup, first)
+        return self._through_memory(by, value, self.subgroups, subgroup, first)
 
-    def _in_subgroup(self, reducer: Reducer, value: SSAValue) -> SSAValue:
-        return reduce_subgroup(self.b, value, self.target, reducer.kind, reducer.combine)
+    def _in_subgroup(self, by: Combination, value: SSAValue) -> SSAValue:
+        return reduce_subgroup(self.b, value, self.target, by.kind, partial(self._combined, by))
 
     def _through_memory(
         self,
-        reducer: Reducer,
+        by: Combination,
         value: SSAValue,
         count: int,
         number: Index,
@@ -258,21 +236,21 @@ class Lanes:
         avoid a race.
         """
         b = self.b
-        memory = b.allocate(reducer.combination.type, [count], "partial")
+        memory = b.allocate(by.type, [count], "partial")
         b.barrier()
         b.when(writes, lambda: b.store(value, memory, [number]))
         b.barrier()
-        if count > READ_BY_EACH and can_reduce(self.target, reducer.kind):
-            return self._in_subgroup(reducer, self._read_in_turns(reducer, memory, count))
-        return reduce(reducer.combine, (b.load(memory, [other]) for other in range(count)))
+        if count > READ_BY_EACH and can_reduce(self.target, by.kind):
+            return self._in_subgroup(by, self._read_in_turns(by, memory, count))
+        return self._all(by, (b.load(memory, [other]) for other in range(count)))
 
-    def _folded(self, reducer: Reducer, value: SSAValue) -> SSAValue:
+    def _folded(self, by: Combination, value: SSAValue) -> SSAValue:
         """
         Combines partial results of several rows through Workgroup memory.
 
         Each round leaves an eighth of the results, until every invocation can read the rest.
         """
-        b, count, type = self.b, self.size, reducer.combination.type
+        b, count, type = self.b, self.size, by.type
         room = count * self.rows
         memory = b.remembered(
             ("partial", type, room), 0, lambda: b.allocate(type, [room], "partial")
@@ -280,7 +258,7 @@ class Lanes:
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
-            return reduce(reducer.combine, (b.load(memory, [place]) for place in places))
+            return self._all(by, (b.load(memory, [place]) for place in places))
 
         b.barrier()
         b.store(value, memory, [self.place])
@@ -296,7 +274,7 @@ class Lanes:
             count = left
         return total(self.row, 1, count)
 
-    def _read_in_turns(self, reducer: Reducer, memory: SSAValue, count: int) -> SSAValue:
+    def _read_in_turns(self, by: Combination, memory: SSAValue, count: int) -> SSAValue:
         """Combines a lane's share of the partial results; the subgroup must combine the shares."""
         b, size = self.b, self.target.subgroup_size
         lane = b.lane_id(size)
@@ -305,9 +283,11 @@ class Lanes:
             number = b.plus(lane, start)
             inside = b.below(number, count)
             value = b.load(memory, [b.index_inside(inside, number)])
-            return value if inside is True else b.select(inside, value, reducer.neutral)
+            if inside is True:
+                return value
+            return b.select(inside, value, b.number(by.neutral, by.type))
 
-        return reduce(reducer.combine, map(read, range(0, count, size)))
+        return self._all(by, map(read, range(0, count, size)))
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
