@@ -150,7 +150,7 @@ class _Kernels:
 
 
 def _launch(dispatch: DispatchOp, body: KernelBody, name: str, sizes: Sequence[Size]) -> None:
-    """Launches a kernel; `sizes` are the numbers of workgroups, then those of invocations."""
+    """Launches a kernel; `sizes` are the numbers of workgroups and of invocations."""
     given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
     code = SizeCode(Builder(InsertPoint.before(dispatch)).insert, dict(given))
     buffers: list[Operation] = [

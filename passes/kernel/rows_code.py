@@ -353,7 +353,7 @@ class RowsKernel:
         key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
         return b.remembered(key, depth, make)
 
-    def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    def fuse(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
         return multiply_add(self.b, x, y, total)
 
     @property

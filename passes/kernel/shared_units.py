@@ -169,9 +169,9 @@ class LaneSums:
             sums.setdefault((scale, addend), []).append((x, [e.value for e in lanes]))
         for (scale, addend), terms in sums.items():
             part = self._products(terms)
-            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
+            total = kernel.plus(total, part) if scale is None else kernel.fuse(part, scale, total)
             if addend is not None:
-                total = kernel.fused(self._sum(tuple(x for x, _ in terms)), addend, total)
+                total = kernel.fuse(self._sum(tuple(x for x, _ in terms)), addend, total)
         return total
 
     def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
@@ -201,7 +201,7 @@ class LaneSums:
             parts = [b.add(arith.MulfOp(*pairs.pop(0)))]
         total = reduce(kernel.plus, parts)
         for x, number in pairs:
-            total = kernel.fused(x, number, total)
+            total = kernel.fuse(x, number, total)
         return total
 
     def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:

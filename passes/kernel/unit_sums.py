@@ -88,12 +88,12 @@ class UnitSums:
         if common == NOTHING or (element.addend is not None and not self.sums_rows):
             at = i * self.kernel.count[1] + j
             factor = ScalarCode(kernel.b, self.known).whole(element)
-            self.totals[at] = kernel.fused(x, factor, self.totals[at])
+            self.totals[at] = kernel.fuse(x, factor, self.totals[at])
             return
         key = i, j, common
         value = ScalarCode(kernel.b, self.known).value(element.value, kernel.type)
         if key in self.parts:
-            self.parts[key] = kernel.fused(x, value, self.parts[key])
+            self.parts[key] = kernel.fuse(x, value, self.parts[key])
         else:
             self.parts[key] = kernel.b.add(arith.MulfOp(x, value))
         self.beside[key] = (*self.beside.get(key, ()), x)
@@ -103,9 +103,9 @@ class UnitSums:
         for (i, j, common), part in self.parts.items():
             scale, addend = common
             total = self.totals[i * columns + j]
-            total = kernel.plus(total, part) if scale is None else kernel.fused(part, scale, total)
+            total = kernel.plus(total, part) if scale is None else kernel.fuse(part, scale, total)
             if addend is not None:
-                total = kernel.fused(self._beside(i, j, common), addend, total)
+                total = kernel.fuse(self._beside(i, j, common), addend, total)
             self.totals[i * columns + j] = total
 
     def _beside(self, i: int, j: int, common: Common) -> SSAValue:
@@ -147,7 +147,7 @@ class DigitSums(UnitSums):
             product = row.product(words)
             if more:
                 factor = self.kernel.b.number(float(more), self.kernel.type)
-                product = self.kernel.fused(row.total(numbers), factor, product)
+                product = self.kernel.fuse(row.total(numbers), factor, product)
             self.parts[i, j, common] = product
 
     def _beside(self, i: int, j: int, common: Common) -> SSAValue:

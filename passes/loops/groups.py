@@ -160,7 +160,7 @@ class Lanes:
         neutral = [self.b.number(each.neutral, each.type) for each in combinations]
 
         def combine(a: Sequence[SSAValue], b: Sequence[SSAValue]) -> list[SSAValue]:
-            return list(map(self._combined, combinations, a, b))
+            return list(map(self._combine, combinations, a, b))
 
         def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
             places = list(point)
@@ -192,12 +192,12 @@ class Lanes:
 
     # Between invocations
 
-    def _combined(self, by: Combination, x: SSAValue, y: SSAValue) -> SSAValue:
+    def _combine(self, by: Combination, x: SSAValue, y: SSAValue) -> SSAValue:
         """Emits `x <op> y`."""
         return self.b.copied(by.op, (x, y))[0]
 
-    def _all(self, by: Combination, values: Iterable[SSAValue]) -> SSAValue:
-        return reduce(partial(self._combined, by), values)
+    def _reduce_all(self, by: Combination, values: Iterable[SSAValue]) -> SSAValue:
+        return reduce(partial(self._combine, by), values)
 
     def _can_exchange(self, combination: Combination) -> bool:
         if combination.type == i1 or isinstance(combination.type, BFloat16Type):
@@ -218,7 +218,7 @@ class Lanes:
         return self._through_memory(by, value, self.subgroups, subgroup, first)
 
     def _in_subgroup(self, by: Combination, value: SSAValue) -> SSAValue:
-        return reduce_subgroup(self.b, value, self.target, by.kind, partial(self._combined, by))
+        return reduce_subgroup(self.b, value, self.target, by.kind, partial(self._combine, by))
 
     def _through_memory(
         self,
@@ -242,7 +242,7 @@ class Lanes:
         b.barrier()
         if count > READ_BY_EACH and can_reduce(self.target, by.kind):
             return self._in_subgroup(by, self._read_in_turns(by, memory, count))
-        return self._all(by, (b.load(memory, [other]) for other in range(count)))
+        return self._reduce_all(by, (b.load(memory, [other]) for other in range(count)))
 
     def _folded(self, by: Combination, value: SSAValue) -> SSAValue:
         """
@@ -258,7 +258,7 @@ class Lanes:
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
-            return self._all(by, (b.load(memory, [place]) for place in places))
+            return self._reduce_all(by, (b.load(memory, [place]) for place in places))
 
         b.barrier()
         b.store(value, memory, [self.place])
@@ -287,7 +287,7 @@ class Lanes:
                 return value
             return b.select(inside, value, b.number(by.neutral, by.type))
 
-        return self._all(by, map(read, range(0, count, size)))
+        return self._reduce_all(by, map(read, range(0, count, size)))
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
