@@ -20,7 +20,7 @@ the values that are read or computed one or more iterations ahead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import product
 from math import inf
@@ -591,7 +591,6 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self.b.select(self.has_sum(total), value, self.number(0.0))
 
 
-@dataclass(frozen=True)
 class AttentionToCooperativeMatrixPass(KernelPass):
     """Writes the attention kernels that use cooperative matrices, and their packing kernels."""
 

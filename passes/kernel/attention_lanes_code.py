@@ -16,7 +16,7 @@ at the end: by exchanges in the subgroup, then through Workgroup memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from math import inf
 
@@ -452,7 +452,6 @@ class LanesCode(Numbers[LanesPlan]):
                 b.when(b.both(self.inside[row], exists), store)
 
 
-@dataclass(frozen=True)
 class AttentionToFMAPass(KernelPass):
     """Writes the attention kernels without cooperative matrices."""
 

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
@@ -282,14 +283,7 @@ class ScalarCode:
         if folded is not None:
             return folded
         values = [self.value(x, v.type) for x, v in zip(operands, op.operands, strict=True)]
-        copy = type(op).create(
-            operands=values,
-            result_types=op.result_types,
-            properties=op.properties,
-            attributes=op.attributes,
-        )
-        self.b.insert(copy)
-        return copy.results[0]
+        return self.b.add(copy_with(op, values))
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
         match op, others:

@@ -15,7 +15,6 @@ elements outside of the result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -400,7 +399,6 @@ class CooperativeCore(FragmentCore):
         return carried
 
 
-@dataclass(frozen=True)
 class ContractionToCooperativeMatrixPass(KernelPass):
     """Writes the kernels whose schedule names the instruction `coopmat`, and packing kernels."""
 

@@ -10,7 +10,6 @@ its bits, which is exact and needs no extension.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -155,7 +154,6 @@ class InvocationCore(Core):
         return self.builder.add(vector.BroadcastOp(value, type))
 
 
-@dataclass(frozen=True)
 class ContractionToFMAPass(KernelPass):
     """Writes the kernels whose schedule names the instruction `fma`."""
 
@@ -185,7 +183,6 @@ class DotCore(InvocationCore):
         return self.builder.add(arith.AddiOp(total, self.builder.add(kind(x, y, i32, PACKED_4X8))))
 
 
-@dataclass(frozen=True)
 class ContractionToDotPass(KernelPass):
     """Writes the kernels whose schedule names the instruction `dot`."""
 

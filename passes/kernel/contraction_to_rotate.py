@@ -14,7 +14,6 @@ time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import gpu
@@ -211,7 +210,6 @@ class WindowKernel:
         return convert_factor(self.builder, value, self.element, name.startswith("s"))
 
 
-@dataclass(frozen=True)
 class ContractionToRotatePass(KernelPass):
     """Writes the kernels of contractions with a `#schedule.window`."""
 

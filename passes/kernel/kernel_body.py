@@ -40,7 +40,7 @@ from xdsl_spirv.dialects.schedule import (
     YieldOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.passes import NotPossible
+from xdsl_spirv.passes import NotPossible, copy_with
 from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, padding_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
@@ -229,12 +229,7 @@ class KernelBody:
         self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute] = ()
     ) -> None:
         """Emits a copy of an operation with other operands and result types."""
-        copy = type(op).create(
-            operands=operands,
-            result_types=types,
-            properties=op.properties,
-            attributes=op.attributes,
-        )
+        copy = copy_with(op, operands, types)
         self.ops.append(copy)
         self._memory |= zip(op.results, copy.results, strict=False)
 

@@ -14,7 +14,6 @@ once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import Any, TypeAlias
 
@@ -252,7 +251,6 @@ def write_rows(builder: HoistingEmitter, plan: RowsPlan, collective: CollectiveO
     kind(builder, plan).emit()
 
 
-@dataclass(frozen=True)
 class ContractionToRowsPass(KernelPass):
     """Writes the kernels of contractions with a `#schedule.rows`."""
 

@@ -16,7 +16,7 @@ computed where they are used (`loops.code`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -228,7 +228,6 @@ class _Distribution:
         b.when(b.both(inside, b.below(self.lanes.lane, 1)) if alone else inside, store)
 
 
-@dataclass(frozen=True)
 class LoopsToInvocationsPass(KernelPass):
     """Writes the code of kernels that have a `#schedule.loops`."""
 
