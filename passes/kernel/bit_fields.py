@@ -16,19 +16,11 @@ from typing import Any, TypeAlias
 
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, linalg, math
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    FixedBitwidthType,
-    IntegerAttr,
-    IntegerType,
-    VectorType,
-    f16,
-    f32,
-    i32,
-)
+from xdsl.dialects.builtin import BFloat16Type, IntegerAttr, IntegerType, VectorType, f16, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes import copy_with
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
@@ -256,16 +248,14 @@ class ScalarCode:
         if isinstance(scalar, Whole):
             return self._converted(scalar)
         bits = self._remembered(arith.ShRUIOp, scalar.word, scalar.low)
-        number = bits if scalar.low + scalar.count == WORD else self._masked(bits, scalar.count)
-        number = self._remembered(arith.ShLIOp, number, scalar.up)
+        if scalar.low + scalar.count < WORD:
+            bits = self._remembered(arith.AndIOp, bits, (1 << scalar.count) - 1)
+        number = self._remembered(arith.ShLIOp, bits, scalar.up)
         assert isinstance(type, IntegerType)
         if type == i32:
             return number
         narrow = type.width.data < WORD
         return b.add((arith.TruncIOp if narrow else arith.ExtUIOp)(number, type))
-
-    def _masked(self, bits: SSAValue, count: int) -> SSAValue:
-        return self._remembered(arith.AndIOp, bits, (1 << count) - 1)
 
     def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
         """Emits an i32 operation with a constant operand once; returns `x` for a shift by 0."""
@@ -292,7 +282,7 @@ class ScalarCode:
             case arith.ShLIOp(), [int(distance)] if bits.end + distance <= bits.width:
                 return replace(bits, up=bits.up + distance)
             case arith.ExtUIOp(), _:
-                return replace(bits, width=_width(op.result.type))
+                return replace(bits, width=bit_width(op.result.type))
             case arith.BitcastOp(), _ if op.result.type == f16:
                 return self._half(bits)
             case _ if bits.up:
@@ -380,11 +370,6 @@ def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
 
 def _is_run_of_ones(mask: int) -> bool:
     return mask > 0 and (above := mask + (mask & -mask)) & above - 1 == 0
-
-
-def _width(type: Attribute) -> int:
-    assert isinstance(type, FixedBitwidthType)
-    return type.bitwidth
 
 
 def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:

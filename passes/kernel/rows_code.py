@@ -19,30 +19,22 @@ from functools import cached_property, partial, reduce
 from itertools import product
 from math import prod
 
-from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects import gpu
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
-from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
+from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_halves, reduce_subgroup
-from xdsl_spirv.passes.kernel.unit_sums import (
-    DigitSums,
-    KeptDigits,
-    RowDigits,
-    SharedDigits,
-    UnitSums,
-)
+from xdsl_spirv.passes.kernel.unit_sums import DigitSums, RowsCode, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 
-class RowsKernel:
+class RowsKernel(RowsCode):
     """Writes a kernel of a contraction with few rows. A unit is the elements of one load."""
 
     def __init__(self, b: HoistingEmitter, plan: RowsPlan):
@@ -51,7 +43,6 @@ class RowsKernel:
         self.type = plan.sums.type
         self.stream, self.few = self._operands()
         self.count = plan.schedule.rows.data, plan.schedule.columns.data
-        """Numbers of rows and of columns that an invocation computes."""
         along, across = plan.schedule.grid
         subgroup = b.subgroup_id(along * across)
         self.part_of_k = b.remainder(subgroup, along)
@@ -319,49 +310,6 @@ class RowsKernel:
             range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
         ]
         return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
-
-    # Elements
-
-    def places_of(self, unit: Index) -> Point:
-        """Returns the index of each loop of K at the start of a unit (one load)."""
-        b, plan = self.b, self.plan
-        indices = b.delinearized(unit, plan.operands.steps_along)
-        return {
-            loop: (b.times(index, plan.operands.unit.get(loop, 1)), 0)
-            for loop, index in zip(plan.operands.reduced, indices, strict=True)
-        }
-
-    @cached_property
-    def shared_digits(self) -> SharedDigits:
-        return SharedDigits(self)
-
-    def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
-        """Returns a row's elements in one load as digits (see `RowDigits`); hoists their code."""
-        b = self.b
-        depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
-
-        def elements() -> list[SSAValue]:
-            known = Known()
-            return [self.few.element(row | place, known) for place in places]
-
-        def make() -> RowDigits:
-            with b.at(depth):
-                if self.plan.digits.are_shared:
-                    return KeptDigits(self.shared_digits, number, unit, elements)
-                return RowDigits(b, elements(), self.plan.schedule.digits.data)
-
-        key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
-        return b.remembered(key, depth, make)
-
-    def fuse(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        return multiply_add(self.b, x, y, total)
-
-    @property
-    def _addition(self) -> type[arith.AddiOp | arith.AddfOp]:
-        return arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
-
-    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(self._addition(x, y))
 
     # The result
 

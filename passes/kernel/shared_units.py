@@ -130,16 +130,15 @@ class SharedUnitsKernel(RowsKernel):
 
     # Values that differ by lane
 
-    def by_lane(self, values: Sequence[SSAValue]) -> SSAValue:
-        """Selects the lane's value from a list with one value for each lane."""
-        return self._by_lane(values, 0)
-
-    def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """Selects each lane's value by binary search. The first value belongs to lane `first`."""
+    def by_lane(self, values: Sequence[SSAValue], first: int = 0) -> SSAValue:
+        """
+        Selects each lane's value by binary search. `values` has one value for each lane from lane
+        `first` on.
+        """
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2
-        low, high = self._by_lane(values[:half], first), self._by_lane(values[half:], first + half)
+        low, high = self.by_lane(values[:half], first), self.by_lane(values[half:], first + half)
         return self.b.select(self.b.below(self.lane, first + half), low, high)
 
     def numbers_by_lane(self, numbers: Sequence[float], type: Attribute) -> SSAValue:

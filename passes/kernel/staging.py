@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
@@ -33,9 +33,6 @@ from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load
 from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
-
-if TYPE_CHECKING:
-    from xdsl_spirv.passes.schedule.k_order import KOrder
 
 CHUNK = 4
 """Number of copies in one iteration of the loop that copies larger tiles."""
@@ -399,14 +396,10 @@ class StagedOperand(TileInMemory):
         assert order is not None
         parts = unpack_elements(b, value, tile.element_type, tile.vector)
         first = b.times(move.column, tile.vector)
-        begin = b.divided(place_in(b, order, first), tile.piece)
+        groups = b.times(b.divided(first, order.group), order.group)
+        first = moved_bits(b, first, order.places.bits_along(0), groups)
+        begin = b.divided(first, tile.piece)
         for run in order.runs(tile.vector):
             place = self._in_tile(move.row, begin, move.step, order.place(run[0]) // tile.piece)
             piece = pack_elements(b, [parts[number] for number in run], tile.element_type)
             b.store(piece, self.memory, (place,))
-
-
-def place_in(b: KernelEmitter, order: KOrder, number: Index) -> Index:
-    """Returns the position of K element `number` in the K order of a tile."""
-    groups = b.times(b.divided(number, order.group), order.group)
-    return moved_bits(b, number, order.places.bits_along(0), groups)

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerType, f32, i32
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -34,18 +34,69 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     ScalarCode,
     Whole,
 )
-from xdsl_spirv.passes.kernel.computed_elements import Point
-from xdsl_spirv.passes.kernel.elements import PACKED_4X8
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, Point
+from xdsl_spirv.passes.kernel.elements import PACKED_4X8, multiply_add
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
-from xdsl_spirv.passes.schedule.rows import QUAD
-
-if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.rows_code import RowsKernel
+from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
 Common: TypeAlias = tuple[SSAValue | None, SSAValue | None]
 """Factor and addend that several elements share."""
 
 NOTHING: Common = (None, None)
+
+
+class RowsCode:
+    """Arithmetic on the elements and sums of a kernel with few rows."""
+
+    b: HoistingEmitter
+    plan: RowsPlan
+    type: Attribute
+    """Type of the sums."""
+    stream: ComputedOperand
+    few: ComputedOperand
+    count: tuple[int, int]
+    """Numbers of rows and of columns that an invocation computes."""
+
+    def places_of(self, unit: Index) -> Point:
+        """Returns the index of each loop of K at the start of a unit (one load)."""
+        b, plan = self.b, self.plan
+        indices = b.delinearized(unit, plan.operands.steps_along)
+        return {
+            loop: (b.times(index, plan.operands.unit.get(loop, 1)), 0)
+            for loop, index in zip(plan.operands.reduced, indices, strict=True)
+        }
+
+    @cached_property
+    def shared_digits(self) -> SharedDigits:
+        return SharedDigits(self)
+
+    def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
+        """Returns a row's elements in one load as digits (see `RowDigits`); hoists their code."""
+        b = self.b
+        depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
+
+        def elements() -> list[SSAValue]:
+            known = Known()
+            return [self.few.element(row | place, known) for place in places]
+
+        def make() -> RowDigits:
+            with b.at(depth):
+                if self.plan.digits.are_shared:
+                    return KeptDigits(self.shared_digits, number, unit, elements)
+                return RowDigits(b, elements(), self.plan.schedule.digits.data)
+
+        key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
+        return b.remembered(key, depth, make)
+
+    def fuse(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        return multiply_add(self.b, x, y, total)
+
+    @property
+    def _addition(self) -> type[arith.AddiOp | arith.AddfOp]:
+        return arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
+
+    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        return self.b.add(self._addition(x, y))
 
 
 class UnitSums:
@@ -59,7 +110,7 @@ class UnitSums:
         sum of (q * d + m) * x = d * sum of q * x + m * sum of x
     """
 
-    def __init__(self, kernel: RowsKernel, totals: list[SSAValue]):
+    def __init__(self, kernel: RowsCode, totals: list[SSAValue]):
         self.kernel, self.totals = kernel, totals
         self.known = Known()
         self.parts: dict[tuple[int, int, Common], SSAValue] = {}
@@ -339,7 +390,7 @@ class SharedDigits:
         sums[row][quad of the unit][unit], scales[row][unit]
     """
 
-    def __init__(self, kernel: RowsKernel):
+    def __init__(self, kernel: RowsCode):
         self.kernel, self.b, self.plan = kernel, kernel.b, kernel.plan
         b, plan = kernel.b, kernel.plan
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data

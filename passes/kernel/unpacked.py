@@ -48,9 +48,8 @@ from xdsl_spirv.passes.kernel.matrix_values import moved_bits, put_together, zer
 from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.kernel.staging import DirectOperand, TileInMemory
 from xdsl_spirv.passes.schedule.k_order import inner_axis
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, UnitTile, vector_type
-
-MOST_BITS = 128
 
 SIGNS = 0x80808080
 """Sign bit of each byte of a word."""
