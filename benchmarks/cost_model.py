@@ -111,7 +111,7 @@ def module_of(case: str, parts: int) -> ModuleOp | None:
             zero = np.broadcast_to(np.zeros((), DTYPES[one.case.types[1]]), one.case.shape("b"))
             host = next(op for op in module.ops if op.name == "func.func")
             give_weights(host, {"B0_B": zero})  # pyright: ignore[reportArgumentType]
-    passes = Universe.get_multiverse().all_passes
+    passes = _universe().all_passes
     cut = f"split-reductions{{parts={parts}}}," if parts > 1 else ""
     spec = f"linalg-to-contraction,{cut}form-dispatches"
     PassPipeline.parse_spec(passes, spec).apply(ctx, module)
@@ -137,7 +137,7 @@ def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
     for listed in candidates_of(one, target):
         for planned in listed:
             if not any(planned.problems()):
-                fitting.setdefault(_normal(str(planned.schedule)), planned)
+                fitting.setdefault(_without_order(str(planned.schedule)), planned)
         if fitting:
             break
     return fitting
@@ -281,11 +281,18 @@ def fit(
     state("held out", cases, lambda row: row.estimate(*without(row.tile, row.case)))
 
 
+_universe = cache(Universe.get_multiverse)
+
+
+@cache
 def _normal(schedule: str) -> str:
     """Returns the schedule's text without parameters that do not affect the estimate."""
     parts, mark, rest = schedule.partition("#")
-    attribute = str(Parser(context(), mark + rest).parse_attribute())
-    return parts + attribute.replace(", first = store", "")
+    return parts + _without_order(str(Parser(context(), mark + rest).parse_attribute()))
+
+
+def _without_order(schedule: str) -> str:
+    return schedule.replace(", first = store", "")
 
 
 def _short(schedule: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
 from dataclasses import replace
 from math import exp, log
 from pathlib import Path
@@ -20,13 +21,14 @@ RESULTS = ROOT / "benchmarks" / "results"
 TARGET = load("nvidia-h200")
 
 
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("cost_model")
+@pytest.fixture(scope="module")
+def model() -> Generator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        yield importlib.import_module("cost_model")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def packed(model: ModuleType) -> dict[str, list[Any]]:
     times = model.measured([RESULTS / "h200-packed-prompts.json"])
     rows = {case: list(model.rows_of(case, by, TARGET)) for case, by in times.items()}

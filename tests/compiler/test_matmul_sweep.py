@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TARGETS = ("lavapipe", "nvidia-h200")
 RANDOM_CASES = 200
 CHUNK = 10
-QUICK_CHUNKS, QUICK_CHUNKS_ON_LAVAPIPE = 3, 2
+QUICK_CHUNKS = 2
 EDGES = [
     (1, 1, 1),
     (8, 8, 8),
@@ -158,7 +158,7 @@ def test_binaries_are_valid_and_the_interpreter_agrees(
 
 
 @pytest.mark.vulkan
-@chunks(QUICK_CHUNKS_ON_LAVAPIPE)
+@chunks(QUICK_CHUNKS)
 def test_lavapipe_agrees(chunk: int, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Dispatch] = []
     results: list[Array] = []
