@@ -17,6 +17,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, ReduceOp
@@ -24,10 +25,12 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule import AttentionOp
+from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import Array, count_not_finite
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.upstream.linalg_packing import OfOneTensor
+from xdsl_spirv.upstream.scalar_extensions import element_of
 
 ACCUMULATOR = {"bf16": "f32"}
 """Accumulator type by result type. Other results are accumulated in their own type."""
@@ -135,11 +138,11 @@ def contractions(function: Operation) -> list[Contraction]:
     """
     contractions: list[Contraction] = []
     for op in function.walk():
-        if isinstance(op, AttentionOp):
-            raise ProgramError("an attention has no single error bound, only intervals", place(op))
-        if isinstance(op, OfOneTensor) or (isinstance(op, ReduceOp) and _has_floats(op)):
-            raise ProgramError(f"{op.name} has no single error bound, only intervals", place(op))
-        if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
+        if isinstance(op.parent_op(), LinalgStructuredOperation) or isinstance(op, FillOp):
+            continue
+        if not isinstance(op, LinalgStructuredOperation):
+            if _needs_intervals(op):
+                raise ProgramError(f"{op.name} has no single error bound", place(op))
             continue
         try:
             contractions.append(contraction_of(op))
@@ -148,6 +151,19 @@ def contractions(function: Operation) -> list[Contraction]:
                 continue
             raise ProgramError(f"no error bound is known: {error}", place(op)) from error
     return contractions
+
+
+def _needs_intervals(op: Operation) -> bool:
+    """
+    True for an operation outside of `linalg` structure that computes floats, repeats contractions,
+    or has negative elements. Absolute values of arguments do not make such elements positive.
+    """
+    if not any(isinstance(element_of(value.type), AnyFloat) for value in op.results):
+        return False
+    if isinstance(op, ConstantOp):
+        return not np.all(attribute_array(op.value) >= 0)
+    computes = op.name.partition(".")[0] in ("arith", "math", "scf")
+    return computes or isinstance(op, AttentionOp | OfOneTensor | ReduceOp)
 
 
 def _has_floats(op: Operation) -> bool:

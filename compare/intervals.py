@@ -18,17 +18,18 @@ from math import prod
 import ml_dtypes
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, tensor
+from xdsl.dialects import arith, func, linalg, scf, tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
+from xdsl.traits import IsTerminator
 
 from xdsl_spirv.compare.attention_intervals import attention_interval
 from xdsl_spirv.compare.bounds import contraction_bound
 from xdsl_spirv.compare.scalar_intervals import SCALARS, Interval, exact, spread
 from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule import AttentionOp, DispatchOp
 from xdsl_spirv.interpreter.api import with_first_values
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
@@ -75,16 +76,25 @@ class Intervals:
             argument: exact(value) for argument, value in zip(block.args, values, strict=True)
         }
         with np.errstate(all="ignore"):
-            for op in block.ops:
-                if isinstance(op, func.ReturnOp):
-                    return [env[value] for value in op.operands]
-                env |= zip(op.results, self._results(op, env), strict=True)
+            return self._block(block, env)
+
+    def _block(self, block: Block, env: dict[SSAValue, Interval]) -> list[Interval]:
+        """Returns the intervals of the terminator's operands. `env` may hold outer values."""
+        for op in block.ops:
+            if op.has_trait(IsTerminator):
+                return [env[value] for value in op.operands]
+            env |= zip(op.results, self._results(op, env), strict=True)
         return []
 
     def _results(self, op: Operation, env: dict[SSAValue, Interval]) -> list[Interval]:
         operands = [env[value] for value in op.operands]
         if isinstance(op, DispatchOp):
-            return self._dispatch(op, operands)
+            return self._block(op.body.block, dict(zip(op.body.block.args, operands, strict=True)))
+        if isinstance(op, func.CallOp):
+            called = self.host.function(op.callee.string_value()).body.block
+            return self._block(called, dict(zip(called.args, operands, strict=True)))
+        if op.name.startswith("scf."):
+            return self._follow_control(op, operands, env)
         if isinstance(op, AttentionOp):
             assert op.result is not None
             return [attention_interval(op, operands, _dtype(op.result.type))]
@@ -103,12 +113,24 @@ class Intervals:
         around = {value: operand.low for value, operand in env.items()} if op.regions else {}
         return self._moved(op, operands, around)
 
-    def _dispatch(self, op: DispatchOp, operands: Sequence[Interval]) -> list[Interval]:
-        env: dict[SSAValue, Interval] = dict(zip(op.body.block.args, operands, strict=True))
-        for inner in op.body.block.ops:
-            if not isinstance(inner, YieldOp):
-                env |= zip(inner.results, self._results(inner, env), strict=True)
-        return [env[value] for value in op.yielded]
+    def _follow_control(
+        self, op: Operation, operands: Sequence[Interval], env: dict[SSAValue, Interval]
+    ) -> list[Interval]:
+        """Runs the iterations of a loop, or the branch, that exact operands select."""
+        match op:
+            case scf.ForOp() if all(operand.is_point for operand in operands[:3]):
+                low, high, step = (int(operand.low) for operand in operands[:3])
+                carried = operands[3:]
+                for counter in range(low, high, step):
+                    index = exact(np.asarray(counter, operands[0].dtype))
+                    pairs = zip(op.body.block.args, [index, *carried], strict=True)
+                    carried = self._block(op.body.block, env | dict(pairs))
+                return list(carried)
+            case scf.IfOp() if operands[0].is_point:
+                region = op.true_region if operands[0].low else op.false_region
+                return self._block(region.block, dict(env)) if region.blocks else []
+            case _:
+                raise ProgramError(f"no error bound is known for {op.name}", place(op))
 
     def _moved(
         self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]

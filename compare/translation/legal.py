@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Operation
 
 from xdsl_spirv.compare.bounds import ACCUMULATOR, absolute_errors, bound_of, contractions
 from xdsl_spirv.compare.intervals import Intervals, in_any_order, tolerance
@@ -82,13 +83,16 @@ class Judge:
         self.module = module.clone()
         self.subject = subject
         self.intervals: Intervals | None = None
+        self.contractions: list[Contraction] = []
+        intervals = Intervals(module.clone())
+        if not any(map(_may_reorder, intervals.module.walk())):
+            return
         try:
-            self.contractions = _bounded_contractions(module)
+            self.contractions = contractions(module)
         except ProgramError:
             if not isinstance(subject, HostSubject):
                 raise
-            self.intervals = Intervals(module.clone())
-            self.contractions = []
+            self.intervals = intervals
 
     def legal(self, values: Sequence[Array]) -> Legal:
         """Returns the legal results on inputs. Raises `InterpreterError` if there are none."""
@@ -119,16 +123,11 @@ class Judge:
         return allowed
 
 
-def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
-    """
-    Returns the contractions of a module, empty if no operation may choose its order of summation.
-
-    Raises `ProgramError` for contractions mixed with operations without a known error bound.
-    """
-    ops = [op for op in module.walk() if isinstance(op, LinalgStructuredOperation)]
-    attends = any(isinstance(op, AttentionOp) for op in module.walk())
-    free = any(_is_contraction(op) or in_any_order(op) for op in ops)
-    return contractions(module) if attends or free else []
+def _may_reorder(op: Operation) -> bool:
+    """True if an operation may choose the order of its sums or products of floats."""
+    if isinstance(op, LinalgStructuredOperation):
+        return _is_contraction(op) or in_any_order(op)
+    return isinstance(op, AttentionOp)
 
 
 def _is_contraction(op: LinalgStructuredOperation) -> bool:

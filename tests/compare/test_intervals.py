@@ -176,3 +176,60 @@ def test_the_rounding_of_a_named_reduction_is_allowed():
     for result, within in ((in_another_order, True), (in_another_order + 1e-3, False)):
         (checked,) = check_module(module, "main", [x], ["y"], {"y": result})
         assert checked.passed is within
+
+
+NEGATIVE = """
+func.func @main(%x: tensor<4x6xf32>, %y: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %m = arith.constant -1.5 : f32
+  %e = tensor.empty() : tensor<6x4xf32>
+  %b = linalg.fill ins(%m : f32) outs(%e : tensor<6x4xf32>) -> tensor<6x4xf32>
+  %r = linalg.matmul ins(%x, %b : tensor<4x6xf32>, tensor<6x4xf32>)
+      outs(%y : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %r : tensor<4x4xf32>
+}
+"""
+REPEATED = """
+func.func @main(%x: tensor<4x6xf32>, %y: tensor<6x6xf32>) -> tensor<4x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x6xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%e : tensor<4x6xf32>) -> tensor<4x6xf32>
+  %from = arith.constant 0 : index
+  %step = arith.constant 1 : index
+  %to = arith.constant 9 : index
+  %r = scf.for %i = %from to %to step %step iter_args(%state = %x) -> tensor<4x6xf32> {
+    %product = linalg.matmul ins(%state, %y : tensor<4x6xf32>, tensor<6x6xf32>)
+        outs(%init : tensor<4x6xf32>) -> tensor<4x6xf32>
+    BODY
+    scf.yield %next : tensor<4x6xf32>
+  }
+  return %r : tensor<4x6xf32>
+}
+"""
+TANH = REPEATED.replace(
+    "BODY",
+    "%next = linalg.tanh ins(%product : tensor<4x6xf32>) outs(%e : tensor<4x6xf32>)"
+    " -> tensor<4x6xf32>",
+)
+COPIED = REPEATED.replace(
+    "BODY",
+    "%next = tensor.insert_slice %product into %e[0, 0] [4, 6] [1, 1]"
+    " : tensor<4x6xf32> into tensor<4x6xf32>",
+)
+
+
+@pytest.mark.parametrize("text", [NEGATIVE, TANH, COPIED], ids=["negative", "tanh", "product"])
+def test_signs_of_constants_and_iterations_of_loops_count_in_the_bound(text: str):
+    random = np.random.default_rng(0)
+    width = 4 if text is NEGATIVE else 6
+    x, y = (random.standard_normal(size, np.float32) for size in ((4, 6), (width, width)))
+    if text is NEGATIVE:
+        result = x.sum(axis=1, keepdims=True) * np.float32(-1.5) + y
+    else:
+        result = x
+        for _ in range(9):
+            product = np.add.reduce((result[:, :, None] * y[None])[:, ::-1], axis=1)
+            result = np.tanh(product) if text is TANH else product
+    module = parse_text(text, "test", context())
+    for found, within in ((result, True), (result + 0.01 * np.abs(result).max(), False)):
+        (checked,) = check_module(module, "main", [x, y], ["y"], {"y": found})
+        assert checked.passed is within

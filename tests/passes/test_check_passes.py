@@ -358,6 +358,36 @@ def test_a_reduction_may_be_taken_in_any_order(report_of: ReportOf, seed: int):
     assert report.finding is None, str(report)
 
 
+NAMED_SUM = """
+  %r = linalg.reduce { arith.addf } ins(%a : tensor<5x40xf32>) outs(%c : tensor<5xf32>)
+      dimensions = [1]
+  return %r : tensor<5xf32>"""
+SOFTMAX = """
+  %e = tensor.empty() : tensor<5x40xf32>
+  %r = linalg.softmax dimension(1) ins(%a : tensor<5x40xf32>) outs(%e : tensor<5x40xf32>)
+      -> tensor<5x40xf32>
+  return %r : tensor<5x40xf32>"""
+NEGATIVE = """
+  %m = arith.constant -1.1 : f32
+  %e = tensor.empty() : tensor<40xf32>
+  %b = linalg.fill ins(%m : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %r = linalg.matvec ins(%a, %b : tensor<5x40xf32>, tensor<40xf32>) outs(%c : tensor<5xf32>)
+      -> tensor<5xf32>
+  return %r : tensor<5xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "type"), [(NAMED_SUM, "5xf32"), (SOFTMAX, "5x40xf32"), (NEGATIVE, "5xf32")]
+)
+def test_sums_of_named_operations_and_of_negative_constants_may_be_reordered(
+    report_of: ReportOf, body: str, type: str
+):
+    arguments = "%a: tensor<5x40xf32>, %c: tensor<5xf32>"
+    text = f"func.func @main({arguments}) -> tensor<{type}> {{{body}\n}}"
+    report = report_of(text, "linalg-to-spirv{target=lavapipe}", inputs=8)
+    assert report.finding is None, str(report)
+
+
 def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
     class Shorter(ModulePass):
         """Adds one element twice and omits another one."""
