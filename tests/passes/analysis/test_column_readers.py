@@ -106,6 +106,33 @@ def test_readers_of_some_columns_begin_at_their_group():
     assert sorted(figures(found)) == [(0, 2, 2), (2, 2, 4)]
 
 
+def test_rows_follow_one_another():
+    """Two rows of two equal parts: each of the 12 elements needs two columns of its row."""
+    a, b = (f"memref<2x6xf32, strided<[12, 1], offset: {offset}>>" for offset in (0, 6))
+    text = f"""
+    func.func @main(%q: memref<2x12xf32>, %h: memref<2x6xf32>) {{
+      %c = arith.constant 0.0 : f32
+      linalg.fill ins(%c : f32) outs(%q : memref<2x12xf32>)
+      %a = memref.subview %q[0, 0] [2, 6] [1, 1] : memref<2x12xf32> to {a}
+      %b = memref.subview %q[0, 6] [2, 6] [1, 1] : memref<2x12xf32> to {b}
+      {divide(f"%a: {a}", f"%b: {b}", "%h: memref<2x6xf32>")}
+      return
+    }}"""
+    (function,) = (op for op in parse_text(text).ops if isinstance(op, FuncOp))
+    found = column_readers(function.args[0])
+    assert (found.count, found.parts, found.columns) == (2, 2, 6)
+    assert figures(found) == [(0, 1, 12)]
+
+
+def test_loops_that_read_no_column_are_refused():
+    row = "memref<1x4xf32>"
+    code = divide(f"%q: {row}", f"%w: {row}", f"%h: {row}") + divide(
+        f"%w: {row}", f"%w: {row}", f"%g: {row}"
+    )
+    with pytest.raises(NotFused, match="an element depends on columns"):
+        read(4, f"%w: {row}, %h: {row}, %g: {row}", code)
+
+
 def test_other_buffers_do_not_count():
     result = "memref<1x4xf32>"
     code = divide(f"%q: {result}", f"%w: {result}", f"%h: {result}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.passes.analysis.loops_arrays import Computed, NotLoops
+from xdsl_spirv.passes.analysis.loops_arrays import Computed, NotLoops, Stored
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
     Nest,
@@ -79,6 +80,33 @@ def test_every_element_is_stored_once_from_the_last_array_that_covers_it(name: s
     assert result.tolist() == expected[name]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_parts_with_strides_are_stored_once(seed: int):
+    draw = Random(seed)
+    expected, code, names = np.full(24, -1), "%v0 = tensor.empty() : tensor<24xf32>", list[str]()
+    for number in range(3):
+        stride, size = draw.choice([1, 2, 3]), draw.randrange(1, 7)
+        offset = draw.randrange(24 - (size - 1) * stride)
+        expected[offset : offset + (size - 1) * stride + 1 : stride] = number
+        names.append(f"%x{number}: tensor<{size}xf32>")
+        code += (
+            f"\n%v{number + 1} = tensor.insert_slice %x{number} into %v{number}[{offset}] [{size}] "
+            f"[{stride}] : tensor<{size}xf32> into tensor<24xf32>"
+        )
+    text = f"func.func @main({', '.join(names)}) -> tensor<24xf32> {{\n{code}"
+    (function,) = parse_text(text + "\nreturn %v3 : tensor<24xf32>\n}").ops
+    assert isinstance(function, FuncOp)
+    *ops, last = function.body.block.ops
+    result = np.full(24, -1)
+    for nest in nests_of(results_of_operations(ops, last.operands)[1]):
+        ((array, place),) = nest.results
+        assert isinstance(array, Stored)
+        for at in stored_at(nest, place):
+            assert result[at] == -1, "stored twice"
+            result[at] = function.args.index(array.value)
+    assert result.tolist() == expected.tolist()
+
+
 def test_parts_that_share_no_element_have_nothing_to_test():
     """No element of a part asks whether another part replaces it."""
     _, found = nests("apart")
@@ -113,3 +141,57 @@ def test_dependences_go_through_reshapes():
     _, (nest,) = nests("reshaped_sums")
     assert [rows for _, rows in all_reductions_of(nest)] == [{0, 1}]
     assert dimensions_along_rows(nest) == {2}
+
+
+RESHAPED = """
+func.func @main(%x: tensor<{size}x7xf32>, %s: tensor<{size}xf32>) -> tensor<{result}xf32> {{
+  %sum = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>],
+      iterator_types = ["parallel", "reduction"]}}
+      ins(%x : tensor<{size}x7xf32>) outs(%s : tensor<{size}xf32>) {{
+  ^bb0(%a: f32, %o: f32):
+    %n = arith.addf %a, %o : f32
+    linalg.yield %n : f32
+  }} -> tensor<{size}xf32>
+  %e = tensor.empty() : tensor<{source}xf32>
+  %b = linalg.broadcast ins(%sum : tensor<{size}xf32>) outs(%e : tensor<{source}xf32>)
+    dimensions = {others}
+  %shape = arith.constant dense<{shape}> : tensor<{rank}xi32>
+  %r = tensor.reshape %b(%shape)
+    : (tensor<{source}xf32>, tensor<{rank}xi32>) -> tensor<{result}xf32>
+  return %r : tensor<{result}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "axis", "result", "expected"),
+    [
+        ((6, 4), 0, (2, 3, 4), {0, 1}),
+        ((6, 4), 0, (6, 2, 2), {0}),
+        ((6, 4), 1, (6, 2, 2), {1, 2}),
+        ((6, 4), 0, (3, 8), {0, 1}),
+        ((6, 4), 1, (3, 8), {1}),
+        ((6, 4), 1, (24,), {0}),
+        ((2, 3, 4), 2, (6, 4), {1}),
+        # Four divides no row of six, so that every dimension counts.
+        ((6, 4, 5), 2, (4, 6, 5), {0, 1, 2}),
+    ],
+)
+def test_a_reshape_keeps_the_dimensions_that_overlap(
+    source: tuple[int, ...], axis: int, result: tuple[int, ...], expected: set[int]
+):
+    """The sums run along dimension `axis` of the source of a reshape."""
+    others = [n for n in range(len(source)) if n != axis]
+    text = RESHAPED.format(
+        size=source[axis],
+        source="x".join(map(str, source)),
+        result="x".join(map(str, result)),
+        others=others,
+        shape=list(result),
+        rank=len(result),
+    )
+    (function,) = parse_text(text).ops
+    assert isinstance(function, FuncOp)
+    *ops, last = function.body.block.ops
+    (nest,) = nests_of(results_of_operations(ops, last.operands)[1])
+    assert [rows for _, rows in all_reductions_of(nest)] == [expected]

@@ -1,7 +1,7 @@
 """
 Elementwise operations on parts of a product's columns are fused into the product.
 
-Covers: analysis/componentwise, kernel/matrices.
+Covers: kernel/matrices.
 """
 
 from __future__ import annotations

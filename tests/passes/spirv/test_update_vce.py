@@ -3,8 +3,6 @@ spirv-val accepts the triples that `spirv-update-vce` deduces, and refuses them 
 removed.
 
 The modules come from the FileCheck tests of the pass and of the rules of kind C.
-
-Covers: spirv/vulkan_memory_model.
 """
 
 from __future__ import annotations
