@@ -343,8 +343,8 @@ class ResultStrips:
             position = b.plus(tile.place.lane, first)
             row, column = b.divided(position, across), b.remainder(position, across)
             exists = b.below(row, tile.m) if first + lanes > vectors else True
-            row_in_strip = row if exists is True else b.select(exists, row, 0)
-            place = b.plus(b.plus(self.begin, b.times(row_in_strip, self.stride)), column)
+            begin = b.times(b.index_inside(exists, row), self.stride)
+            place = b.plus(b.plus(self.begin, begin), column)
             moves.append((row, column, exists, b.load(self.memory, (place,))))
         for row, column, exists, value in moves:
             to = b.plus(corner[0], row), b.plus(corner[1], b.times(column, self.width))

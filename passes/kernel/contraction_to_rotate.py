@@ -171,9 +171,8 @@ class WindowKernel:
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
-        if inside is not True:
-            at = b.select(inside, at, 0)
-        value = self._widened(b.load(self.input, (at,)), self.plan.contraction.types[1])
+        value = b.load(self.input, (b.index_inside(inside, at),))
+        value = self._widened(value, self.plan.contraction.types[1])
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:

@@ -52,10 +52,6 @@ READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp
 """Operations between an operand of a contraction and the kernel argument that holds its memory."""
 
 
-class Unplaced(NotPossible):
-    """An operation cannot be converted to buffers."""
-
-
 def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:
     """Returns the row-major memref type for a tensor type."""
     assert isa(type, TensorType)
@@ -68,7 +64,7 @@ class KernelBody:
     """
     The region of a dispatch's kernel. `inputs` are the host's values for the input arguments.
 
-    Raises `Unplaced` for an operation that cannot be converted to buffers.
+    Raises `NotPossible` for an operation that cannot be converted to buffers.
     """
 
     def __init__(self, dispatch: DispatchOp, contraction: Contraction | None):
@@ -145,7 +141,7 @@ class KernelBody:
             return self._argument(value, role)
         owner = value.owner
         assert isinstance(owner, Operation)
-        raise Unplaced(owner, "the operation's result is read before it is written")
+        raise NotPossible(owner, "the operation's result is read before it is written")
 
     def _place(self, value: SSAValue) -> SSAValue:
         """Returns the memory of an operation's result, which the first call chooses."""
@@ -158,9 +154,8 @@ class KernelBody:
         if value in yielded:
             return self.results[yielded.index(value)]
         uses = list(value.uses)
-        if len(uses) == 1 and self._updates(uses[0].operation, uses[0].index):
-            op = uses[0].operation
-            assert isinstance(op, LinalgStructuredOperation)
+        op = uses[0].operation if len(uses) == 1 else None
+        if isinstance(op, LinalgStructuredOperation) and uses[0].index >= len(op.inputs):
             return self._place(op.results[uses[0].index - len(op.inputs)])
         allocation = memref.AllocOp(self._sizes_of(value), (), buffer_type(value.type))
         allocation.memref.name_hint = value.name_hint
@@ -181,7 +176,7 @@ class KernelBody:
             if not isinstance(asked.value, BlockArgument):
                 owner = asked.value.owner
                 assert isinstance(owner, Operation)
-                raise Unplaced(owner, "the size of a result is not known before the kernel runs")
+                raise NotPossible(owner, "the size of a result is not known before the kernel runs")
         values = {asked.value: self._given(asked.value) for asked in extents}
         return SizeCode(self.ops.append, values).value(size)
 
@@ -190,9 +185,6 @@ class KernelBody:
         dimension = memref.DimOp.create(operands=operands, result_types=[IndexType()])
         self.ops.append(dimension)
         self._memory |= zip(op.results, dimension.results, strict=True)
-
-    def _updates(self, op: Operation, index: int) -> bool:
-        return isinstance(op, LinalgStructuredOperation) and index >= len(op.inputs)
 
     # Operations
 
@@ -221,7 +213,7 @@ class KernelBody:
             case LinalgStructuredOperation():
                 self._structured(op)
             case _:
-                raise Unplaced(
+                raise NotPossible(
                     op, "a kernel cannot contain this operation: it has no form on buffers"
                 )
 
@@ -314,7 +306,7 @@ class KernelBody:
         contraction = self.contraction
         assert contraction is not None
         if not (is_zero(contraction.init) or isinstance(contraction.init.owner, tensor.EmptyOp)):
-            raise Unplaced(
+            raise NotPossible(
                 contraction.op,
                 "the contraction's initial value is not zero, but a kernel begins its sums with "
                 "zero: begin with a linalg.fill of zero, and add the value after the contraction",

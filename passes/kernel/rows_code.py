@@ -192,8 +192,7 @@ class RowsKernel(RowsCode):
         return is_multiple(size, tile) or self.b.below(number, size)
 
     def _clamped(self, number: Index, size: Size, tile: int) -> Index:
-        inside = self._inside(number, size, tile)
-        return number if inside is True else self.b.select(inside, number, 0)
+        return self.b.index_inside(self._inside(number, size, tile), number)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
         """Converts a column's index (counted as in `ColumnReaders`) to the operand's column."""
@@ -272,7 +271,7 @@ class RowsKernel(RowsCode):
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.operands.units) for unit in units]
         return [
-            (unit if exists is True else b.select(exists, unit, 0), exists)
+            (b.index_inside(exists, unit), exists)
             for unit, exists in zip(units, inside, strict=True)
         ]
 

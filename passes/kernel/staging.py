@@ -370,9 +370,7 @@ class StagedOperand(TileInMemory):
             if not self.tile.fill:
                 inside = b.both(inside, in_guards)
             exists = b.both(exists, in_guards)
-        if exists is not True:
-            offset = b.select(exists, offset, 0)
-        value = b.load(self.source, (offset,))
+        value = b.load(self.source, (b.index_inside(exists, offset),))
         if self.tile.prologue:
             value = apply_prologue(b, self.tile, value)
             if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:

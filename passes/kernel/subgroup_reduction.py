@@ -38,16 +38,6 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
 """Group operation of each reduction, except `maximumf` and `minimumf`, which propagate NaN."""
 
 
-def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
-    """Reduces `value` over all `size` invocations of a subgroup; `size` is a power of two."""
-    distance = size // 2
-    while distance:
-        op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance))
-        value = combine(value, b.add(op))
-        distance //= 2
-    return value
-
-
 def can_reduce(target: Target, kind: type[Operation]) -> bool:
     """True if a subgroup can reduce by the operation `kind` without Workgroup memory."""
     exchanges = {"subgroup-shuffle", "subgroup-rotate"} & target.features
@@ -69,9 +59,14 @@ def reduce_subgroup(
     arithmetic, size = _arithmetic(target, kind), target.subgroup_size
     if arithmetic is not None:
         return b.add(arithmetic(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
-    if "subgroup-rotate" in target.features:
-        return reduce_by_rotations(b, value, size, combine)
-    return exchanged(b, value, 1, size, combine)
+    if "subgroup-rotate" not in target.features:
+        return exchanged(b, value, 1, size, combine)
+    distance = size // 2
+    while distance:
+        op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance))
+        value = combine(value, b.add(op))
+        distance //= 2
+    return value
 
 
 def exchanged(

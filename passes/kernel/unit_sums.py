@@ -414,7 +414,7 @@ class SharedDigits:
         for first in range(0, count, plan.invocations):
             number = b.plus(invocation, first)
             exists = b.below(number, count)
-            number = number if exists is True else b.select(exists, number, 0)
+            number = b.index_inside(exists, number)
             shares.append((b.divided(number, self.quads), b.remainder(number, self.quads), exists))
         return shares
 

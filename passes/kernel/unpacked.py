@@ -383,7 +383,7 @@ class UnpackedOperand(TileInMemory):
         exists = b.below(row, tile.shape[0]) if beyond else True
         outer = b.plus(self.outer, row)
         if tile.guarded[0] or beyond:
-            outer = b.select(b.below(outer, tile.extent[0]), outer, 0)
+            outer = b.index_inside(b.below(outer, tile.extent[0]), outer)
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
@@ -396,9 +396,7 @@ class UnpackedOperand(TileInMemory):
         """Loads the planes of the unit that a move copies; unit 0 if the unit does not exist."""
         b = self.builder
         unit, inside = self._unit(move, begin)
-        if inside is not True:
-            unit = b.select(inside, unit, 0)
-        return self.source.load(move.outer, unit)
+        return self.source.load(move.outer, b.index_inside(inside, unit))
 
     def _store(self, move: Move, values: Sequence[SSAValue], begin: Index) -> None:
         self.builder.when(move.exists, lambda: self._store_elements(move, values, begin))
@@ -513,8 +511,7 @@ class UnitFragments(DirectOperand):
         values: list[SSAValue] = []
         for group in range(self.groups):
             unit, inside = self._unit(k, group)
-            if inside is not True:
-                unit = self.builder.select(inside, unit, 0)
+            unit = self.builder.index_inside(inside, unit)
             for place in self.lines.values():
                 values += self.source.load(place, unit)
         return values

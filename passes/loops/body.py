@@ -20,6 +20,7 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, memref_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
+from xdsl_spirv.passes import NotPossible
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.loops_arrays import Result
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
@@ -31,7 +32,7 @@ from xdsl_spirv.passes.analysis.sizes import (
     listed_sizes,
     number,
 )
-from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
+from xdsl_spirv.passes.kernel.kernel_body import KernelBody, buffer_type, is_for_shapes
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 
@@ -39,7 +40,7 @@ class LoopsBody(KernelBody):
     """
     The region of a kernel that computes elements by loops (see `KernelPlan.has_loops`).
 
-    Raises `Unplaced` for an operation that cannot be converted to buffers.
+    Raises `NotPossible` for an operation that cannot be converted to buffers.
     """
 
     def __init__(self, dispatch: DispatchOp, contraction: Contraction | None = None):
@@ -183,7 +184,7 @@ class LoopsBody(KernelBody):
         """Emits a padding: fills the result and copies the operand into it."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
-            raise Unplaced(op, "the padding value depends on the index: use a constant value")
+            raise NotPossible(op, "the padding value depends on the index: use a constant value")
         value = last.operands[0]
         if isinstance(value.owner, arith.ConstantOp) and value not in self._memory:
             self._write_like(value.owner, [], [value.type])
@@ -206,7 +207,7 @@ def _is_scalar(op: Operation) -> bool:
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     if op.strides:
-        raise Unplaced(op, "the slice has dynamic strides: make them static")
+        raise NotPossible(op, "the slice has dynamic strides: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
     return (
         listed_sizes(op.static_offsets, op.offsets),
