@@ -133,7 +133,7 @@ class Elements:
             for i in range(width // own):
                 at = b.plus(start, self._along("q", SECOND, b.plus(first, i)))
                 loaded = self._wide(b.load(view, (at,)), element)
-                numbers += [x if exists is True else b.select(exists, x, zero) for x in loaded]
+                numbers += [b.select(exists, x, zero) for x in loaded]
         return numbers
 
     def number(self, name: str, row: Index, key: Index) -> SSAValue:

@@ -103,10 +103,6 @@ class FragmentTile(ResultTile):
         places = [divmod(number, self.fragments_n) for number in numbers]
         return [(b.plus(self.row, i * self.m), b.plus(self.column, j * self.n)) for i, j in places]
 
-    def zeros(self) -> list[SSAValue]:
-        """Returns one zero accumulator for each fragment."""
-        return [zeros(self.builder, self.type, "zero")] * (self.fragments_m * self.fragments_n)
-
     def store(
         self,
         values: Sequence[SSAValue],
@@ -373,7 +369,8 @@ class CooperativeCore(FragmentCore):
                 self.tile.scratch = self.slices.memory
 
     def begin(self) -> Sequence[SSAValue]:
-        return self.tile.zeros()
+        m, n, _ = self.plan.schedule.fragments
+        return [zeros(self.builder, self.types[2], "zero")] * (m * n)
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         if self.slices is None:

@@ -171,7 +171,7 @@ class RowSums:
                 element = leaf.element(row | place, known)
                 assert isinstance(element, SSAValue)
                 total = inline_body(b, op, [element, total])
-            total = total if exists is True else b.select(exists, total, before)
+            total = b.select(exists, total, before)
         return total
 
     def _row(self, map: AffineMap, outer: list[int], point: Point) -> Index:

@@ -296,9 +296,7 @@ class RowsKernel(RowsCode):
             kind = DigitSums if self.plan.schedule.digits.data else UnitSums
             sums = kind(self, results)
             sums.add([shifted(place, o) for o in self._offsets()], points, unit)
-            if exists is not True:
-                pairs = zip(results, before, strict=True)
-                results = [self.b.select(exists, after, total) for after, total in pairs]
+            results = [self.b.select(exists, *pair) for pair in zip(results, before, strict=True)]
         return results
 
     def _offsets(self) -> list[dict[int, int]]:
