@@ -41,15 +41,13 @@ from xdsl_spirv.passes.kernel.matrix_values import (
 )
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import offset_along
-from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
+from xdsl_spirv.passes.kernel.subgroup_reduction import Combine, exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.kinds import MOST_BITS
 from xdsl_spirv.targets import Fragment as PlacedFragment
 
 Cell = SSAValue
 """A value on which attention code computes: a fragment's component, or a whole fragment."""
-
-Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
 
 @dataclass(frozen=True)

@@ -62,11 +62,6 @@ class Product:
     b: Matrices
     c: Matrices
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """M, N and K of the matrix instruction."""
-        return *self.c.shape, self.a.shape[1]
-
 
 def types_of(op: tile.MultiplyAddOp) -> tuple[str, str, str]:
     """Returns the target's names for the element types of A, B and the result."""
