@@ -18,6 +18,7 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Contraction, type_name
@@ -27,23 +28,22 @@ from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.targets import Target
 
-ON_MATRICES: tuple[type[Operation], ...] = (
-    arith.AddfOp,
-    arith.SubfOp,
-    arith.MulfOp,
-    arith.NegfOp,
-    arith.AddiOp,
-    arith.SubiOp,
-    arith.MuliOp,
-    arith.ExtFOp,
-    arith.TruncFOp,
-    arith.SIToFPOp,
-)
-"""Operations that have an instruction on cooperative matrices."""
-
+MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
+    arith.AddfOp: spv.FAddOp,
+    arith.SubfOp: spv.FSubOp,
+    arith.MulfOp: spv.FMulOp,
+    arith.NegfOp: spv.FNegateOp,
+    arith.AddiOp: spv.IAddOp,
+    arith.SubiOp: spv.ISubOp,
+    arith.MuliOp: spv.IMulOp,
+    arith.ExtFOp: spv.FConvertOp,
+    arith.TruncFOp: spv.FConvertOp,
+    arith.SIToFPOp: spv.ConvertSToFOp,
+}
+"""Maps operations on scalars to the operations on every component of a matrix."""
 
 CONVERSIONS = (arith.ExtFOp, arith.TruncFOp, arith.SIToFPOp)
-"""Operations of `ON_MATRICES` that return a matrix of another type."""
+"""Operations of `MATRIX_OPERATIONS` that return a matrix of another type."""
 
 MOST_INSTRUCTIONS = 256
 """Largest number of instructions on all components of a fragment. Longer code needs a loop."""
@@ -88,7 +88,7 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
             if body_op.operands[0].type != whole[0].matrix:
                 return None
             homes_by_value[result] = Home(result.type)
-        elif isinstance(body_op, ON_MATRICES) and not any(home.spread for home in whole):
+        elif type(body_op) in MATRIX_OPERATIONS and not any(home.spread for home in whole):
             homes_by_value[result] = Home(result.type if whole else None)
         elif len({home.matrix for home in whole}) > 1:
             return None

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
+from xdsl_spirv.passes.analysis.componentwise import MATRIX_OPERATIONS, homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
@@ -44,20 +44,6 @@ from xdsl_spirv.passes.kernel.matrix_values import (
 )
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 from xdsl_spirv.targets import Fragment
-
-MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
-    arith.AddfOp: spv.FAddOp,
-    arith.SubfOp: spv.FSubOp,
-    arith.MulfOp: spv.FMulOp,
-    arith.NegfOp: spv.FNegateOp,
-    arith.AddiOp: spv.IAddOp,
-    arith.SubiOp: spv.ISubOp,
-    arith.MuliOp: spv.IMulOp,
-    arith.ExtFOp: spv.FConvertOp,
-    arith.TruncFOp: spv.FConvertOp,
-    arith.SIToFPOp: spv.ConvertSToFOp,
-}
-"""Maps operations on scalars to the operations on every component of a matrix."""
 
 
 class MatrixCode(EpilogueCode):
