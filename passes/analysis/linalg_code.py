@@ -31,7 +31,7 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.places import SHARED
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.passes.analysis.sizes import SizeCode, empty_of, extent, extents
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
 from xdsl_spirv.upstream.linalg_bodies import cast_to
 
 Body: TypeAlias = Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue]
@@ -276,8 +276,7 @@ class Code:
             op.parent.erase_op(op)
 
     def empty(self, sizes: Sequence[Size], element: Attribute) -> SSAValue:
-        before, empty = empty_of(sizes, element)
-        return self.insert(*before, empty)
+        return SizeCode(self.insert).empty(sizes, element)
 
     def empty_like(self, value: SSAValue) -> SSAValue:
         """Builds an empty tensor of equal sizes and type."""

@@ -347,6 +347,14 @@ class SizeCode:
             self._known[size] = self._sum(size)
         return self._known[size]
 
+    def empty(self, sizes: Sequence[Size], element: Attribute) -> SSAValue:
+        """Emits an empty tensor of these sizes."""
+        shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
+        given = [self.value(size) for size in sizes if is_dynamic(size)]
+        op = tensor.EmptyOp(given, TensorType(element, shape))
+        self.write(op)
+        return op.tensor
+
     def _once(self, key: object, make: Callable[[], Operation]) -> SSAValue:
         if key not in self._known:
             op = make()
@@ -393,15 +401,6 @@ class SizeCode:
         return self._once(
             (kind, value, at), lambda: kind.create(operands=[value, at], result_types=[INDEX])
         )
-
-
-def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
-    """Builds an empty tensor. Returns the operations that compute its sizes, and the tensor."""
-    before: list[Operation] = []
-    code = SizeCode(before.append)
-    given = [code.value(size) for size in sizes if is_dynamic(size)]
-    shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
-    return before, tensor.EmptyOp(given, TensorType(element, shape))
 
 
 def resolve_sizes(block: Block) -> None:

@@ -315,12 +315,10 @@ class _Replacement:
     def dispatch(self, parts: int | None) -> DispatchOp:
         """Builds the dispatch of the attention, or of its partial results if `parts` is given."""
         traced = self.traced
-        shape, type, maps = self.shape, self.type, dict(self.maps)
+        shape, element, maps = self.shape, self.type.element_type, dict(self.maps)
         if parts is not None:
             *rows, _, _, width = self.loops
-            shape = [parts, *rows, width + 2]
-            known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in shape]
-            type = TensorType(f32, known)
+            shape, element = [parts, *rows, width + 2], f32
             kept = [*range(len(rows)), len(self.loops) - 1]
             maps["result"] = AffineMap(len(self.loops), 0, tuple(map(AffineDimExpr, kept)))
         dynamic = [size for size in (*self.loops, *self.bounds) if is_dynamic(size)]
@@ -329,7 +327,7 @@ class _Replacement:
         body, inside = DispatchOp.open_body(inputs)
         code = SizeCode(body.add_op, inside)
         numbers = [code.value(size) for size in dynamic]
-        empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
+        empty = code.empty(shape, element)
         sizes = [DYNAMIC if is_dynamic(size) else size for size in self.loops]
         causal, window, count = (
             None if size is None else IntegerAttr(DYNAMIC if is_dynamic(size) else size, i64)
@@ -343,7 +341,7 @@ class _Replacement:
                 own[name] = inside[value]
         more = ([own[name]] if name in own else [] for name in ("mask", "sink"))
         attention = AttentionOp(
-            operands=[own["q"], own["k"], own["v"], *more, empty.tensor, numbers],
+            operands=[own["q"], own["k"], own["v"], *more, empty, numbers],
             properties={
                 "loops": DenseArrayBase.from_list(i64, sizes),
                 "maps": ArrayAttr(map(AffineMapAttr, maps.values())),
@@ -352,11 +350,11 @@ class _Replacement:
                 "parts": count,
                 **traced.properties,
             },
-            result_types=[[type]],
+            result_types=[[empty.type]],
         )
         assert attention.result is not None
-        body.add_ops([empty, attention, YieldOp(attention.result)])
-        return DispatchOp(inputs, [type], Region(body))
+        body.add_ops([attention, YieldOp(attention.result)])
+        return DispatchOp(inputs, [empty.type], Region(body))
 
     def _compute(
         self,
@@ -368,10 +366,8 @@ class _Replacement:
     ) -> tuple[SSAValue, AffineMap]:
         """Emits the computation of an operand in the dispatch; returns value and index map."""
         loops = sorted(map.used_dims())
-        sizes = [self.loops[loop] for loop in loops]
-        known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
-        type = TensorType(element_type(computed.op.results[0]), known)
-        empty = tensor.EmptyOp([code.value(size) for size in sizes if is_dynamic(size)], type)
+        element = element_type(computed.op.results[0])
+        empty = code.empty([self.loops[loop] for loop in loops], element)
         own: list[AffineExpr] = [AffineConstantExpr(0)] * len(self.loops)
         for dimension, loop in enumerate(loops):
             own[loop] = AffineDimExpr(dimension)
@@ -381,11 +377,11 @@ class _Replacement:
         ]
         generic = make_generic(
             [inside[value] for value, _ in computed.planes],
-            empty.tensor,
+            empty,
             [*maps, AffineMap.identity(len(loops))],
             computed.op.body.clone(),
         )
-        body.add_ops([empty, generic])
+        body.add_op(generic)
         places = tuple(AffineDimExpr(loop) for loop in loops)
         return generic.results[0], AffineMap(len(self.loops), 0, places)
 

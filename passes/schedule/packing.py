@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -218,17 +217,15 @@ def _pack_operand(
     if key in packed:
         return packed[key]
     assert isa(source.type, TensorType)
-    type = TensorType(source.type.element_type, packing.dimensions)
     asked = [extent.value for size in sizes if is_dynamic(size) for extent in size.extents]
     inputs = list(dict.fromkeys([source, *asked]))
     block, inside = DispatchOp.open_body(inputs)
     code = SizeCode(block.add_op, inside)
-    shape = packing.sized(sizes).shape
-    empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
-    pack = PackOp(block.args[0], empty.tensor, packing, [code.value(size) for size in sizes])
+    empty = code.empty(packing.sized(sizes).shape, source.type.element_type)
+    pack = PackOp(block.args[0], empty, packing, [code.value(size) for size in sizes])
     assert pack.result is not None
-    block.add_ops([empty, pack, YieldOp(pack.result)])
-    packer = DispatchOp(inputs, [type], Region(block))
+    block.add_ops([pack, YieldOp(pack.result)])
+    packer = DispatchOp(inputs, [empty.type], Region(block))
     packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
     packer.location = dispatch.location
     # A packing with static sizes is placed after the definition, before every reader.
