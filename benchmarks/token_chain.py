@@ -81,7 +81,7 @@ def chosen(product: str, schedule: RowsAttr) -> Generator[None]:
     candidates = rows_candidates.candidates
 
     def first(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-        if few == 1 and product == f"{plan.operands.columns}x{plan.contraction.k}":
+        if few == 1 and product == f"{plan.columns}x{plan.contraction.k}":
             yield schedule
         yield from candidates(plan, few)
 

@@ -174,11 +174,11 @@ class ComputedOperand:
         keeps: bool = False,
         code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
     ):
-        contraction, fast = plan.contraction, plan.operands.main.fast_loop
+        contraction, fast = plan.contraction, plan.main.fast_loop
         self.b, self.type, self.keeps = b, plan.sums.type, keeps
         self.signed = contraction.types[number].startswith("s")
         self.root = Placed((contraction.a, contraction.b)[number], contraction.maps[number])
-        leaves = plan.operands.leaves[number]
+        leaves = plan.leaves[number]
         self.leaves = {leaf.placed: code(b, leaf, unit, fast) for leaf in leaves}
         self.loops = sorted(self.root.map.used_dims())
 

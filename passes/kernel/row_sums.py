@@ -141,14 +141,12 @@ class RowSums:
         (row,) = (linear(expression, placed.map.num_dims) for expression in placed.map.results)
         if any(
             strides[loop] != row.factors[loop] * length
-            for loop in plan.operands.row_loops
+            for loop in plan.row_loops
             if sizes[loop] != 1
         ):
             return None
         step: Size = 1
-        for stride, size in sorted(
-            (strides[n], sizes[n]) for n in plan.operands.reduced if sizes[n] != 1
-        ):
+        for stride, size in sorted((strides[n], sizes[n]) for n in plan.reduced if sizes[n] != 1):
             if stride != step:
                 return None
             step = stride * size

@@ -64,11 +64,11 @@ class RowsKernel(RowsCode):
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         plan = self.plan
-        beside = {plan.operands.reduced[-1]: QUAD} if plan.digits.are_shared else plan.operands.unit
-        streamed = plan.operands.streamed
+        beside = {plan.reduced[-1]: QUAD} if plan.digits.are_shared else plan.unit
+        streamed = plan.streamed
         few = ComputedOperand(self.b, plan, 1 - streamed, beside)
         keeps = plan.schedule.digits.data > 0
-        return ComputedOperand(self.b, plan, streamed, plan.operands.unit, keeps), few
+        return ComputedOperand(self.b, plan, streamed, plan.unit, keeps), few
 
     def emit(self) -> None:
         b, plan = self.b, self.plan
@@ -155,7 +155,7 @@ class RowsKernel(RowsCode):
         self, places: Sequence[Point], columns: Sequence[Point]
     ) -> Iterator[tuple[SSAValue, Index]]:
         for place in places:
-            for column in columns[:: self.plan.operands.side_by_side]:
+            for column in columns[:: self.plan.side_by_side]:
                 for offset in self._offsets():
                     yield from self.stream.sources(column | shifted(place, offset))
 
@@ -177,7 +177,7 @@ class RowsKernel(RowsCode):
 
     def _column(self, number: int) -> Index:
         b, plan = self.b, self.plan
-        width = plan.operands.side_by_side
+        width = plan.side_by_side
         own = self.count[1] // width
         group = b.plus(b.times(self.subgroup_column, own), number // width)
         place = b.plus(b.times(group, plan.beside), self.lane_column)
@@ -200,7 +200,7 @@ class RowsKernel(RowsCode):
         if readers is None or readers.parts == 1:
             return number
         width, row = readers.parts * readers.columns, 0
-        if width != self.plan.operands.columns:
+        if width != self.plan.columns:
             row, number = b.times(b.divided(number, width), width), b.remainder(number, width)
         part = b.times(b.remainder(number, readers.parts), readers.columns)
         return b.plus(row, b.plus(b.divided(number, readers.parts), part))
@@ -211,26 +211,24 @@ class RowsKernel(RowsCode):
         rows = [
             batch
             | self._loops(
-                plan.operands.row_loops,
-                self._clamped(b.plus(self.row, row), plan.operands.rows, plan.tile[0]),
+                plan.row_loops,
+                self._clamped(b.plus(self.row, row), plan.rows, plan.tile[0]),
             )
             for row in range(self.count[0])
         ]
         columns: list[Point] = []
-        width = plan.operands.side_by_side
+        width = plan.side_by_side
         for number in range(0, self.count[1], width):
             first = b.plus(self.column, self._column(number))
-            if plan.schedule.within.data > 1 and not is_dynamic(plan.operands.columns):
+            if plan.schedule.within.data > 1 and not is_dynamic(plan.columns):
                 # A bound: the driver sees that no offset is negative, and adds constants to one
                 # address instead of computing an address for each load.
-                first = b.remainder(first, 1 << (plan.operands.columns - 1).bit_length())
-            number_of_column = self._clamped(first, plan.operands.columns, plan.tile[1])
-            place = self._loops(
-                plan.operands.column_loops, self._in_turns_of_parts(number_of_column)
-            )
+                first = b.remainder(first, 1 << (plan.columns - 1).bit_length())
+            number_of_column = self._clamped(first, plan.columns, plan.tile[1])
+            place = self._loops(plan.column_loops, self._in_turns_of_parts(number_of_column))
             columns.append(batch | place)
             for i in range(1, width):
-                last = plan.operands.column_loops[-1]
+                last = plan.column_loops[-1]
                 columns.append(batch | place | {last: (place[last][0], i)})
         return rows, columns
 
@@ -242,7 +240,7 @@ class RowsKernel(RowsCode):
         totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
         if plan.is_stationary:
             return self._multiply(self._own_units(), points, totals)
-        whole = plan.operands.units // (stride * steps) * (stride * steps)
+        whole = plan.units // (stride * steps) * (stride * steps)
 
         def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = b.plus(first, self.part)
@@ -252,24 +250,24 @@ class RowsKernel(RowsCode):
         if whole != 0:
             unrolled = plan.schedule.within.data > 1
             totals = b.loop(whole, stride * steps, totals, trip, "k", unrolled=unrolled)
-        if is_multiple(plan.operands.units, stride * steps):
+        if is_multiple(plan.units, stride * steps):
             return totals
 
         def rest(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             unit = b.plus(first, self.part)
-            inside = b.below(unit, plan.operands.units)
+            inside = b.below(unit, plan.units)
             multiply = partial(self._multiply, [(unit, True)], points, carried)
             if isinstance(inside, bool):
                 return multiply()
             return b.choose(inside, multiply, lambda: carried)
 
-        return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
+        return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
         """Returns (index, existence condition) for each of the invocation's loads along K."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
-        inside = [b.below(unit, plan.operands.units) for unit in units]
+        inside = [b.below(unit, plan.units) for unit in units]
         return [
             (b.index_inside(exists, unit), exists)
             for unit, exists in zip(units, inside, strict=True)
@@ -301,12 +299,10 @@ class RowsKernel(RowsCode):
 
     def _offsets(self) -> list[dict[int, int]]:
         """Lists the offsets of an invocation's elements in one load (of lane 0 if lanes differ)."""
-        operands = self.plan.operands
+        plan = self.plan
         taken = {digit.loop: digit.count * digit.scale for digit in self.plan.lane_digits}
-        steps = [
-            range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
-        ]
-        return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
+        steps = [range(0, plan.unit.get(loop, 1), taken.get(loop, 1)) for loop in plan.reduced]
+        return [dict(zip(plan.reduced, places, strict=True)) for places in product(*steps)]
 
     # The result
 
@@ -400,22 +396,22 @@ class RowsKernel(RowsCode):
 
     def _store_rows(self, column: Index, rows: Iterable[tuple[Index, Sequence[SSAValue]]]) -> None:
         """Stores the sums of neighbouring columns in each row, if row and column exist."""
-        b, operands, tile = self.b, self.plan.operands, self.plan.tile
+        b, plan, tile = self.b, self.plan, self.plan.tile
         number = b.plus(self.column, column)
 
         def store_rows() -> None:
             for in_tile, totals in rows:
                 row, number = b.plus(self.row, in_tile), b.plus(self.column, column)
                 store = partial(self._store_inside, row, number, totals, in_tile)
-                b.when(self._inside(row, operands.rows, tile[0]), store)
+                b.when(self._inside(row, plan.rows, tile[0]), store)
 
-        b.when(self._inside(number, operands.columns, tile[1]), store_rows)
+        b.when(self._inside(number, plan.columns, tile[1]), store_rows)
 
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
     ) -> None:
         plan = self.plan
-        if plan.operands.streamed == 0:
+        if plan.streamed == 0:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
         type = plan.contraction.element_types[2]
@@ -431,8 +427,8 @@ class RowsKernel(RowsCode):
             code.value(source, row, own, total, sums)
             for own, total in zip(columns, finished, strict=True)
         ]
-        b, columns = self.b, plan.operands.columns
-        number = b.plus(b.times(self.batch, plan.operands.rows), row)
+        b, columns = self.b, plan.columns
+        number = b.plus(b.times(self.batch, plan.rows), row)
         store_readers(b, readers, b.plus(b.times(number, columns), column), values)
 
     @cached_property

@@ -70,9 +70,9 @@ class SharedUnitsKernel(RowsKernel):
     """Position of each lane's element in a row."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        b, plan, streamed = self.b, self.plan, self.plan.operands.streamed
+        b, plan, streamed = self.b, self.plan, self.plan.streamed
         few = ComputedOperand(b, plan, 1 - streamed, {}, code=partial(LanesLeaf, self))
-        return ComputedOperand(b, plan, streamed, plan.operands.unit, True, WordsLeaf), few
+        return ComputedOperand(b, plan, streamed, plan.unit, True, WordsLeaf), few
 
     def _multiply(
         self,

@@ -60,10 +60,10 @@ class RowsCode:
     def places_of(self, unit: Index) -> Point:
         """Returns the index of each loop of K at the start of a unit (one load)."""
         b, plan = self.b, self.plan
-        indices = b.delinearized(unit, plan.operands.steps_along)
+        indices = b.delinearized(unit, plan.steps_along)
         return {
-            loop: (b.times(index, plan.operands.unit.get(loop, 1)), 0)
-            for loop, index in zip(plan.operands.reduced, indices, strict=True)
+            loop: (b.times(index, plan.unit.get(loop, 1)), 0)
+            for loop, index in zip(plan.reduced, indices, strict=True)
         }
 
     @cached_property
@@ -406,7 +406,7 @@ class SharedDigits:
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
         """Lists (load, quad, existence condition) for the invocation's quads of elements."""
         b, plan = self.b, self.plan
-        units = plan.operands.units
+        units = plan.units
         assert isinstance(units, int)
         count = units * self.quads
         invocation = b.thread_id(plan.invocations)
@@ -427,16 +427,16 @@ class SharedDigits:
 
     def _place(self, unit: Index, quad: Index) -> Point:
         b, plan = self.b, self.plan
-        counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
+        counts = [plan.unit.get(loop, 1) for loop in plan.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
         place = self.kernel.places_of(unit)
-        for loop, index in zip(plan.operands.reduced, inside, strict=True):
-            step = QUAD if loop == plan.operands.reduced[-1] else 1
+        for loop, index in zip(plan.reduced, inside, strict=True):
+            step = QUAD if loop == plan.reduced[-1] else 1
             place[loop] = b.plus(place[loop][0], b.times(index, step)), 0
         return place
 
     def _elements(self, place: Point) -> list[Point]:
-        last = self.plan.operands.reduced[-1]
+        last = self.plan.reduced[-1]
         return [place | {last: (place[last][0], i)} for i in range(QUAD)]
 
     def write(self, rows: Sequence[Point]) -> None:

@@ -311,7 +311,7 @@ def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
             return True, why_rows(contraction, target)
         seconds = max(tiles.seconds, plan.seconds_of_reading)
         # A staged operand streams more slowly than estimated, because of the barriers.
-        direct = plan.operands.streamed in tiles.schedule.direct
+        direct = plan.streamed in tiles.schedule.direct
         few = min(typical(contraction.m), typical(contraction.n))
         if seconds < plan.seconds and (direct or few > target.model.rows.few_for_matrices):
             by_rows = f"about {plan.seconds * 1e6:.0f} us by estimate"

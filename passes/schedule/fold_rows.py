@@ -277,7 +277,7 @@ class FoldNormsPass(FoldPass):
         return True
 
     def fits(self, plan: RowsPlan) -> bool:
-        few = plan.row_tiles == 1 and not is_dynamic(plan.operands.rows)
+        few = plan.row_tiles == 1 and not is_dynamic(plan.rows)
         return few and plan.contraction.batch == 1 and bool(plan.contraction.epilogue.reductions)
 
 

@@ -27,7 +27,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.kinds import EXCHANGES, FEATURES, ContractionPlan
 
@@ -60,11 +59,8 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class RowsOperands:
+class RowsOperands(ContractionPlan[RowsAttr]):
     """The operands and loops of a contraction with few rows, and the elements of a load (unit)."""
-
-    contraction: Contraction
-    schedule: RowsAttr
 
     @cached_property
     def streamed(self) -> int:
@@ -228,7 +224,7 @@ class RowsDigits:
     @property
     def quads(self) -> int:
         """Number of quads (four elements) in one load of the streamed operand."""
-        return prod(self.plan.operands.unit.values()) // QUAD
+        return prod(self.plan.unit.values()) // QUAD
 
     @property
     def stride(self) -> int:
@@ -238,10 +234,10 @@ class RowsDigits:
         Invocations concurrently write neighbouring quads of neighbouring loads. With this stride,
         these quads are in different banks.
         """
-        assert isinstance(self.plan.operands.units, int)
+        assert isinstance(self.plan.units, int)
         apart = max(1, self.plan.target.subgroup_size // self.quads)
         banks = self.plan.target.model.rows.banks
-        return ceil_div(self.plan.operands.units - apart, banks) * banks + apart
+        return ceil_div(self.plan.units - apart, banks) * banks + apart
 
     @cached_property
     def keeps_sums(self) -> bool:
@@ -260,15 +256,15 @@ class RowsDigits:
     @cached_property
     def are_shared(self) -> bool:
         """True if subgroups share the computation of the rows' 8-bit digits."""
-        plan, operands = self.plan, self.plan.operands
+        plan = self.plan
         several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
-        if not several or not plan.is_stationary or is_dynamic(operands.units):
+        if not several or not plan.is_stationary or is_dynamic(plan.units):
             return False
         quads, size = self.quads, plan.target.subgroup_size
         return (
             "subgroup-shuffle" in plan.target.features
-            and operands.side_by_side == 1
-            and operands.unit.get(operands.reduced[-1], 1) % QUAD == 0
+            and plan.side_by_side == 1
+            and plan.unit.get(plan.reduced[-1], 1) % QUAD == 0
             and quads & (quads - 1) == 0
             and quads <= size
             and plan.sums.bytes + self.bytes <= plan.target.workgroup_memory_bytes
@@ -276,13 +272,8 @@ class RowsDigits:
 
 
 @dataclass(frozen=True)
-class RowsPlan(ContractionPlan[RowsAttr]):
+class RowsPlan(RowsOperands):
     """A contraction with a schedule of few rows on a target."""
-
-    @cached_property
-    def operands(self) -> RowsOperands:
-        """The operands, their loops, and the elements of one load."""
-        return RowsOperands(self.contraction, self.schedule)
 
     @cached_property
     def sums(self) -> RowsSums:
@@ -314,7 +305,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         The elements of a word are distributed first, then the unit's other loops, then further
         words.
         """
-        main, unit, left = self.operands.main, self.operands.unit, self.schedule.within.data
+        main, unit, left = self.main, self.unit, self.schedule.within.data
         if left == 1:
             return ()
         assert main.fast_loop is not None
@@ -343,7 +334,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         from xdsl_spirv.passes.analysis.column_readers import column_readers
         from xdsl_spirv.passes.analysis.epilogue import NotFused
 
-        if is_dynamic(self.operands.columns):
+        if is_dynamic(self.columns):
             raise NotFused("the number of columns is dynamic")
         return column_readers(source.value)
 
@@ -366,7 +357,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
     def is_stationary(self) -> bool:
         """True if an invocation multiplies the same part of K in several groups of columns."""
         most = self.sums.parts * self.schedule.steps.data
-        return self.schedule.groups.data > 1 and surely_below(self.operands.units, most + 1)
+        return self.schedule.groups.data > 1 and surely_below(self.units, most + 1)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -375,12 +366,12 @@ class RowsPlan(ContractionPlan[RowsAttr]):
 
     @property
     def row_tiles(self) -> Size:
-        return ceil_div(self.operands.rows, self.tile[0])
+        return ceil_div(self.rows, self.tile[0])
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
         """Number of workgroups: tiles of rows, tiles of columns, batch."""
-        columns = ceil_div(self.operands.columns, self.tile_columns)
+        columns = ceil_div(self.columns, self.tile_columns)
         return self.row_tiles, columns, self.contraction.batch
 
     @property
@@ -395,7 +386,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         sizes = self.contraction.sizes
         bits = sum(
             bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
-            for leaf in self.operands.leaves[self.operands.streamed]
+            for leaf in self.leaves[self.streamed]
         )
         return bits / 8 / self.target.copy_bytes_per_second
 
@@ -409,7 +400,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
-        elements = typical(self.operands.columns * contraction.k)
+        elements = typical(self.columns * contraction.k)
         subgroups = prod(typical(size) for size in self.grid) * self.schedule.subgroup_count
         busy = min(1.0, subgroups / (model.busy * target.compute_units))
         packed = any(contraction.unpackings)
@@ -439,10 +430,10 @@ class RowsPlan(ContractionPlan[RowsAttr]):
             return
         if schedule.within.data > 1:
             yield from self._problems_within_units()
-        if schedule.columns.data % self.operands.side_by_side:
+        if schedule.columns.data % self.side_by_side:
             yield (
                 f"columns = {schedule.columns.data} is not a multiple of the "
-                f"{self.operands.side_by_side} columns in one load"
+                f"{self.side_by_side} columns in one load"
             )
         if schedule.digits.data and self.sums.type != f32:
             yield f"digits above 0 needs sums in f32, not {self.sums.type}: use digits = 0"
@@ -468,31 +459,31 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         contraction, source = self.contraction, self.contraction.epilogue.source
         if source is None:
             return
-        count, operands = self.together, self.operands
-        walked = [*contraction.groups[0], *operands.column_loops]
-        rows = {AffineDimExpr(loop) for loop in operands.row_loops}
+        count = self.together
+        walked = [*contraction.groups[0], *self.column_loops]
+        rows = {AffineDimExpr(loop) for loop in self.row_loops}
         in_order = [e for e in source.map.results if e not in rows]
         is_row = in_order == list(map(AffineDimExpr, walked))
-        if not is_row or operands.streamed != 1 or operands.rows != 1:
+        if not is_row or self.streamed != 1 or self.rows != 1:
             yield "readers of columns need a result of one row that is not transposed"
-        elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
-            width = operands.side_by_side
+        elif self.readers is not None and self.readers.parts > 1 and self.side_by_side > 1:
+            width = self.side_by_side
             yield f"if several parts of columns are read, a load must have 1 column, not {width}"
-        elif not is_multiple(operands.columns, count) or self.tile_columns % count:
+        elif not is_multiple(self.columns, count) or self.tile_columns % count:
             yield (
-                f"the kernel reads {count} columns together, but {operands.columns} columns or "
+                f"the kernel reads {count} columns together, but {self.columns} columns or "
                 f"tiles of {self.tile_columns} are not multiples of {count}"
             )
 
     def _problems_within_units(self) -> Iterator[str]:
-        schedule, size, main = self.schedule, self.target.subgroup_size, self.operands.main
+        schedule, size, main = self.schedule, self.target.subgroup_size, self.main
         if (self.lanes, schedule.within.data) != (1, size):
             yield f"within = {schedule.within.data} does not fit: use lanes = 1 and within = {size}"
         elif schedule.digits.data:
             yield f"within = {size} does not support digits: use digits = 0"
         elif not isinstance(main.element, IntegerType) or main.element.width.data >= WORD:
             yield f"within = {size} needs weights of small integers, not {main.element}"
-        elif main.fast_loop not in self.operands.reduced or self.sums.type != f32:
+        elif main.fast_loop not in self.reduced or self.sums.type != f32:
             yield f"within = {size} needs weights that are contiguous along K, and sums in f32"
         elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
             yield f"within = {size}, but only {shared} lanes can share the elements of one load"
@@ -502,7 +493,7 @@ class RowsPlan(ContractionPlan[RowsAttr]):
         if unknown := {*types[:2]} - set(TYPES):
             yield f"rows supports {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
         needed = {FEATURES[name] for name in types if name in FEATURES}
-        for leaf in (*self.operands.leaves[0], *self.operands.leaves[1]):
+        for leaf in (*self.leaves[0], *self.leaves[1]):
             if isinstance(leaf.element, Float16Type):
                 needed.add(FEATURES["f16"])
             if leaf.guards and not self.target.processor:

@@ -38,7 +38,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """Yields the candidate schedules, the best first. `few` is the number of rows."""
     target, model = plan.target, plan.target.model.rows
     try:
-        side_by_side, columns = plan.operands.side_by_side, typical(plan.operands.columns)
+        side_by_side, columns = plan.side_by_side, typical(plan.columns)
     except (NotAContraction, NotLinear):
         yield plan.schedule
         return
@@ -56,7 +56,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     rows = ceil_div(rows, ceil_div(rows * side_by_side, room))
     beside = min(model.most_beside, room) // rows
     bytes, unit_size = _load(plan, max(1, min(model.most_spread, beside)))
-    units = typical(plan.operands.units) * prod(plan.operands.unit.values()) // unit_size
+    units = typical(plan.units) * prod(plan.unit.values()) // unit_size
     wanted = model.busy * target.compute_units
     # Packed weights need more loads in flight to hide latency and arithmetic.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
@@ -99,22 +99,22 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         return
     bytes, _ = _load(plan, 4)
     trial = replace(plan, schedule=RowsAttr(few, 4, 4, 2, bytes, subgroups=(model.subgroups, 1)))
-    width, most = trial.operands.side_by_side, target.max_invocations // size
+    width, most = trial.side_by_side, target.max_invocations // size
     workgroups = typical(plan.contraction.batch)
-    workgroups *= ceil_div(typical(plan.operands.columns), width * size // 4)
+    workgroups *= ceil_div(typical(plan.columns), width * size // 4)
     along = model.subgroups
     wanted = model.busy * target.compute_units
     while along < most and workgroups * along < wanted:
         along *= 2
     while along >= model.subgroups:
-        if typical(trial.operands.units) >= 2 * along * 4:
+        if typical(trial.units) >= 2 * along * 4:
             yield RowsAttr(few, width, 4, 2, bytes, subgroups=(along, 1))
         along //= 2
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
     """True if products of digits (bytes of scaled rows) are faster than products of floats."""
-    unpacking = plan.contraction.unpackings[plan.operands.streamed]
+    unpacking = plan.contraction.unpackings[plan.streamed]
     model = plan.target.model.rows
     if unpacking is None or unpacking.bits >= model.most_bits * unpacking.size:
         return False
@@ -134,23 +134,15 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     cases were not measured.
     """
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
-    if (
-        few > 1
-        or not _digits_pay(plan, few)
-        or is_dynamic(plan.operands.units)
-        or plan.operands.side_by_side > 1
-    ):
+    if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
         return
-    planes = [
-        isinstance(leaf.element, IntegerType)
-        for leaf in plan.operands.leaves[plan.operands.streamed]
-    ]
-    along = ceil_div(plan.operands.units, size)
+    planes = [isinstance(leaf.element, IntegerType) for leaf in plan.leaves[plan.streamed]]
+    along = ceil_div(plan.units, size)
     sharing = next((subgroups for subgroups in model.sharing if subgroups >= 2 * along), 0)
     if along < model.least_sharing or not sharing or planes.count(True) != 1:
         return
     workgroups, across = model.resident // sharing, sharing // along
-    results = typical(plan.operands.columns) * typical(plan.contraction.batch)
+    results = typical(plan.columns) * typical(plan.contraction.batch)
     slots = target.compute_units * workgroups * across * model.shared_width
     groups = ceil_div(results, slots)
     ahead = 2 if groups <= model.few_groups else 1
@@ -173,15 +165,15 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         return
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     most, most_beside = model.most_rows, model.most_beside
-    results = typical(plan.operands.columns) * typical(plan.contraction.batch)
+    results = typical(plan.columns) * typical(plan.contraction.batch)
     for spread in (model.most_spread, model.most_spread // 2):
         bytes, elements = _load(plan, spread)
         in_units = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
-        if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
+        if is_dynamic(in_units.units) or in_units.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(most, max(1, most_beside // elements))))
-        steps = ceil_div(in_units.operands.units, size * model.resident)
-        along = ceil_div(in_units.operands.units, size * steps)
+        steps = ceil_div(in_units.units, size * model.resident)
+        along = ceil_div(in_units.units, size * steps)
         if rows * elements * steps > most_beside:
             continue
         across = max(1, 4 // along)
@@ -219,12 +211,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     """
     model = plan.target.model.rows.on_processor
     assert model is not None
-    if (
-        rows == 1
-        and not is_dynamic(plan.operands.units)
-        and columns >= model.often
-        and _shares_words(plan)
-    ):
+    if rows == 1 and not is_dynamic(plan.units) and columns >= model.often and _shares_words(plan):
         if typical(plan.contraction.k) <= model.most_straight:
             width = _straight_columns(plan, columns)
             within = plan.target.subgroup_size
@@ -242,7 +229,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         if width > 1 and (rows * own > most or own * unit_size > model.most_elements or not enough):
             continue
         short = 2 * own * unit_size <= model.most_elements and 2 * rows * own <= most_sums
-        steps = 2 if short and typical(plan.operands.units) > 1 else 1
+        steps = 2 if short and typical(plan.units) > 1 else 1
         yield RowsAttr(rows, own, 1, steps, bytes, subgroups=(1, 1))
 
 
@@ -255,7 +242,7 @@ def _straight_columns(plan: RowsPlan, columns: int) -> int:
     """
     model = plan.target.model.rows.on_processor
     assert model is not None
-    words = typical(plan.operands.units) * plan.schedule.bytes.data // LEAST_BYTES
+    words = typical(plan.units) * plan.schedule.bytes.data // LEAST_BYTES
     for width in (4, 2):
         fits = words * width <= model.most_straight_words and columns >= width * model.often
         if fits and columns % (width * model.turns) == 0:
@@ -267,7 +254,7 @@ def _shares_words(plan: RowsPlan) -> bool:
     """True if a load of the streamed (larger) operand has elements for all lanes of a subgroup."""
     within = plan.target.subgroup_size
     plan = replace(plan, schedule=plan.schedule.replace_values(within=within))
-    main, reduced = plan.operands.main, plan.operands.reduced
+    main, reduced = plan.main, plan.reduced
     if not isinstance(main.element, IntegerType) or main.fast_loop not in reduced:
         return False
     return prod(d.count for d in plan.lane_digits) == plan.target.subgroup_size
@@ -279,8 +266,8 @@ def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple
     """
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
-        prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
+        prod(plan.unit.values()) > most or plan.side_by_side > most_columns
     ):
         bytes //= 2
         plan = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
-    return bytes, prod(plan.operands.unit.values())
+    return bytes, prod(plan.unit.values())
