@@ -267,7 +267,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
         per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
         return self.schedule.rows.data * per_row
 
-    def problems(self) -> Iterator[str]:
+    def list_problems(self) -> Iterator[str]:
         op, schedule, target = self.op, self.schedule, self.target
         for name in op.named:
             if not isinstance(self.element_of(name), FLOATS):

@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
+from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -151,7 +152,14 @@ class KernelPlan(ABC):
 
     def problems(self) -> Iterator[str]:
         """Yields the reasons why the schedule does not fit, each with a fitting value."""
-        return load_function(self.CHECKS)(self) if self.CHECKS else self.launch_problems()
+        try:
+            yield from load_function(self.CHECKS)(self) if self.CHECKS else self.list_problems()
+        except NotLinear as error:
+            yield str(error)
+
+    def list_problems(self) -> Iterator[str]:
+        """Yields the problems of a plan without `CHECKS`. May raise `NotLinear`."""
+        return self.launch_problems()
 
     def launch_problems(self) -> Iterator[str]:
         """Yields the target limits that the workgroup's size or the grid exceeds."""

@@ -130,8 +130,7 @@ class LoopsPlan(KernelPlan):
             total += ceil_div(rows, rows_at_once)
         return total if is_dynamic(total) else self.schedule.workgroups.data
 
-    def problems(self) -> Iterator[str]:
-        """Yields the reasons why the schedule does not fit the target."""
+    def list_problems(self) -> Iterator[str]:
         yield from self.launch_problems()
         target, size, reduce = self.target, self.target.subgroup_size, self.schedule.reduce.data
         if reduce == "subgroup" and not EXCHANGES & target.features:

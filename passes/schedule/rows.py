@@ -27,7 +27,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.schedule.kinds import EXCHANGES, FEATURES, ContractionPlan
 
 if TYPE_CHECKING:
@@ -413,14 +412,7 @@ class RowsPlan(RowsOperands):
 
     # Whether it fits
 
-    def problems(self) -> Iterator[str]:
-        """Yields the reasons why the schedule does not fit, each with a fitting value."""
-        try:
-            yield from self._problems()
-        except NotLinear as error:
-            yield str(error)
-
-    def _problems(self) -> Iterator[str]:
+    def list_problems(self) -> Iterator[str]:
         yield from self._problems_of_length()
         yield from self._problems_of_operands()
         yield from self._problems_of_readers()

@@ -18,7 +18,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import WindowAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static, surely_below, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, packing_of, shape_of, storage
-from xdsl_spirv.passes.analysis.layout import NotLinear, RowMajor
+from xdsl_spirv.passes.analysis.layout import RowMajor
 from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
@@ -146,17 +146,11 @@ class WindowPlan(ContractionPlan[WindowAttr]):
 
     # Whether it fits
 
-    def problems(self) -> Iterator[str]:
-        """Yields the reasons why the schedule does not fit, each with a fitting value."""
+    def list_problems(self) -> Iterator[str]:
         if self.contraction.is_dynamic:
             yield "a window schedule needs static sizes"
             return
-        try:
-            a, b, result = self.operands
-        except NotLinear as error:
-            yield str(error)
-            return
-        yield from self._problems_of_window(a, b, result)
+        yield from self._problems_of_window(*self.operands)
         yield from self._problems_of_target()
         contraction = self.contraction
         if any(contraction.prologues):
