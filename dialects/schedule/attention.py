@@ -329,11 +329,6 @@ class AttentionOp(IRDLOperation):
         return tuple(self.loops.get_values())
 
     @property
-    def batch(self) -> int:
-        """Number of score matrices. All batch sizes must be static."""
-        return prod(self.sizes[: -len(LOOPS)])
-
-    @property
     def extents(self) -> tuple[int, int, int, int]:
         """Numbers of queries, keys, elements of a query or key, and elements of a value."""
         m, n, d, e = self.sizes[-len(LOOPS) :]

@@ -124,12 +124,6 @@ class PackingAttr(KeyedAttr):
         return PackedSizes(self, tuple(fill_in(known, numbers)))
 
     @property
-    def extents(self) -> tuple[int, int, int]:
-        """Sizes of batch, M or N, and K without padding. All sizes must be static."""
-        batch, outer, inner = static(self.sized(()).extents)
-        return batch, outer, inner
-
-    @property
     def shape(self) -> tuple[int, int, int, int]:
         """The packed shape. All sizes must be static."""
         batch, inner, outer, elements = static(self.sized(()).shape)

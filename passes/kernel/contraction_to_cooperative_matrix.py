@@ -36,7 +36,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import Operand
 from xdsl_spirv.passes.schedule.plan import Plan
-from xdsl_spirv.passes.schedule.stored_result import moves_together
+from xdsl_spirv.passes.schedule.stored_result import moves_together, row_stride
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class FragmentTile(ResultTile):
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)
             return
-        (access,), stride = self.code.results, self.plan.result.stride
+        (access,), stride = self.code.results, row_stride(self.plan.result.layout)
         assert stride is not None, "a result that is not a matrix is stored directly"
         stride = b.i32(stride // access.width)
         for at, value in zip(corners, values, strict=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
@@ -405,7 +406,7 @@ class PackedMatrix:
         if self.plan.op.is_dynamic:
             return False
         _, _, most = self.plan.target.max_grid
-        tiles = self.whole_tiles * self.plan.op.batch
+        tiles = self.whole_tiles * prod(self.plan.op.sizes[: -len(LOOPS)])
         return self.plan.schedule.in_registers and not self.plan.ragged and tiles <= most
 
     @property

@@ -26,7 +26,7 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_multiple, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_multiple, static, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, type_name
 from xdsl_spirv.passes.schedule.attention import FLOATS, WORDS, AttentionPlan, N, PackedMatrix
 from xdsl_spirv.passes.schedule.attention_lanes import choose_lanes, least_lanes
@@ -443,7 +443,8 @@ def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
     """Yields the reasons why fragments of q, k or v cannot be loaded from an unpacked operand."""
     layout = plan.layout(name)
     packing = PackedMatrix(plan, name).packing
-    for size, tile, what in zip(packing.extents[1:], packing.tile, ("M or N", "K"), strict=True):
+    _, *extents = static(packing.sized(()).extents)
+    for size, tile, what in zip(extents, packing.tile, ("M or N", "K"), strict=True):
         if size % tile.data:
             yield (
                 f"{name} = rows, but {size} along {what} is not a multiple of {tile.data}: "

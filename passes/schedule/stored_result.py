@@ -77,22 +77,6 @@ class StoredResult:
         return m, n
 
     @property
-    def stride(self) -> Size | None:
-        """Row stride in elements if a batch's result is a row-major matrix, else None."""
-        return row_stride(self.layout)
-
-    @property
-    def is_aligned(self) -> bool:
-        """
-        True if fragments are aligned for cooperative loads and stores in global memory.
-
-        Pointer and stride must be multiples of min(16, bytes of a fragment's row).
-        """
-        _, n = self.fragment
-        count = self.target.count_aligned(n, 8 * self.element_bytes)
-        return n % count == 0 and begins_at_multiples(self.layout, count)
-
-    @property
     def stored_directly(self) -> bool:
         """True if fragments inside of the result are stored as whole matrices."""
         if self.stores_elements and not self.contraction.epilogue.is_empty:
@@ -100,7 +84,10 @@ class StoredResult:
 
             sizes = self.schedule.instruction.sizes
             return are_stored_as_matrices(self.contraction, sizes, self.target)
-        if not self.is_aligned:
+        # Cooperative loads and stores need aligned fragments.
+        _, n = self.fragment
+        count = self.target.count_aligned(n, 8 * self.element_bytes)
+        if n % count or not begins_at_multiples(self.layout, count):
             return False
         return self.contraction.epilogue.is_empty or self.is_componentwise
 
