@@ -430,15 +430,9 @@ class EachElementOp(MatrixFunctionOp):
         )
 
     def types_for(self, matrix: CooperativeMatrixType) -> Sequence[Attribute]:
-        seen = (seen_by_function(matrix, argument.type) for argument in self.arguments)
+        types = (argument.type for argument in self.arguments)
+        seen = (matrix.element_type if type == matrix else type for type in types)
         return IndexType(), IndexType(), matrix.element_type, *seen
-
-
-def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
-    """Returns the type of an argument inside the function: the element type for a matrix."""
-    if isinstance(argument, CooperativeMatrixType) and argument == matrix:
-        return argument.element_type
-    return argument
 
 
 @irdl_op_definition

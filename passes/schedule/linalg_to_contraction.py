@@ -111,7 +111,8 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
     values, reads = zip(*places, strict=True)
     kinds, body = op.get_iterator_types(), op.body.clone()
     folded = make_generic(values, op.outputs[0], (*reads, written), body, kinds, op)
-    if not _has_rows(folded):
+    contraction = as_contraction(folded)
+    if contraction is None or row_stride(contraction.layouts[2]) is None:
         for unused in (folded, *views):
             unused.drop_all_references()
         return op
@@ -133,11 +134,6 @@ def _without_units(
     views.append(view)
     kept = [e for e in map.results if not isinstance(e, AffineConstantExpr)]
     return view.result, AffineMap(map.num_dims, 0, tuple(kept))
-
-
-def _has_rows(op: LinalgStructuredOperation) -> bool:
-    contraction = as_contraction(op)
-    return contraction is not None and row_stride(contraction.layouts[2]) is not None
 
 
 def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
