@@ -4,7 +4,7 @@ Rewritten contractions are exact for quantized integers, and in bounds for dequa
 The cases are named quantized operations; zero points as constants, scalars and vectors, in every
 spelling of the body; padding by the zero point; QDQ models as torch-mlir imports them.
 
-Covers: graph/dequantized, graph/signs.
+Covers: graph/dequantized.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Tile programs become functions on tensors with equal results, or stay unchanged.
 
-Covers: graph/online_softmax, graph/tile_elements, graph/tile_nodes.
+Covers: graph/online_softmax, graph/tile_elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Random convolutions give equal results for any choice of their tensors' layouts.
 
-Covers: analysis/linalg_code, graph/layouts, schedule/widen_channels.
+Covers: graph/layouts, schedule/widen_channels.
 """
 
 from __future__ import annotations
