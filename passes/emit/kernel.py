@@ -149,6 +149,15 @@ class KernelEmitter(Emitter):
         name = memory.name_hint or name
         return self.at_top(FlatViewOp(memory, element), f"{name}_elements")
 
+    def elements_of(self, memory: SSAValue) -> SSAValue:
+        """Returns a 1-D view of a buffer's elements, or the buffer itself if it is 1-D."""
+        type = memory.type
+        assert isinstance(type, MemRefType)
+        if type.get_num_dims() == 1:
+            return memory
+        name = f"{memory.name_hint or 'buffer'}_elements"
+        return self.once(("elements", memory), lambda: FlatViewOp(memory, type.element_type), name)
+
     def allocate(self, element: Attribute, shape: Sequence[int], name: str) -> SSAValue:
         """Allocates Workgroup memory."""
         type = MemRefType(element, shape, memory_space=StorageClassAttr(StorageClass.Workgroup))

@@ -19,6 +19,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.componentwise import MATRIX_OPERATIONS, homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed
+from xdsl_spirv.passes.analysis.linalg_code import number_of_type
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -40,7 +41,6 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     put_together,
     store_matrix,
     take_apart,
-    zero_of,
 )
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 from xdsl_spirv.targets import Fragment
@@ -143,7 +143,7 @@ class MatrixCode(EpilogueCode):
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
         b, type = self.builder, self._matrix(parts[0].type)
-        zero = zero_of(parts[0].type)
+        zero = number_of_type(0.0, parts[0].type)
         return put_together(b, parts, b.once(("parts", type), lambda: spv.ConstantOp(zero, type)))
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:

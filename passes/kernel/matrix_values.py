@@ -9,15 +9,14 @@ arguments; constants are copied into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import EachElementOp, ReduceRowsOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.linalg_code import number_of_type
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
 from xdsl_spirv.targets import Fragment
@@ -38,16 +37,9 @@ def matrix_type(use: str, rows: int, columns: int, element: Attribute) -> spv.Co
     return spv.CooperativeMatrixType(rows, columns, element, spv.Scope.Subgroup, USES[use])
 
 
-def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
-    """Returns the zero attribute of an element type."""
-    if isinstance(element, IntegerType):
-        return IntegerAttr(0, element)
-    return FloatAttr(0.0, cast(AnyFloat, element))
-
-
 def zeros(b: KernelEmitter, type: spv.CooperativeMatrixType, name: str | None = None) -> SSAValue:
     """Returns a zero matrix."""
-    return b.at_top(spv.ConstantOp(zero_of(type.element_type), type), name)
+    return b.at_top(spv.ConstantOp(number_of_type(0.0, type.element_type), type), name)
 
 
 def take_apart(b: KernelEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:

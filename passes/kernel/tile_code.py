@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -197,14 +197,6 @@ class TileEmitter(HoistingEmitter):
         """Emits a workgroup barrier."""
         self.barrier()
         self.shared = Shared()
-
-    def flat(self, buffer: SSAValue, element: Attribute) -> SSAValue:
-        """Returns a 1-D view of a buffer."""
-        type = buffer.type
-        assert isinstance(type, MemRefType)
-        if type.get_num_dims() == 1 and type.element_type == element:
-            return buffer
-        return self.once(("flat", buffer), lambda: FlatViewOp(buffer, element))
 
     def dimension(self, buffer: SSAValue, axis: int) -> SSAValue:
         """Returns the size of a buffer's axis. The launch passes dynamic sizes."""

@@ -13,10 +13,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.passes.analysis.linalg_code import number_of_type
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import INDEX
 from xdsl_spirv.passes.kernel.elements import run_body
-from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zero_of
+from xdsl_spirv.passes.kernel.matrix_values import store_matrix
 from xdsl_spirv.passes.kernel.tile_code import (
     Home,
     Layout,
@@ -89,7 +90,7 @@ class ProgramCode:
         for size in reversed(sizes[1:]):
             strides.insert(0, b.times(size, strides[0]))
         written = number in self.stored
-        return View(b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
+        return View(b.elements_of(given), 0, tuple(sizes), tuple(strides), written)
 
     def _block(self, block: Block) -> Sequence[SSAValue]:
         for op in block.ops:
@@ -232,7 +233,7 @@ class ProgramCode:
         b, view = self.b, cast(View, self.values[op.view])
         numbers = cast(TileValue, self.values[op.numbers])
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
-        zero = zero_of(view.element)
+        zero = number_of_type(0.0, view.element)
 
         def element(spot: Spot) -> SSAValue:
             number = b.times(b.cast(numbers.at(spot), INDEX), view.strides[0])

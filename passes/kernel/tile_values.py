@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.passes.analysis.linalg_code import number_of_type
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import load_element
 from xdsl_spirv.passes.kernel.matrix_values import (
@@ -25,7 +26,6 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     load_matrix,
     put_together,
     store_matrix,
-    zero_of,
 )
 from xdsl_spirv.passes.kernel.tile_code import Home, Layout, Matrices, Spot, TileEmitter
 
@@ -176,9 +176,9 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
     b, result = value.b, list[SSAValue]()
     assert matrices.fragment is not None
     count = matrices.fragment.components
-    type = matrices.type_of(value.type.element)
+    type, zero = matrices.type_of(value.type.element), number_of_type(0.0, value.type.element)
     for number in range(matrices.count):
-        whole = b.once(("zero", type), lambda: spv.ConstantOp(zero_of(value.type.element), type))
+        whole = b.once(("zero", type), lambda: spv.ConstantOp(zero, type))
         spots = (Spot(layout, number * count + component) for component in range(count))
         result.append(put_together(b, map(value.at, spots), whole))
     return result
@@ -299,7 +299,7 @@ def guarded_load(
     """Loads an element; returns `outside`, without an invalid access, if `inside` is false."""
     number = b.index_inside(inside, number)
     if inside is False:
-        return b.constant(outside or zero_of(view.element))
+        return b.constant(outside or number_of_type(0.0, view.element))
     free = not view.is_written
     value = (
         b.pure(load_element, view.buffer, b.index(number))

@@ -27,7 +27,6 @@ from xdsl.ir.affine import (
 )
 from xdsl.traits import IsTerminator
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, memref_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE
 from xdsl_spirv.passes.analysis.linalg_code import yields_of
@@ -95,7 +94,7 @@ class LoopsCode:
         b = self.b
         match array:
             case Stored():
-                return b.load_once(self.view(array.value), [b.linear(indices, array.shape)])
+                return b.load_once(b.elements_of(array.value), [b.linear(indices, array.shape)])
             case Filled():
                 return self.scalar(array.value)
             case Computed():
@@ -123,14 +122,6 @@ class LoopsCode:
                 raise NotLoops(array.op, "the kernel reads a tensor that nothing has written")
             case _:
                 raise TypeError(array)
-
-    def view(self, memory: SSAValue) -> SSAValue:
-        """Returns a 1-D view of a buffer."""
-        type = memref_of(memory)
-        if type.get_num_dims() == 1:
-            return memory
-        name = f"{memory.name_hint or 'buffer'}_elements"
-        return self.b.once(("view", memory), lambda: FlatViewOp(memory, type.element_type), name)
 
     def inside(
         self, places: Sequence[Index], shape: Shape, strides: Shape | None = None
@@ -231,7 +222,7 @@ class LoopsCode:
 
     def _store(self, place: Place, at: Point, value: SSAValue) -> None:
         b = self.b
-        offset, memory = b.linear(at, place.shape), self.view(place.target)
+        offset, memory = b.linear(at, place.shape), b.elements_of(place.target)
 
         def store(left: Sequence[tuple[Shape, Shape, Shape]]) -> None:
             if not left:
