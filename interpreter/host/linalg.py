@@ -421,7 +421,7 @@ on_arrays(linalg.ops.CopyOp)(
 def transpose(op: linalg.ops.TransposeOp, source: Array, output: Array) -> Array:
     """Permutes dimensions: dimension i of the result is dimension permutation[i] of the input."""
     axes = [int(axis) for axis in op.permutation.get_values()]
-    return np.ascontiguousarray(source.transpose(axes))
+    return source.transpose(axes).copy()
 
 
 @on_arrays(linalg.ops.BroadcastOp)

@@ -357,3 +357,15 @@ def test_an_output_of_another_size_is_refused(name: str):
             continue
         (found,), (expected,) = run(program, inputs).values(), interpret(parse_text(text), given)
         np.testing.assert_array_equal(found, expected)
+
+
+def test_a_scalar_is_transposed():
+    text = """
+    func.func @main(%x: tensor<f32>, %e: tensor<f32>) -> tensor<f32> {
+      %r = linalg.transpose ins(%x : tensor<f32>) outs(%e : tensor<f32>) permutation = []
+      return %r : tensor<f32>
+    }"""
+    x = np.array(2, np.float32)
+    (result,) = interpret(parse_text(text), [x, x])
+    assert result.shape == ()
+    assert result == 2

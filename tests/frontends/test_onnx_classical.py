@@ -181,6 +181,15 @@ def cases(onnx: ModuleType, rng: np.random.Generator) -> dict[str, Any]:
             class_ids=rng.integers(0, 3, len(leaves)).tolist(),
             class_weights=floats(rng, len(leaves)), post_transform="SOFTMAX",
         )  # fmt: skip
+        for post in ("NONE", "LOGISTIC"):
+            # Converters of binary classifiers give only the first class weights.
+            weights = np.array(floats(rng, len(leaves)))
+            found[f"binary trees {post} {mixed}"] = model(
+                onnx, "TreeEnsembleClassifier", [labels[0], ("scores", 1, [ROWS, 2])], **nodes,
+                **{f"class_{k}": v for k, v in owners.items()}, classlabels_int64s=[4, 9],
+                class_ids=[0] * len(leaves), base_values=[0.125], post_transform=post,
+                class_weights=(np.abs(weights) / 8 if post == "NONE" else weights).tolist(),
+            )  # fmt: skip
     return found
 
 

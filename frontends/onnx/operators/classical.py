@@ -355,11 +355,16 @@ def tree_ensemble_classifier(
     post_transform: str = "NONE",
 ) -> list[Tensor]:
     count = len(classlabels_int64s) or len(classlabels_strings)
-    if count == 2 and len(set(class_ids)) == 1:
-        b.refuse("only one of two classes has weights", "give weights of both classes")
     given = {"trees": class_treeids, "nodes": class_nodeids, "ids": class_ids}
     weights = {**given, "weights": class_weights}
     x = b.convert(x, F32)
+    if count == 2 and len(set(class_ids)) == 1:
+        if class_ids[0] != 0 or len(base_values) > 1:
+            b.refuse("only one of two classes has weights", "give weights of both classes")
+        score = _plus(b, _tree_scores(b, x, nodes, weights, 1, "SUM"), base_values)
+        scores = _score_both(b, score, min(class_weights), post_transform)
+        labels = choose_labels(b, scores, classlabels_int64s, classlabels_strings)
+        return [labels, transform_scores(b, scores, post_transform)]
     scores = _plus(b, _tree_scores(b, x, nodes, weights, count, "SUM"), base_values)
     rated = scores
     if not base_values:
@@ -371,6 +376,20 @@ def tree_ensemble_classifier(
         )
     labels = choose_labels(b, rated, classlabels_int64s, classlabels_strings)
     return [labels, transform_scores(b, scores, post_transform)]
+
+
+def _score_both(b: Nodes, score: Tensor, least: float, post_transform: str) -> Tensor:
+    """
+    Returns the scores of two classes (rows x 2) if only one has weights (`score`, rows x 1).
+
+    The score is that of the second class, although the first one has the weights. Without negative
+    weights it is a probability. `least` is the least weight.
+    """
+    if post_transform != ("LOGISTIC" if least < 0 else "NONE"):
+        refuse_transform(b, post_transform)
+    whole = 0.0 if least < 0 else 1.0
+    other = b.elementwise(lambda s, x: x * -1.0 + whole, score)
+    return apply_standard(b, "Concat", other, score, axis=1)
 
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
