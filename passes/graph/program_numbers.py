@@ -113,9 +113,11 @@ class Numbers:
         is_number = isinstance(result.type, IndexType | IntegerType | AnyFloat)
         if not is_number or len(operands) < len(op.operands):
             return
+        whole = not isinstance(result.type, AnyFloat)
         try:
-            (held,) = self._host.evaluate(op, operands)
-        except InterpreterError:  # such as a division by 0
+            with np.errstate(all="ignore", divide="raise" if whole else "ignore"):
+                (held,) = self._host.evaluate(op, operands)
+        except (InterpreterError, FloatingPointError):  # such as an integer division by 0
             return
         self._define(result, np.asarray(held))
 

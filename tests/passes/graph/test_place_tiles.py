@@ -1,7 +1,5 @@
 """
 `place-tiles` derives a launch's tiles from the elements that workgroups store, or changes nothing.
-
-Covers: graph/program_numbers.
 """
 
 from __future__ import annotations
