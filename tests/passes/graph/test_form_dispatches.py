@@ -4,7 +4,7 @@ A contraction and a chain of operations after it become one kernel, and results 
 Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.
 
-Covers: graph/element_trees, graph/fuse_dispatches, graph/sink_reshapes.
+Covers: graph/element_trees, graph/fuse_dispatches.
 """
 
 from __future__ import annotations

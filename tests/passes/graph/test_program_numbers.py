@@ -77,7 +77,7 @@ def test_loops_have_an_axis_each():
     assert trips["j"].ravel().tolist() == [2]
 
 
-def test_what_is_not_a_number_is_not_known():
+def test_undefined_numbers_are_not_known():
     """
     An integer division by 0 has no value, and a loop whose end depends on another loop has no axis.
     """
