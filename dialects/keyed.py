@@ -127,9 +127,11 @@ def key(
     **printed: bool,
 ) -> Any:
     """
-    Declares a parameter of a `KeyedAttr`. `converter` makes an attribute from a Python value, and
-    `printed` sets the Boolean fields of `Key`. `kw_only` lets a required parameter follow an
-    optional one.
+    Declares a parameter of a `KeyedAttr`.
+
+    `parse`, `print`, `default` and `refusal` are fields of `Key`. The keywords in `printed` set
+    its Boolean fields (`always_printed`, `is_suffix`, `is_leading`). `converter` makes an
+    attribute from a Python value. `kw_only` lets a required parameter follow an optional one.
     """
 
     def convert(value: Any) -> Attribute:

@@ -24,7 +24,11 @@ class Group:
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
-        """Arranges a value as (workgroup, group, member, ...), without broadcast axes."""
+        """
+        Arranges a value as (workgroup, group, member, ...).
+
+        The axis of members has its full length, even if all members have the same value.
+        """
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
                 return value

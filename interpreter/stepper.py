@@ -62,7 +62,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Moment:
-    """The state before the instruction of index `number`. Frames are innermost first."""
+    """The state of a run before its instruction `number`. Frames are innermost first."""
 
     number: int
     frames: tuple[Frame, ...]
@@ -163,7 +163,7 @@ class Stepper:
         self._wishes.put(wish)
 
     def now(self) -> Moment | None:
-        """Returns the moment before the most recent instruction, or None."""
+        """Returns the state before the latest instruction; None before the first instruction."""
         return None if self._now is None else self._moment(False)
 
     def end(self) -> None:

@@ -101,7 +101,7 @@ class Suspended(BaseException):
         self.at: int | None = None
 
     def leave_call(self, env: Env, mask: Mask, partial: bool) -> None:
-        """Adds the frame of a function that the suspended lanes leave."""
+        """Appends the frame of a function call through which the exception passes."""
         self.frames.append(CallFrame(env, mask, partial))
 
     def leave_parted(
@@ -113,13 +113,16 @@ class Suspended(BaseException):
         whole: Mask,
         since: int,
     ) -> None:
-        """Adds the frame of a region whose lanes have diverged."""
+        """Appends the frame of a region whose lanes have diverged, as the exception passes it."""
         self.frames.append(
             FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
         )
 
     def leave(self, flow: RunningRegion, env: Env, number: int, outer_partial: bool) -> None:
-        """Adds the frame of a region that the suspended lanes leave."""
+        """
+        Appends the frame of a region through which the exception passes. The frame saves the
+        position in block `number`, where the region will continue.
+        """
         last = self.frames[-1] if self.frames else None
         if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
             self.frames[-1] = replace(last, outer_partial=outer_partial)

@@ -198,8 +198,11 @@ class Tracker:
 
 class Watch:
     """
-    Compares the iterations of one loop. `op` is the branch back to the loop's header. `decisive`
-    is the slice that determines the loop's branches.
+    Detects iterations of one loop that make no progress, by comparing the loop's values with
+    earlier iterations. Such an iteration stops the batch (`Suspended`).
+
+    `op` is the branch back to the loop's header. `decisive` has the values, variables and reads on
+    which the loop's branches depend.
     """
 
     def __init__(self, op: Operation, header: Block, decisive: Slice, compiler: Compiler):

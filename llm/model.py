@@ -115,7 +115,7 @@ class LanguageModel:
 
     @property
     def read(self) -> Sequence[int]:
-        """The tokens whose keys and values are in the states."""
+        """The tokens that the model has processed: the states hold their keys and values."""
         return self.texts.read[self.slot].tokens
 
     def predict(self, tokens: Sequence[int], work: Works, goes_on: bool = False) -> Prediction:

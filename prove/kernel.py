@@ -98,7 +98,10 @@ SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Unifo
 
 
 class Kernel(AddressExecutor):
-    """The accesses, barriers and demands of an entry point."""
+    """
+    Executes an entry point symbolically. Records its accesses to shared memory, its barriers, and
+    its demands: conditions that every invocation must meet, such as an index in bounds.
+    """
 
     def __init__(
         self, module: ModuleOp, entry: str, fixed: Mapping[str, Term], limits: Limits = Limits()

@@ -29,7 +29,12 @@ class MatrixExecutor(LoopExecutor):
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
         free: tuple[Term, ...] = (),
     ) -> None:  # fmt: skip
-        """Records an access. `free` are symbols for arbitrary numbers."""
+        """
+        Records that the instruction `op` reads `place`, or stores to it if `write` is set.
+
+        `matrix` is the type of a cooperative matrix that a subgroup accesses as a whole. `place`
+        is then any one of its elements: `free` are the symbols of the element's row and column.
+        """
         raise NotImplementedError
 
     def check_path(self, place: Place, op: Operation) -> None:

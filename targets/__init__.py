@@ -70,10 +70,16 @@ CORRECTIONS = (
 """Terms of a time estimate that a correction factor may scale (`passes/schedule/cost.py`)."""
 
 SCALAR_RESULTS = 64
-"""Default of `Target.scalar_results`."""
+"""
+Maximum elements of a result that an invocation computes by multiply-adds, if the target's file does
+not say `scalar_results`.
+"""
 
 SCALAR_DEPTH = 16
-"""Default of `Target.scalar_depth`."""
+"""
+Number of K elements that a workgroup without matrix instructions stages at a time, if the target's
+file does not say `scalar_depth`.
+"""
 
 
 @dataclass(frozen=True)

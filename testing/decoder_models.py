@@ -232,7 +232,11 @@ class Decoder:
         return self.constant("least", np.array(np.finfo(self.dtype).min, self.dtype))
 
     def _mask(self, name: str) -> str:
-        """Appends the mask of the earlier keys that the attention mask allows. Returns its name."""
+        """
+        Appends nodes that compute which keys each query sees; returns the name of the result.
+
+        A query sees a key that is not later than itself, if `attention_mask` is 1 for that key.
+        """
         if any("visible" in node.output for node in self.nodes):
             return "visible"
         zero, one = self.constant("zero", np.array(0)), self.constant("unit", np.array(1))

@@ -269,7 +269,7 @@ def selections_in_a_row(size: int) -> Rows:
 
 
 def values_through_selections(size: int) -> Rows:
-    """Uses a value of each nested selection after all selections."""
+    """Builds nested selections, and uses a value of each one after all of them."""
     depth = size // 100
     rows = list(ENTRY)
     for k in range(depth):
@@ -283,7 +283,7 @@ def values_through_selections(size: int) -> Rows:
 
 
 def values_behind_a_selection(size: int) -> Rows:
-    """Uses many values of one selection after that selection."""
+    """Builds a module that uses many values after the selection that defines them."""
     rows = [*ENTRY, of("OpSelectionMerge", 12, 0), of("OpBranchConditional", TRUE, 11, 12)]
     rows.append(of("OpLabel", 11))
     rows = fill(size // 2, rows, lambda k: [of("OpIAdd", UINT, 1000 + k, FOUR, FOUR)])
@@ -380,7 +380,7 @@ def a_chain_of_sums(size: int) -> Rows:
 
 
 def values_before_they_are(size: int) -> Rows:
-    """Uses every operand before its definition."""
+    """Builds a module whose instructions use each operand before its definition."""
     return fill(size, ENTRY, lambda k: [of("OpIAdd", UINT, 100 + k, 101 + k, 101 + k)], END)
 
 

@@ -291,7 +291,11 @@ def _drop_numbers(
 
 
 def spell_numbers(name: str, value: Any, kind: type[Any] = int) -> Iterator[tuple[str, Any]]:
-    """Yields the numbers of type `kind` in push constants, with their names in the source."""
+    """
+    Yields (name, number) for each number of type `kind` in the value of a push constant.
+
+    A member of a mapping has the name `name.key`, an element of a list `name[index]`.
+    """
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from spell_numbers(f"{name}.{key}" if name else str(key), part, kind)

@@ -59,7 +59,10 @@ def labels_at(op: Operation, host: FuncOp, outer: Labels) -> Labels:
 
 
 def groups_of(module: ModuleOp) -> dict[str, Labels]:
-    """Maps the node that represents a dispatch in later passes to all nodes of the dispatch."""
+    """
+    Maps the name of each dispatch to the source's nodes that it computes. In later passes, one of
+    these nodes gives the dispatch its name.
+    """
     groups: dict[str, Labels] = {}
     for op in module.walk():
         if isinstance(op, DispatchOp) and (name := node_of(op)) is not None:

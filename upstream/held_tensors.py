@@ -102,7 +102,7 @@ def has_data(value: Attribute) -> bool:
 
 
 def let_print(ctx: Context) -> None:
-    """Makes modules with held tensors printable, by loading the dialect `builtin`."""
+    """Loads the dialect `builtin`, so that xDSL prints tensors whose elements are arrays."""
     ctx.get_optional_dialect(Builtin.name)
 
 

@@ -118,7 +118,8 @@ def _declare(
     """
     Adds arguments for inputs, the number of past tokens, and states. Returns them by name.
 
-    Fills `fronts` with the part of each growing state that nodes read.
+    Adds each state that grows with the tokens to `fronts`: the filled part of its tensor, which is
+    all that nodes read.
     """
     given = onnx_file.inputs_of(nodes.model)
     grows = any(state.axis is not None for state in session.held.values())

@@ -35,7 +35,7 @@ class Origin:
 
 
 class Findings:
-    """Records broken rules of the instructions that the current batch executes."""
+    """Records the rules of SPIR-V that instructions of the current batch break."""
 
     def __init__(self, context: Context, checks: Checks):
         self.context = context

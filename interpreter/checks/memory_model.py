@@ -280,7 +280,10 @@ class MemoryModel:
 
 
 def weakest_store(model: MemoryModel, storage: int) -> int:
-    """Returns the lowest level to which any store to this kind of storage makes data available."""
+    """
+    Returns the narrowest scope to which the module's stores to a kind of storage make their data
+    available, from `SAME_INVOCATION` to `SAME_DEVICE`. Without a store, returns `SAME_DEVICE`.
+    """
     weakest = SAME_DEVICE
     for op in model.context.module.walk():
         if not is_write(op):

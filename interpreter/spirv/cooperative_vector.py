@@ -98,7 +98,7 @@ def store(
 
 
 class Input:
-    """Converts a vector to its interpretation before the multiplication."""
+    """Converts a product's vector to the component type that an operand of the product names."""
 
     def __init__(self, op: spv.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
@@ -110,7 +110,7 @@ class Input:
         self.source = source
 
     def __call__(self, vector: Array) -> Array:
-        """Returns the K components as int64 or floats."""
+        """Returns the vector's components (one for each matrix column) as int64 or floats."""
         if self.packed:
             octets = np.ascontiguousarray(vector).view(self.dtype)[..., : self.length]
             return octets.astype(I64) if self.sign else numbers.unsigned(octets).astype(I64)

@@ -406,7 +406,12 @@ def _with_given(
 def _reorder_reshape(
     op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
 ) -> Operation:
-    """Clones a reshape for a new storage order, with its groups of dimensions in this order."""
+    """
+    Clones a reshape so that its result has the storage order `order`.
+
+    `orders` maps tensors to storage orders. The reshape's groups of dimensions are written in the
+    order of its tensor with fewer dimensions.
+    """
     assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
     assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]

@@ -199,7 +199,8 @@ class BodyNarrower:
 
     def value(self, value: SSAValue) -> SSAValue:
         """
-        Returns the 64-bit form of a value in the new block. Values from outside do not change.
+        Returns a value of the old body with its original type, in the new block. Extends a value
+        that the new block computes in 32 bits. Returns a value from outside of the body unchanged.
         """
         if value in self._same:
             return self._same[value]

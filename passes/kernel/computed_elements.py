@@ -229,7 +229,12 @@ class ComputedOperand:
         point: Point,
         known: Known,
     ) -> Scalar:
-        """Computes an elementwise operation. `places` maps its loops to the contraction's."""
+        """
+        Computes an elementwise operation at the position `point` of the contraction.
+
+        `inputs` are the elements of the operands. `places` has each loop of the operation as an
+        expression of the contraction's loops; None stands for 0. `known` caches computed values.
+        """
         code = ScalarCode(self.b, known, self.keeps)
         result = code.body(op, inputs, lambda loop: self._index(places[loop], point))
         if isinstance(result, Affine):

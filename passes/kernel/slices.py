@@ -81,7 +81,12 @@ class SliceSums:
         self.stride, self.step = stride, self.builder.i32(stride)
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
-        """Adds up all sums, in rounds of as many fragments as fit into memory."""
+        """
+        Adds up the slices' partial sums of each fragment, and calls `finish` with the results.
+
+        `values` are the partial sums of this subgroup, one matrix for each fragment. A round
+        handles as many fragments as fit into Workgroup memory.
+        """
         for begin in range(0, self.count, self.together):
             if begin:
                 self.builder.barrier()

@@ -124,7 +124,12 @@ class RowsOperands(ContractionPlan[RowsAttr]):
         return {loop: count for loop, count in unit.items() if count > 1}
 
     def _pair(self, elements: int) -> dict[int, int]:
-        """Returns {loop: 2} if the 16-bit scales of two loads form a word, else {}."""
+        """
+        Finds a loop of K along which two loads become one, because a word has the 16-bit scales
+        of both. `elements` is the number of elements in one load.
+
+        Returns {loop: 2} (two iterations of the loop in one load), or {} if there is none.
+        """
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
             if leaf is self.main or loop is None or loop not in self.reduced:

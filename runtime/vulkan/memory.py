@@ -234,7 +234,10 @@ class Buffers:
 
     @cached_property
     def _table(self) -> tuple[list[str], Array, Array, Array]:
-        """Returns (names, blocks, begins, ends) of the buffers."""
+        """
+        Returns four columns with an entry for each buffer: its name, the number of the memory
+        block that contains it, and its first and end byte in that block.
+        """
         import numpy as np
 
         rows = [(p.block, p.offset, p.offset + p.size) for p in self.places.values()]

@@ -49,7 +49,7 @@ class _WaysOut:
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
         """(Value, node outside of its scope) -> the value that replaces it in the node."""
         self.repeated: dict[int, Operation] = {}
-        """Node -> the last operation that was repeated at its start."""
+        """Node -> the last of the operations that `_repeat` copied to the start of the node."""
         self.undefined: dict[Attribute, SSAValue] = {}
         self.renamed: list[tuple[SSAValue, int]] = []
         """(Value, node) for each new argument or result that replaces the value in the node."""

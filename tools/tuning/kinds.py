@@ -340,7 +340,10 @@ class _Bench:
 
 
 def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Returns a cache key for a contraction's reference, from its kernels."""
+    """
+    Returns a cache key for a reference, which is a program that candidates are compared with. The
+    key is a hash of the program's kernels, and the contraction that is tuned.
+    """
     return (
         hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()
         + (data["contraction"])
@@ -387,7 +390,11 @@ def _arguments(data: Mapping[str, Any]) -> tuple[Any, str, list[Array]]:
 
 
 def _verify(data: Mapping[str, Any], outputs: Mapping[str, bytearray]) -> None:
-    """Raises `Wrong` if a result differs from the source's by more than its type allows."""
+    """
+    Checks a candidate's outputs against the results that the source module defines.
+
+    Raises `Wrong` if an output differs by more than rounding in the output's type explains.
+    """
     from xdsl_spirv.compare.check import check_module
 
     module, function, arguments = _arguments(data)

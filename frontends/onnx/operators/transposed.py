@@ -78,12 +78,16 @@ def conv_transpose(
 @dataclass(frozen=True)
 class _Phases:
     """
-    One axis of a transposed convolution:
+    One axis of a transposed convolution, whose results form `step` phases:
 
         result[step * q + a] = sum over t < taps of image[q + first + apart * t] * kernel[t, a]
 
-    If phases are `shifted`, the image index is q + a + first + apart * t. The kernel is reversed,
-    has `spread` - 1 zeros between its elements, and is padded with `before` and `behind` zeros.
+    a is the number of the phase, q a position in the phase, and t an element of the kernel (tap).
+    `first` is the image index of tap 0 for q = 0. `apart` is the distance in the image from one
+    tap to the next. If phases are `shifted`, the image index is q + a + first + apart * t.
+
+    The kernel is made from the weights in three steps: insert `spread` - 1 zeros between elements,
+    add `before` zeros at the start and `behind` zeros at the end, and reverse the taps.
     """
 
     step: int

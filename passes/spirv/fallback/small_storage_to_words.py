@@ -467,7 +467,12 @@ def _groups(place: Place) -> list[_Group]:
 
 
 def _words_of(pointer: spv.PointerType) -> spv.PointerType:
-    """Returns a variable's type as an array of words, with decorations that all members share."""
+    """
+    Returns the type of a variable after its struct was replaced by one array of 32-bit words
+    (in the storage class Uniform, of vectors of four words).
+
+    The array gets the access decorations (`NonWritable`, for example) that all members have.
+    """
     struct = pointer.pointee
     assert isinstance(struct, spv.StructType)
     members = struct.member_types
