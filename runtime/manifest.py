@@ -455,7 +455,7 @@ class Manifest:
     loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})
     """The repeated ranges of `dispatches`, in order."""
     component_map: str | None = None
-    """Target (name or file) with the `component_map` that kernels need; None if they need no map."""
+    """Target (name or file) with the `component_map` that kernels need; None if they need none."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
     """All functions except the first."""
     requires: Requires | None = None

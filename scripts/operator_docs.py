@@ -18,7 +18,7 @@ HEAD = """\
 # ONNX operators
 
 This page lists the ONNX operators that the importer reads. `python scripts/operator_docs.py` writes
-it. A function in a file of `frontends/onnx/operators/` imports each operator of the table. Other
+it. Each operator is imported by a function in the named file of `frontends/onnx/operators/`. Other
 operators are expanded if ONNX or the model defines them as functions of other operators. If a row
 has several opsets, the meaning of the operator changes at each of these opsets.
 [ONNX models](onnx.md) lists the refused models.
