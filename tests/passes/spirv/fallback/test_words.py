@@ -6,7 +6,7 @@ The passes are `spirv-int64-to-words`, `spirv-small-storage-to-words` and
 numbers at the ends of 32 and 64 bits, run before and after the passes. Programs for a device with
 only 32-bit types give numpy's results.
 
-Covers: spirv/fallback/lacking, spirv/fallback/word_conversions, spirv/fallback/word_operations.
+Covers: spirv/fallback/word_conversions, spirv/fallback/word_operations.
 """
 
 from __future__ import annotations
