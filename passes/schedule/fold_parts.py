@@ -15,9 +15,9 @@ The pass applies to schedules with `coopmat`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
@@ -28,7 +28,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, SymbolicSize, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     maps_of,
@@ -96,18 +96,24 @@ class FoldPartsPass(FoldPass):
 
 def _in_function(size: Size, dispatch: DispatchOp) -> Size:
     """Expresses a size inside a dispatch by sizes that no dispatch computes."""
+    size = size_outside(size, dispatch, _of_operand)
+    # A recursion would be as deep as the model has dispatches.
+    while is_dynamic(size) and (known := dict(_before_dispatches(size))):
+        size = size.replaced(known)
+    return size
 
-    def of_operand(asked: Extent) -> Size:
-        is_number = isinstance(asked.value.type, IndexType)
-        size = number(asked.value) if is_number else extent(asked.value, asked.dimension)
-        known: dict[Extent, Size] = {}
-        for own in size.extents if is_dynamic(size) else ():
-            if isinstance(own.value, OpResult) and isinstance(op := own.value.op, DispatchOp):
-                inner = extent(op.yielded[own.value.index], own.dimension)
-                known[own] = _in_function(inner, op)
-        return size.replaced(known) if is_dynamic(size) else size
 
-    return size_outside(size, dispatch, of_operand)
+def _before_dispatches(size: SymbolicSize) -> Iterator[tuple[Extent, Size]]:
+    """Yields the sizes that dispatches compute, each with its value by the dispatch's operands."""
+    for own in size.extents:
+        if isinstance(own.value, OpResult) and isinstance(op := own.value.op, DispatchOp):
+            inner = extent(op.yielded[own.value.index], own.dimension)
+            yield own, size_outside(inner, op, _of_operand)
+
+
+def _of_operand(asked: Extent) -> Size:
+    is_number = isinstance(asked.value.type, IndexType)
+    return number(asked.value) if is_number else extent(asked.value, asked.dimension)
 
 
 def _are_elements(dispatch: DispatchOp, slices: Container[Operation]) -> bool:
@@ -162,7 +168,7 @@ class _Parts:
         """Returns the parts whose columns can be reordered; None if there are none."""
         root = root_of(dispatch)
         assert isinstance(root, Generic)
-        outside = partial(_in_function, dispatch=dispatch)
+        outside = cache(partial(_in_function, dispatch=dispatch))
         slices = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
         parts = {op.result: part_of_columns(op, outside) for op in slices}
         numbers: dict[SSAValue, int] = {

@@ -12,8 +12,12 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorT
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, Region
+from xdsl.passes import PassPipeline
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.universe import Universe
 
 from xdsl_spirv.compiler import compile
+from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, dequantize
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
@@ -23,6 +27,7 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.testing.packed_planes import numbers, planes_of
 
 
@@ -159,3 +164,25 @@ def test_other_operations_are_a_second_kernel(rows: int, shorter: int, schedule:
     x = rows_for(weights, 33)
     (result,) = run(program, {"x": x}).values()
     check(result, x[: 33 - shorter], weights)
+
+
+def test_many_dispatches_may_compute_the_rows() -> None:
+    planes, _ = drawn("", 64, 32)
+    module = gated("", None, planes, schedule_of("[16, 32, 32], subgroups = [1, 1]")).module
+    ctx, passes = context(), Universe.get_multiverse().all_passes
+    spec = "linalg-to-contraction,form-dispatches,assign-schedule{target=nvidia-h200}"
+    PassPipeline.parse_spec(passes, spec).apply(ctx, module)
+    product, _ = dispatches_of(module)
+    for _ in range(250):
+        block, inside = DispatchOp.open_body(product.inputs[:1])
+        block.add_op(YieldOp(*inside.values()))
+        before = DispatchOp(product.inputs[:1], [product.inputs[0].type], Region(block))
+        Rewriter.insert_op(before, InsertPoint.before(product))
+        product.operands[0] = before.results[0]
+    module.verify()
+    PassPipeline.parse_spec(passes, "fold-parts").apply(ctx, module)
+    assert len(dispatches_of(module)) == 251
+
+
+def dispatches_of(module: ModuleOp) -> list[DispatchOp]:
+    return [op for op in module.walk() if isinstance(op, DispatchOp)]
