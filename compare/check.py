@@ -41,7 +41,9 @@ def check(
     """
     if program.source is None:
         raise ProgramError(
-            "the program contains no source that defines the expected results", "program.json"
+            "the program contains no MLIR source to compute the expected results from",
+            "program.json",
+            "compile it again",
         )
     manifest = program.manifest
     module = parse_text(program.source, manifest.source or "source", context())

@@ -362,7 +362,9 @@ class _HostReader:
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
-            raise ProgramError(f"{name} cannot be {type}", HOST, "use tensors of static shape")
+            raise ProgramError(
+                f"{name} must be a tensor, not {type}", HOST, "use tensors of static shape"
+            )
         sizes = type.get_shape()
         if DYNAMIC_INDEX in sizes:
             sizes = extents(shaped)
@@ -452,7 +454,11 @@ class _HostReader:
     def _constant_sizes(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
         sizes = self._sizes(values)
         if any(isinstance(size, str) for size in sizes):
-            raise ProgramError("the size of a launch's workgroups is not a constant", place(op))
+            raise ProgramError(
+                "the workgroup size of a launch must be constant",
+                place(op),
+                "compute it by arith.constant",
+            )
         x, y, z = map(int, sizes)
         return x, y, z
 

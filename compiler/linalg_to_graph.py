@@ -357,7 +357,7 @@ class _Generic:
             value = self.b.broadcast(value, sizes or [1])
             order = access.all_loops()
             if order is None or len(order) != len(sizes):
-                raise self.refusal("the result's map is not a permutation")
+                raise self.refusal("the result's map must be a permutation of the loops")
             value = self.b.transpose(value, order or [0])
             results.append(self.b.reshape(value, _shape(result)))
         return results
@@ -434,7 +434,7 @@ class _Generic:
         """Transposes and reshapes a value, whose dimensions are `loops`, to the result type."""
         wanted = self.maps[-1].all_loops()
         if wanted is None or sorted(wanted) != sorted(loops):
-            raise self.refusal("the map of the result is not a permutation")
+            raise self.refusal("the result's map must be a permutation of the loops")
         value = self.b.reshape(value, [self.sizes[loop] for loop in loops] or [1])
         order = [list(loops).index(loop) for loop in wanted]
         shape = _shape(self.op.results[0])

@@ -165,7 +165,7 @@ def _value(name: str, type: str, of: Attribute) -> Value:
     if isinstance(of, AnyFloat | IntegerType):
         return Value(name, type, ())
     if not isinstance(of, TensorType):
-        raise ProgramError(f"{name} cannot be {of}", "the host function", "use tensors")
+        raise ProgramError(f"{name} must be a tensor, not {of}", "the host function", "use tensors")
     return Value(name, type, tuple(of.get_shape()))
 
 

@@ -201,15 +201,25 @@ def constant_array(value: Attribute) -> Array:
                 "add it to the dialect_resources at the end of the file, or give --weights",
             )
     else:
-        raise ProgramError(f"constants given by {value.name} are not supported", "arith.constant")
+        raise ProgramError(
+            f"constants given by {value.name} are not supported",
+            "arith.constant",
+            "use dense<...> or dense_resource<...>",
+        )
     kind = value.get_type()
     if not isinstance(kind, TensorType):
-        raise ProgramError(f"a constant has the type {kind}, not a tensor", "arith.constant")
+        raise ProgramError(
+            f"a constant must be a tensor, not {kind}", "arith.constant", "give it a tensor type"
+        )
     shape = kind.get_shape()
     dtype = dtype_of(str(kind.element_type), "arith.constant")
     array = np.frombuffer(data, dtype)
     if array.size == 1:
         return np.full(shape, array[0])
     if array.size != int(np.prod(shape)):
-        raise ProgramError(f"a constant of shape {list(shape)} has {array.size} elements")
+        raise ProgramError(
+            f"a constant of shape {list(shape)} has {array.size} elements",
+            "arith.constant",
+            "correct its data or its type",
+        )
     return array.reshape(shape)

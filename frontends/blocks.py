@@ -96,7 +96,7 @@ class BlockFormat:
         flat = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
         if not rows or flat.size % (rows * self.block.itemsize):
             raise ValueError(
-                f"{flat.size} bytes are not {rows} rows of {self.name}'s blocks of "
+                f"{flat.size} bytes do not divide into {rows} rows of {self.name} blocks of "
                 f"{self.block.itemsize} bytes"
             )
         blocks = flat.view(self.block).reshape(rows, -1)

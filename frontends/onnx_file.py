@@ -401,7 +401,9 @@ def element_type(value: Any) -> str:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise FrontendError(
-            f"{value.name!r} is a {kind or 'value without type'}, not a tensor", "", "use tensors"
+            f"{value.name!r} must be a tensor, not a {kind or 'value without type'}",
+            "",
+            "use tensors",
         )
     return type_name(value.type.tensor_type.elem_type, value.name)
 

@@ -65,7 +65,7 @@ def function_of(place: str) -> Callable[[Any], Any]:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ProgramError(
-            f"the kind's function {place} cannot be imported: {error}",
+            f"the job's function {place} cannot be imported: {error}",
             "",
             "add the folder of the function's module to PYTHONPATH on all workers",
         ) from error

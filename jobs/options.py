@@ -34,7 +34,7 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
         raise ProgramError(
             f"{device} gives a device's index on one machine, but workers are on several machines",
             "--scheduler",
-            "name a model: vulkan:nvidia-h200",
+            "name a GPU model, for example vulkan:nvidia-h200",
         )
     base, colon, number = scheduler.partition(":")
     if base == LOCAL and colon and not (number.isdecimal() and 0 < int(number) <= MOST_LOCAL):

@@ -112,7 +112,7 @@ def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any
     operands = of_one_type(*values)
     type = operands[0].type
     if type.is_boolean:
-        raise KernelError("operands must be numbers, not Booleans", "", "")
+        raise KernelError("operands must be numbers, not Booleans", "", "convert them: .to(u32)")
     kind = floats if type.is_float else signed if type.is_signed else unsigned
     return Value(current().add(kind(*(v.ssa for v in operands))), type)
 
@@ -159,7 +159,9 @@ def bitcast(value: Value, type: Type) -> Value:
     """Reinterprets the bits of a value as another type of equal size."""
     if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
         raise KernelError(
-            f"a {value.type} cannot be read as a {type} with another number of bits", "", ""
+            f"the bits of a {value.type} cannot be read as a {type}",
+            "",
+            "use numbers with equally many bits",
         )
     if value.type.attribute == type.attribute:
         return Value(value.ssa, type)
@@ -252,7 +254,11 @@ def barrier(buffers: bool = False) -> None:
 def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
     operand = value_of(value, memory.element)
     if operand.type.lanes != 1 or operand.type.width < 32 or operand.type.is_boolean:
-        raise KernelError(f"atomic operations do not support {operand.type}", memory.name, "")
+        raise KernelError(
+            f"atomic operations do not support {operand.type}",
+            memory.name,
+            "use single numbers of at least 32 bits",
+        )
     if memory.read_only:
         raise KernelError(f"{memory.name} is read_only", memory.name, "remove read_only")
     scope = (

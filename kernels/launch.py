@@ -147,7 +147,7 @@ def launch(
     if device == "interpreter":
         report = _interpret(binary, interface, size, arrays, textures, block, subgroup_size, checks)
     elif checks is not None:
-        raise KernelError(f"{device} has no checks", "checks", "run on the interpreter")
+        raise KernelError(f"{device} does not support checks", "checks", "run on the interpreter")
     else:
         report = None
         arrays = _on_device(device, binary, interface, size, arrays, textures, block, subgroup_size)
@@ -271,7 +271,11 @@ def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
         values = list(given)
         if len(values) != len(resources):
             names = ", ".join(described(r.block, r.names[0]) for r in resources)
-            raise KernelError(f"{len(values)} buffers were given", "", f"give {names}")
+            raise KernelError(
+                f"{len(values)} buffers were given, but the kernel has {len(resources)}",
+                "",
+                f"give {names}",
+            )
         named = {r.place: v for r, v in zip(resources, values, strict=True)}
     arrays: dict[Any, Array] = {}
     for resource in resources:
@@ -316,9 +320,9 @@ def _bytes(leaf: Leaf) -> int:
 def _refuse_short(name: str, given: int, wanted: int) -> None:
     if not given or given < wanted:
         raise KernelError(
-            f"{name} is given {given} bytes",
+            f"{name} is given {given} bytes, but the kernel may read {max(wanted, 1)}",
             name,
-            f"the kernel may read {max(wanted, 1)} bytes: give at least as many",
+            f"give at least {max(wanted, 1)} bytes",
         )
 
 
@@ -365,7 +369,7 @@ def _push(interface: Interface, given: Any) -> bytes:
     for member in block.members:
         if not isinstance(member.node, Leaf):
             raise KernelError(
-                f"the push constant {member.name} is {member.node}", "push",
+                f"the push constant {member.name} cannot be {member.node}", "push",
                 "only scalars, vectors and arrays of scalars or vectors are supported",
             )  # fmt: skip
         leaf = member.node

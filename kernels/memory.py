@@ -154,7 +154,7 @@ class Memory:
     def _linear(self, indices: tuple[Any, ...]) -> Value:
         if len(indices) != len(self.sizes):
             raise KernelError(
-                f"{self.name} has {len(self.sizes)} dimensions, not {len(indices)}",
+                f"{self.name} has {len(self.sizes)} dimensions, but {len(indices)} indices",
                 self.name,
                 "give an index for each dimension; a buffer without sizes has one dimension",
             )

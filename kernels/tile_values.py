@@ -154,7 +154,7 @@ class Tile(Operand):
 
     def _reduce(self, axis: int, symbol: str) -> Any:
         if not -len(self.shape) <= axis < len(self.shape):
-            raise KernelError(f"{self!r} has no axis {axis}", "", "")
+            raise KernelError(f"{self!r} has no axis {axis}", "", "count axes from 0")
         element = self.type.attribute
         block = Block(arg_types=[element, element])
         block.args[0].name_hint = "a"

@@ -151,7 +151,7 @@ def place(
         )
     if group is not None and (type(group) is not int or group < 1 or len(chosen) != 2):
         cause = f"group={group!r} does not fit {len(chosen)} axes"
-        raise KernelError(cause, view.name, "give an integer above 0 for each axis")
+        raise KernelError(cause, view.name, "give an integer above 0, and two axes")
     op = tile.PlaceOp(view.ssa, wanted, chosen, group)
     current().insert(op)
     numbers = [Number(first, i32) for first in op.firsts]

@@ -59,7 +59,9 @@ class Sampling:
             for name in ("top_k", "top_p", "seed"):
                 if getattr(self, name) is not None:
                     raise ProgramError(
-                        f"{name} has no effect at temperature 0", "sampling", "give a temperature"
+                        f"{name} has no effect at temperature 0",
+                        "sampling",
+                        "give a temperature above 0",
                     )
 
 

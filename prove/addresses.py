@@ -111,7 +111,9 @@ class AddressExecutor(ImageExecutor):
         known = self.pushed | self.members
         named = [(n, t, a) for a in addends for n, t in known.items() if a[0] == 1 and t.eq(a[1])]
         if len(named) != 1:
-            raise Unsupported("an address must be a number of the launch plus an offset", op)
+            raise Unsupported(
+                "an address must be a push constant or a member of a buffer, plus an offset", op
+            )
         name, term, addend = named[0]
         place = self.address(name, term, op.results[0].type)
         offset = place.path[0].term

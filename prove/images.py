@@ -85,7 +85,9 @@ class ImageExecutor(MatrixExecutor):
             or image.root in self.aliased
         ):
             raise Unsupported(
-                "texels of cubes, samples, offsets, levels and aliased images are not supported", op
+                "texels of cube, multisampled or aliased images, and texels at offsets or "
+                "levels, are not supported",
+                op,
             )
         coordinates = tuple(scalars(operands[1]))[: _count_axes(type)]
         for axis, index in enumerate(coordinates):

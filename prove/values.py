@@ -156,14 +156,14 @@ def build(type: Attribute, leaf: Callable[[Attribute], Value], lengths: Any = No
     if parts is None:
         return leaf(type)
     if len(parts) > 4096:
-        raise Unsupported(f"a variable of {len(parts)} elements is not supported")
+        raise Unsupported(f"a variable of {len(parts)} elements is not supported: more than 4096")
     return tuple(build(part, leaf, lengths) for part in parts)
 
 
 def _plain_length(length: Any) -> int:
     number = getattr(length, "data", None)
     if not isinstance(number, int):
-        raise Unsupported(f"an array of {length} elements is not supported")
+        raise Unsupported(f"an array of unknown length ({length}) is not supported")
     return number
 
 

@@ -83,7 +83,9 @@ def _check_kernel(kernel: Kernel, binary: bytes) -> dict[str, Interface]:
     for stated in kernel.entry_points:
         entry = entries.get(stated.name)
         if entry is None:
-            raise ProgramError(f"there is no entry point {stated.name!r}", kernel.binary, REMEDY)
+            raise ProgramError(
+                f"the kernel has no entry point {stated.name!r}", kernel.binary, REMEDY
+            )
         interface = _interface(m, entry, kernel)
         if interface.workgroup_size != stated.workgroup_size:
             raise ProgramError(

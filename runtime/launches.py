@@ -50,7 +50,8 @@ def check_launches(manifest: Manifest, place: str) -> None:
 
 def _check_buffer(buffer: Buffer, place: str) -> None:
     if len(buffer.shape) > MAX_RANK:
-        raise ProgramError(f"a buffer has {len(buffer.shape)} dimensions", f"{place}.shape", REMEDY)
+        cause = f"{buffer.name!r} has {len(buffer.shape)} dimensions, more than {MAX_RANK}"
+        raise ProgramError(cause, f"{place}.shape", REMEDY)
     # numpy multiplies all nonzero sizes, even if there are no elements.
     if not buffer.is_dynamic and room_of(buffer.sizes) * 8 > MAX_SIZE:
         cause = f"{buffer.name!r} is {buffer}, beyond {MAX_SIZE} bytes"

@@ -29,6 +29,7 @@ from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
 from xdsl_spirv.runtime.requires import Requires
 
 T = TypeVar("T")
+AGAIN = "compile the program again"
 
 
 class _Checked(Protocol):
@@ -60,9 +61,7 @@ def to_json(value: object) -> object:
 def _wrong(place: str, expected: str, value: object) -> ProgramError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return ProgramError(
-        f"expected {expected}, but found {shown}", place, "compile the program again"
-    )
+    return ProgramError(f"expected {expected}, but found {shown}", place, AGAIN)
 
 
 def _decode(kind: Any, value: object, place: str) -> object:
@@ -126,7 +125,7 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
     fields = {f.name: f for f in dataclasses.fields(kind)}
     for name in given:
         if name not in fields:
-            raise ProgramError(f"unknown field {name!r}", place, "compile the program again")
+            raise ProgramError(f"unknown field {name!r}", place, AGAIN)
     decoded: dict[str, object] = {}
     for name, member in fields.items():
         if name in given:
@@ -134,10 +133,13 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
         elif member.default is dataclasses.MISSING and type(None) in get_args(hints[name]):
             decoded[name] = None
         elif member.default is dataclasses.MISSING:
-            raise ProgramError(f"the field {name!r} is missing", place, "compile the program again")
+            raise ProgramError(f"the field {name!r} is missing", place, AGAIN)
     record = kind(**decoded)
     if hasattr(record, "check"):
-        cast(_Checked, record).check(place)
+        try:
+            cast(_Checked, record).check(place)
+        except ProgramError as error:
+            raise ProgramError(error.cause, error.place, error.remedy or AGAIN) from None
     return record
 
 
@@ -514,7 +516,7 @@ class Manifest:
         places = set(self.files)
         folders = {name[:end] for name in places for end, c in enumerate(name) if c == "/"}
         if len(places) < len(self.files) or folders & places:
-            raise ProgramError("two files have the same name", place, "compile the program again")
+            raise ProgramError("two files have the same name", place, AGAIN)
 
     def check(self, place: str) -> None:
         self.check_files(place)
@@ -534,7 +536,6 @@ class Manifest:
                 raise ProgramError(
                     f"{buffer.name!r} ends beyond the {self.memory or 0} bytes of the memory",
                     f"{place}.buffers[{i}]",
-                    "compile the program again",
                 )
         kernels = {k.name: k for k in self.kernels}
         if len(kernels) != len(self.kernels):
@@ -581,7 +582,6 @@ class Manifest:
                     raise ProgramError(
                         f"{buffer.name!r} is {buffer} here, but {other} in another function",
                         f"{where}.buffers",
-                        "compile the program again",
                     )
         names = [function.function for function in (self, *self.functions)]
         if len(set(names)) != len(names):
@@ -590,7 +590,7 @@ class Manifest:
 
 def _check_known(name: str, names: Container[str], what: str, place: str) -> None:
     if name not in names:
-        raise ProgramError(f"there is no {what} {name!r}", place, "compile the program again")
+        raise ProgramError(f"there is no {what} {name!r}", place, AGAIN)
 
 
 def is_inside(name: str) -> bool:

@@ -25,7 +25,9 @@ def load_weights(path: Path, what: str = "weight") -> dict[str, Array]:
     try:
         return weights_of(path.read_bytes(), str(path), what)
     except OSError as error:
-        raise ProgramError(f"cannot read the {what}s: {error.strerror}", str(path)) from error
+        raise ProgramError(
+            f"cannot read the {what}s: {error.strerror}", str(path), "give a .safetensors file"
+        ) from error
 
 
 def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array]:
@@ -36,15 +38,23 @@ def weights_of(data: bytes, place: str, what: str = "weight") -> dict[str, Array
     try:
         tensors = deserialize(data)
     except SafetensorError as error:
-        raise ProgramError(f"this is not a safetensors file: {error}", place) from error
+        raise ProgramError(
+            f"this is not a safetensors file: {error}", place, "give a .safetensors file"
+        ) from error
     weights: dict[str, Array] = {}
     for name, tensor in tensors:
         code = str(tensor["dtype"])
         if code not in NAMES_OF_CODES:
-            raise ProgramError(f"the {what} {name!r} has the unknown type {code}", place)
+            raise ProgramError(
+                f"the {what} {name!r} has the unknown type {code}",
+                place,
+                f"use one of {', '.join(NAMES_OF_CODES)}",
+            )
         flat = np.frombuffer(tensor["data"], dtype_of(NAMES_OF_CODES[code]))
         try:
             weights[name] = flat.reshape(tensor["shape"])
         except ValueError as error:
-            raise ProgramError(f"the {what} {name!r} is damaged: {error}", place) from error
+            raise ProgramError(
+                f"the {what} {name!r} is damaged: {error}", place, "write the file again"
+            ) from error
     return weights

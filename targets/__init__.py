@@ -355,7 +355,7 @@ def load(name_or_path: str) -> Target:
             )
         )
     if path.stat().st_size > MAX_BYTES:
-        raise TargetError(f"{path} has more than {MAX_BYTES} bytes")
+        raise TargetError(f"{path} has more than {MAX_BYTES} bytes: name a target file")
     try:
         data = json.loads(path.read_text())
     except OSError as error:
@@ -394,7 +394,7 @@ def _fragment(fields: Fields) -> Fragment:
     used = [name for bits in names.values() for name in bits if name != "-"]
     if len(set(used)) < len(used):
         twice = next(name for name in used if used.count(name) > 1)
-        raise TargetError(f"{fields.where} has the bit {twice!r} twice")
+        raise TargetError(f"{fields.where} has the bit {twice!r} twice: name each bit once")
     lane, component = (Linear(tuple(places[name] for name in bits)) for bits in names.values())
     lanes = fields.positive("lanes")
     if lanes != lane.size:
@@ -421,7 +421,8 @@ def _corrections(fields: Fields) -> Mapping[str, float]:
     unknown = factors.keys() - set(CORRECTIONS)
     if unknown:
         raise TargetError(
-            f"corrections.factors has {min(unknown)!r}, not one of {', '.join(CORRECTIONS)}"
+            f"corrections.factors has the unknown field {min(unknown)!r}: use "
+            f"{', '.join(CORRECTIONS)}"
         )
     fields.fields("corrections").text("evidence")
     return factors
@@ -430,7 +431,7 @@ def _corrections(fields: Fields) -> Mapping[str, float]:
 def _target(fields: Fields) -> Target:
     version = fields.positive("schema_version")
     if version != SCHEMA_VERSION:
-        raise TargetError(f"schema_version is {version}; this program reads {SCHEMA_VERSION}")
+        raise TargetError(f"schema_version is {version}, but must be {SCHEMA_VERSION}")
     provenance = fields.fields("provenance")
     subgroup, workgroup = fields.fields("subgroup_size"), fields.fields("workgroup")
     residency = fields.fields("residency")

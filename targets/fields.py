@@ -32,7 +32,7 @@ class Fields:
 
     def __init__(self, data: Any, where: str):
         if not isinstance(data, dict):
-            raise TargetError(f"{where or 'the file'} is not a JSON object")
+            raise TargetError(f"{where or 'the file'} must be a JSON object")
         self.data: dict[str, Any] = data
         self.where = where
 
@@ -56,7 +56,7 @@ class Fields:
         name = self.text(key)
         if name not in ELEMENT_TYPES:
             raise TargetError(
-                f"{self._name(key)} is {name!r}, not one of {', '.join(ELEMENT_TYPES)}"
+                f"{self._name(key)} is {name!r}, but must be one of {', '.join(ELEMENT_TYPES)}"
             )
         return name
 
@@ -74,7 +74,9 @@ class Fields:
         right = length in (None, len(values))
         if not right or any(type(v) is not int or v < 1 for v in values):
             count = f"{length} " if length else ""
-            raise TargetError(f"{self._name(key)} is {values}, not {count}positive integers")
+            raise TargetError(
+                f"{self._name(key)} is {values}, but must be {count}positive integers"
+            )
         return tuple(values)
 
     def indices(self, key: str) -> tuple[int, ...]:
@@ -93,7 +95,7 @@ class Fields:
     def number(self, key: str) -> float:
         value: Any = self.data.get(key)
         if type(value) not in (int, float) or value <= 0:
-            raise TargetError(f"{self._name(key)} is {value!r}, not a positive number")
+            raise TargetError(f"{self._name(key)} is {value!r}, but must be a positive number")
         return value
 
     def fields(self, key: str, default: dict[str, Any] | None = None) -> Fields:
@@ -106,7 +108,7 @@ class Fields:
     def texts(self, key: str) -> list[str]:
         values: list[Any] = self._take(key, list)
         if any(not isinstance(v, str) for v in values):
-            raise TargetError(f"{self._name(key)} is not a list of strings")
+            raise TargetError(f"{self._name(key)} must be a list of strings")
         return values
 
     def drop_field(self, key: str) -> Fields:
@@ -117,7 +119,9 @@ def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -
     """Reads the fields of a dataclass by their types. `base` provides missing fields."""
     hints, values = _hints(kind), dict[str, Any]()
     if unknown := section.data.keys() - hints.keys():
-        raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(hints)}")
+        raise TargetError(
+            f"{section.where} has the unknown field {min(unknown)!r}: use {', '.join(hints)}"
+        )
     for name, (hint, is_optional) in hints.items():
         if name in section.data or (base is None and not is_optional):
             values[name] = _value(hint, section, name, getattr(base, name, None))

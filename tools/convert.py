@@ -116,7 +116,9 @@ def _samples(arguments: argparse.Namespace) -> list[Sample]:
             with np.load(file, allow_pickle=False) as held:
                 sample = {name: held[name] for name in held.files}
         except (OSError, *NO_ARRAYS) as error:
-            raise ProgramError(f"cannot read the sample: {error}", str(file), "") from error
+            raise ProgramError(
+                f"cannot read the sample: {error}", str(file), "write it with numpy.savez"
+            ) from error
         if sample.keys() != names:
             raise ProgramError(
                 f"the sample contains {', '.join(sample) or 'no arrays'}",
@@ -224,7 +226,11 @@ def _first_line(error: BaseException) -> str:
 
 def _bytes(model: Model, path: str) -> bytes:
     if model.ByteSize() > MOST_BYTES:
-        raise ProgramError("the model is larger than one file may be", path, "")
+        raise ProgramError(
+            f"the converted model has more than {MOST_BYTES} bytes, the limit of an ONNX file",
+            path,
+            "convert a smaller model",
+        )
     return model.SerializeToString()
 
 

@@ -96,7 +96,7 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     except ValueError:
         raise _refuse(f"{name}={text} is not a number") from None
     if name == "std" and 0 in numbers:
-        raise _refuse("std=0 is a division by zero")
+        raise _refuse("std must not be 0, because pixels are divided by it")
     return numbers
 
 
@@ -109,7 +109,9 @@ def _pixels(path: str, buffer: Buffer, how: Picture) -> Array:
         with Image.open(path) as opened:
             picture = opened.convert(CHANNELS[how.channels])
     except FileNotFoundError as error:
-        raise ProgramError("cannot read the picture: no such file", path, "") from error
+        raise ProgramError(
+            "cannot read the picture: no such file", path, "correct the path"
+        ) from error
     except (OSError, Image.DecompressionBombError) as error:
         raise ProgramError(f"cannot read the picture: {error}", path, "give a picture") from error
     width, height = (

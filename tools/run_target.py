@@ -135,5 +135,9 @@ def _kind(type: Attribute) -> Kind:
     shape = tuple(type.get_shape()) if shaped else ()
     dtype = scalar_dtype(type.element_type if shaped else type)
     if dtype is None or -1 in shape:
-        raise InterpreterError(f"no input can be made of type {type}", "the function")
+        raise InterpreterError(
+            f"no input can be made of type {type}",
+            "the function",
+            "use tensors and memrefs of static shape, and scalars",
+        )
     return dtype, shape

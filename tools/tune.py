@@ -225,7 +225,11 @@ def _device_of(records: Sequence[Record], wanted: str | None, path: Path) -> tup
         if wanted in (None, "vulkan", r.result.device)
     )
     if not devices:
-        raise ProgramError("the store has no measurement for this target and device", str(path), "")
+        raise ProgramError(
+            "the store has no measurement for this target and device",
+            str(path),
+            "name another store, target or device",
+        )
     return devices.most_common(1)[0][0]
 
 

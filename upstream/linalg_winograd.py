@@ -124,7 +124,7 @@ class Winograd(OfOneTensor):
         if any(a not in (1, m + r - 1) for a in tiles[:2]) or any(a != b for a, b in pairs):
             shown = ([s if s != DYNAMIC_INDEX else "?" for s in sizes] for sizes in (made, tiles))
             made, tiles = (", ".join(map(str, sizes)) for sizes in shown)
-            raise VerifyException(f"{self.shown_parameter()} makes [{made}], not [{tiles}]")
+            raise VerifyException(f"{self.shown_parameter()} needs tiles [{made}], not [{tiles}]")
         if self.output.type != self.result.type:
             raise VerifyException("the result should have the type of outs")
 

@@ -40,9 +40,10 @@ class TileSubject:
             view = given.type
             if not isinstance(view, tile.ViewType) or DYNAMIC_INDEX in view.shape:
                 raise ProgramError(
-                    f"argument {number} of @{name} is a {view}", f"@{name}",
+                    f"argument {number} of @{name} must be a view of static sizes, not {view}",
+                    f"@{name}",
                     "use only views of static sizes as arguments",
-                )  # fmt: skip
+                )
             inputs.append(Input(given.name_hint or f"arg{number}", dtype_of(view), view.shape))
         for op in program.walk():
             sums = isinstance(op, tile.MultiplyAddOp | tile.ReduceOp)

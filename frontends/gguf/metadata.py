@@ -115,7 +115,7 @@ class Header:
         if all(type(part) is wanted for part, wanted in zip(nested, types, strict=False)):
             return
         raise FrontendError(
-            f"{key} is not of type {' of '.join(t.__name__ for t in types)}",
+            f"{key} must be of type {' of '.join(t.__name__ for t in types)}",
             self.place,
             AGAIN,
         )

@@ -216,7 +216,7 @@ class Values:
         if self.count("attention.value_length", head) != head:
             self.refuse(
                 "attention.value_length",
-                f"a head's values must have as many elements as its keys, {head}",
+                f"a head's values must have {head} elements, as many as its keys",
             )
         if turned % 2 or turned > head or (turned < head and not architecture.turns_part):
             self.refuse(

@@ -420,7 +420,7 @@ class TensorBuilder:
             return self.reshape(self.slice(flat, [0], [wanted], [1]), sizes)
         if not sizes or not t.rank:
             if any(size != 1 for size in (*t.sizes, *sizes)):
-                raise ValueError(f"{t} has another number of elements than {list(sizes)}")
+                raise ValueError(f"{t} has {count} elements, but {list(sizes)} has {wanted}")
             # xDSL cannot expand a tensor of rank 0.
             return self.expand(self._collapse(t, (), []), sizes)
         groups = groups_of(t.sizes, sizes)

@@ -95,5 +95,8 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
         groups[-1] = (groups[-1][0] + last[0], groups[-1][1] + last[1])
     for left, right in groups:
         if prod(given[k] for k in left) != prod(wanted[k] for k in right):
-            raise ValueError(f"{list(given)} has another number of elements than {list(wanted)}")
+            counts = prod(given), prod(wanted)
+            raise ValueError(
+                f"{list(given)} has {counts[0]} elements, but {list(wanted)} has {counts[1]}"
+            )
     return groups

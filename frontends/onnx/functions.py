@@ -99,7 +99,7 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
     for value, result in zip(outputs, results, strict=True):
         if isinstance(result, Listed):
             raise FrontendError(
-                f"the output {value.name!r} is {result.kind}, not a tensor",
+                f"the output {value.name!r} must be a tensor, not {result.kind}",
                 f"output {value.name!r}",
                 result.remedy,
             )

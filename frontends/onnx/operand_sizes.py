@@ -114,7 +114,8 @@ def _check_part(
         if dimension == axis % len(whole):
             continue
         if isinstance(size, int) and isinstance(count, int) and count > size:
-            raise _wrong(entry, 1, f"has {count} rows along axis {dimension}, more than {size}")
+            has = f"has {count} rows along axis {dimension}"
+            raise _wrong(entry, 1, f"{has}, but may have at most {size}")
         b.insist_natural(size - count)
 
 

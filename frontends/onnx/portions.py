@@ -81,7 +81,7 @@ def _exact(number: Any) -> Portion:
     """
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
-        raise TypeError(f"{portion} is not exact in floats")
+        raise TypeError(f"floats cannot represent {portion} exactly")
     return portion
 
 

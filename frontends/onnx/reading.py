@@ -63,7 +63,7 @@ def choose(b: TensorBuilder, condition: Tensor, new: Tensor, old: Tensor) -> Ten
         return new
     if new.sizes != old.sizes or new.element != old.element:
         b.refuse(
-            f"the branches give {new} and {old}",
+            f"the branches give different results: {new} and {old}",
             "use branches of the same shape and type, or make the condition a constant: --constant",
         )
     scalar = b.reshape(condition, [])

@@ -51,7 +51,9 @@ def repeat(
         results = list(step(number, *(Tensor(t.element, t.sizes, v) for t, v in given)))
         for old, new in zip(carried, results, strict=False):
             if old.sizes != new.sizes or old.element != new.element:
-                raise ValueError(f"a step changes a state from {old} to {new}")
+                raise ValueError(
+                    f"a step must keep the type of a state, but changes {old} to {new}"
+                )
         if collected is not None:
             rows = results[len(carried) :]
             results[len(carried) :] = _collect(b, number, steps, rows, collected)

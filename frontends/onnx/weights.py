@@ -144,7 +144,11 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
     """Memory-maps the external data of a tensor."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if folder is None:
-        raise _refusal(tensor, "is in another file", "give the model's path")
+        raise _refusal(
+            tensor,
+            "is in another file, but the model's folder is unknown",
+            "give the path of the model",
+        )
     location = entries.get("location", "")
     if not location.isprintable():
         raise _refusal(tensor, f"is in {location!a}, which is not a file name")
@@ -156,7 +160,7 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
     bits, dtype = _width(tensor)
     offset = entries.get("offset") or "0"
     if not (offset.isascii() and offset.isdecimal() and len(offset) < 20):
-        raise _refusal(tensor, f"begins at {offset!a}, which is not an offset")
+        raise _refusal(tensor, f"must begin at an offset in bytes, not {offset!a}")
     start, count = int(offset), math.prod(tensor.dims)
     size = (count * bits + 7) // 8
     if start < 0 or size < 0 or start + size > os.path.getsize(path):

@@ -181,7 +181,7 @@ def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
     """Returns element type and sizes of a jaxlib value. Raises `ValueError` for other types."""
     ir = import_module("jaxlib.mlir.ir")
     if not isinstance(value.type, ir.RankedTensorType):
-        raise ValueError(f"a value has type {value.type}, which is not a tensor")
+        raise ValueError(f"a value must be a tensor, not {value.type}")
     type = ir.RankedTensorType(value.type)
     name = str(type.element_type)
     if name not in ELEMENTS:

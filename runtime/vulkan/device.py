@@ -235,7 +235,11 @@ class VulkanDevice(Executor[LoadedWork]):
         [step] = one.steps
         needs = needs_of(one)
         if missing := self._lacks(one, needs):
-            raise MisfitError(f"{self.info.name} lacks {'; '.join(missing)}", step.entry_point, "")
+            raise MisfitError(
+                f"{self.info.name} lacks {'; '.join(missing)}",
+                step.entry_point,
+                "compile it for this device, or use another device",
+            )
         device = self._logical(self._enabling(needs.values(), True), runs=False)
         size, whole = self._subgroups(one, needs, device)
         pipelines = Pipelines(device, size, set(whole), statistics=True, texts=True)

@@ -83,5 +83,7 @@ def test_scales_that_leave_f32_are_refused() -> None:
 
 
 def test_bytes_that_are_not_rows_of_blocks_are_refused() -> None:
-    with pytest.raises(ValueError, match="35 bytes are not 2 rows of Q4_0's blocks of 18 bytes"):
+    with pytest.raises(
+        ValueError, match="35 bytes do not divide into 2 rows of Q4_0 blocks of 18 bytes"
+    ):
         FORMATS["Q4_0"].planes_of(np.zeros(35, np.uint8), 2)

@@ -70,11 +70,11 @@ def test_a_truncated_header_is_refused(length: int, tmp_path: Path):
         (gguf_header({"k": 1})[:-8] + struct.pack("<IIQ", 9, 0, 2**63), "ends within"),
         (gguf_header({"k": [[[[[1]]]]]}), "unknown type 9"),
         (gguf_header({"k": 1, "j": 1}).replace(b"j", b"k"), "k is listed twice"),
-        (gguf_header({"general.architecture": ["llama"]}), "architecture is not of type str"),
-        (gguf_header({"tokenizer.ggml.tokens": "a"}), "tokens is not of type list of str"),
-        (gguf_header({"tokenizer.ggml.scores": [1, 2]}), "scores is not of type list of float"),
-        (gguf_header({"tokenizer.ggml.eos_token_id": True}), "eos_token_id is not of type int"),
-        (gguf_header({"tokenizer.ggml.add_bos_token": 0}), "add_bos_token is not of type bool"),
+        (gguf_header({"general.architecture": ["llama"]}), "architecture must be of type str"),
+        (gguf_header({"tokenizer.ggml.tokens": "a"}), "tokens must be of type list of str"),
+        (gguf_header({"tokenizer.ggml.scores": [1, 2]}), "scores must be of type list of float"),
+        (gguf_header({"tokenizer.ggml.eos_token_id": True}), "eos_token_id must be of type int"),
+        (gguf_header({"tokenizer.ggml.add_bos_token": 0}), "add_bos_token must be of type bool"),
     ],
 )
 def test_a_broken_header_is_refused_by_its_cause(data: bytes, cause: str, tmp_path: Path):

@@ -136,7 +136,7 @@ def test_a_loop_stops_at_a_condition_on_data() -> None:
             "f = ReduceSum<keepdims = 0>(x) m = Constant<value_float = 6.0>() c = Less(f, m) "
             "z = If<then_branch = g () => (float[n] p) { p = Neg(x) }, "
             "else_branch = h () => (float[n] q) { q = Concat<axis = 0>(x, x) }>(c)",
-            "If: the branches give 3xf32 and 6xf32",
+            "If: the branches give different results: 3xf32 and 6xf32",
         ),
     ],
 )

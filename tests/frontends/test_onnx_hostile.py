@@ -123,7 +123,7 @@ def external_data_whose_name_is_too_long(onnx: ModuleType, folder: Path) -> Mode
     return external(onnx, "w" * 5000)
 
 
-@hostile("the data of 'w' begins at 'junk', which is not an offset")
+@hostile("the data of 'w' must begin at an offset in bytes, not 'junk'")
 def external_data_from_a_word(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "w.bin").write_bytes(bytes(12))
     return external(onnx, "w.bin", offset="junk")

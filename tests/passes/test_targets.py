@@ -133,11 +133,14 @@ def test_a_model_takes_from_another_what_it_does_not_give(tmp_path: Path):
         ({"dispatch_seconds": 1e-6}, "model.fitted is missing"),
         ({"like": "nvidia-h200"}, "model.rows.on_processor is missing: copy"),
         ({"like": "../lavapipe"}, "model.like is '../lavapipe': name a target of this package"),
-        ({"like": "nvidia-h200", "rows": {"bussy": 1}}, "model.rows has 'bussy', not one of"),
+        (
+            {"like": "nvidia-h200", "rows": {"bussy": 1}},
+            "model.rows has the unknown field 'bussy': use",
+        ),
         ({"like": "nvidia-h200", "rows": {"busy": 0}}, "model.rows.busy is 0: use at least 1"),
         (
             {"like": "nvidia-h200", "reductions": {"cached": "2"}},
-            "model.reductions.cached is '2', not a positive number",
+            "model.reductions.cached is '2', but must be a positive number",
         ),
         (
             {"like": "nvidia-h200", "attention": {"structures": [{"strips": 1}]}},

@@ -71,7 +71,7 @@ def test_an_address_that_is_chosen_is_unknown(tmp_path: Path):
     chosen = "Words(i < 3 ? source : source + 64).v[i] = i;"
     result = prove(chosen, tmp_path)
     assert result.verdict == "unknown"
-    assert "an address must be a number" in result.lines[0]
+    assert "an address must be a push constant" in result.lines[0]
 
 
 NAMED = """#version 450

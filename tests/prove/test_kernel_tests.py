@@ -93,7 +93,7 @@ def test_a_proof_needs_no_launch(tmp_path: Path):
 
 
 def test_unknown_questions_are_refused(tmp_path: Path):
-    with pytest.raises(Misuse, match=r"'race' is not a question.*races"):
+    with pytest.raises(Misuse, match=r"'race' is not a property that can be proved.*races"):
         read_test(write_test(tmp_path, "repaired", '["race"]'))
 
 

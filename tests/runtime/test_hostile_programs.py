@@ -187,7 +187,7 @@ CONTRADICTIONS: list[tuple[str, Callable[[Json], object]]] = [
         "has workgroups of .* but the manifest says 7 x 1 x 1",
         lambda m: m["kernels"][0]["entry_points"][0].update(workgroup_size=[7, 1, 1]),
     ),
-    ("there is no entry point 'none'", lambda m: _rename(m, "none")),
+    ("the kernel has no entry point 'none'", lambda m: _rename(m, "none")),
     (
         "two buffers are bound to set 0, binding 0",
         lambda m: _first(m, "bindings")[1].update(binding=0),

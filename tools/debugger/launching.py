@@ -31,7 +31,7 @@ def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str
     Raises `Misuse` for a folder, and for an unsuitable file or option.
     """
     if Path(path).is_dir():
-        raise Misuse(f"{path} is a folder", "", "name one kernel")
+        raise Misuse(f"{path} is a folder", "", "name a kernel in it")
     collection = collect([path])
     for _, error in collection.refused:
         raise error

@@ -314,7 +314,7 @@ def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
     if contents.size is not None:
         said = math.prod(contents.size)
         if count not in (None, said):
-            raise Misuse(f"{label} has {count} elements, not {said}", "", "change `size`")
+            raise Misuse(f"{label} must have {count} elements, not {said}", "", "change `size`")
         count = said
     if count is None:
         raise Misuse(f"{label} has no size", "", "give its size, the number of elements")
@@ -363,13 +363,13 @@ def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int,
     row_elements = math.prod(known)
     if has_known_size and math.prod(size) != row_elements:
         raise Misuse(
-            f"{label} has {row_elements} elements, not {math.prod(size)}", "", "change `size`"
+            f"{label} must have {row_elements} elements, not {math.prod(size)}", "", "change `size`"
         )
     if row_elements and math.prod(size) % row_elements:
         raise Misuse(
             f"{label} has {math.prod(size)} elements, which is not a multiple of "
                 f"{row_elements}", "",
-            f"its type is {leaf}",
+            f"change `size`: the type is {leaf}",
         )  # fmt: skip
     if not leaf.packed:
         return known if has_known_size else (math.prod(size) // row_elements, *known)

@@ -253,7 +253,7 @@ class Evaluator:
         name = _called_name(node.func)
         if name is None or name not in self.functions:
             raise self.error(
-                f"{ast.unparse(node.func)!r} is not a function of expressions",
+                f"expressions have no function {ast.unparse(node.func)!r}",
                 suggest(name or "", sorted(self.functions))
                 if name
                 else "call a function by its name",

@@ -86,7 +86,9 @@ def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
     asked = texts(table, key, value)
     for name in asked:
         if name not in QUESTIONS:
-            raise table.error(f"{name!r} is not a question", suggest(name, QUESTIONS), key)
+            raise table.error(
+                f"{name!r} is not a property that can be proved", suggest(name, QUESTIONS), key
+            )
     return asked
 
 

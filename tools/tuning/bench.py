@@ -92,7 +92,9 @@ class DeviceBench(Bench):
             if not result.ok:
                 raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
             return result.value
-        raise ProgramError(f"{job.kind}: the job has no result")
+        raise ProgramError(
+            f"{job.kind}: the job ended without a result", "", "run the command again"
+        )
 
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0

@@ -69,7 +69,7 @@ def pricing_of(source: Source) -> Pricing:
         if key_of(contraction) == source.key:
             return Pricing(contraction, load(source.target))
     raise ProgramError(
-        "the module no longer contains this contraction", source.key, "search it again"
+        "the module no longer contains this contraction", source.key, "tune the module again"
     )
 
 

@@ -481,7 +481,7 @@ def _signal(
             "use ONNX's DFT",
         )
     if not isinstance(size, int):
-        b.refuse("the number of samples is dynamic", "give it a size")
+        b.refuse("the number of samples is dynamic", "give it: --dim")
     return size
 
 

@@ -192,7 +192,7 @@ def relative_position_bias(
     rows, columns = (shapes.sizes_in(b, t, "lengths")[0] for t in (query_length, key_length))
     buckets, heads = table.sizes
     if not isinstance(buckets, int):
-        b.refuse("the number of buckets is dynamic", "give it a size")
+        b.refuse("the number of buckets is dynamic", "give it: --dim")
     chosen = Tensor.of(_buckets(max_distance, buckets, bool(is_bidirectional)))
     numbers = shapes.gather(b, b.reshape(table, [heads, buckets]), chosen, axis=1)
     source = Reader(b, numbers)

@@ -33,7 +33,8 @@ def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
 def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     if not x.rank or indices.rank != x.rank:
         b.refuse(
-            f"indices {indices} have another rank than {x}", "give data and indices the same rank"
+            f"the indices {indices} and the data {x} differ in rank",
+            "give data and indices the same rank",
         )
     axis = axis_of(b, axis, x.rank)
     checked(b, indices, x.sizes[axis])
@@ -51,7 +52,7 @@ def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -
 def gather_nd(b: Nodes, x: Tensor, indices: Tensor, /, *, batch_dims: int = 0) -> Tensor:
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
-        b.refuse("the number of indices is dynamic", "give it a size")
+        b.refuse("the number of indices is dynamic", "give it: --dim")
     outer = indices.rank - 1
     rest = x.sizes[batch_dims + depth :]
     sizes = [*indices.sizes[:-1], *rest]
@@ -126,7 +127,7 @@ def scatter_nd(
     """Returns x with updates at indices, in order."""
     depth = indices.sizes[-1]
     if not isinstance(depth, int):
-        b.refuse("the number of indices is dynamic", "give it a size")
+        b.refuse("the number of indices is dynamic", "give it: --dim")
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r} is not supported", f"use one of {', '.join(COMBINE)}")
     _checked_places(b, indices, x.sizes)

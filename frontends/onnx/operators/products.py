@@ -120,9 +120,7 @@ def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[s
     left, arrow, right = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):
-        b.refuse(
-            f"equation {equation!r} does not have {len(tensors)} operands", "correct the equation"
-        )
+        b.refuse(f"equation {equation!r} must have {len(tensors)} operands", "correct the equation")
     ranks = [t.rank - len(term) + 1 for t, term in zip(tensors, terms, strict=True) if "." in term]
     # As in numpy, the last dimensions of ellipses correspond.
     others = "".join(map(str, reversed(range(max(ranks, default=0)))))

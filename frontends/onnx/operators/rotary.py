@@ -54,7 +54,7 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
     """
     batch, _, half = cosines.sizes
     if not isinstance(half, int):
-        b.refuse("the number of angles is dynamic", "give it a size")
+        b.refuse("the number of angles is dynamic", "give it: --dim")
     turned = part(b, x, 3, 0, 2 * half) if x.sizes[3] != 2 * half else x
     # Loops over the elements of a pair, and over the pairs.
     side, pair = (4, 3) if interleaved else (3, 4)

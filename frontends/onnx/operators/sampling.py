@@ -114,12 +114,12 @@ def grid_sample(
     if kind not in ("nearest", "linear", "cubic") or padding_mode not in borders:
         b.refuse(
             f"mode {mode!r} with padding_mode {padding_mode!r} is not supported",
-            "see ONNX's definition",
+            "use a mode of ONNX's GridSample",
         )
     if kind != "nearest" and not x.element.is_float:
         b.refuse(f"mode {mode!r} of {x.element} is not supported", "cast the image to float")
     if grid.sizes[-1] != rank:
-        b.refuse(f"{grid} does not have {rank} coordinates", "correct the grid")
+        b.refuse(f"the last dimension of the grid {grid} must be {rank}", "correct the grid")
     image, wanted = Reader(b, x), Reader(b, grid)
     element = sum_element(grid.element)
 

@@ -53,7 +53,10 @@ def test_a_factor_multiplies_its_term_of_the_estimate(name: str, plans: list[Pla
 @pytest.mark.parametrize(
     ("corrections", "message"),
     [
-        ({"factors": {"luck": 0.5}, "evidence": "none"}, "'luck', not one of two stages"),
+        (
+            {"factors": {"luck": 0.5}, "evidence": "none"},
+            "the unknown field 'luck': use two stages",
+        ),
         ({"factors": {"slices": -1}, "evidence": "none"}, "positive numbers"),
         ({"factors": {"slices": 1.1}}, "corrections.evidence is missing"),
         ({"evidence": "none"}, "corrections.factors is missing"),

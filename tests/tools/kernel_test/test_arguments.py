@@ -129,7 +129,7 @@ members.a = "zeros"
 members.b = "zeros"
 size = """
     assert run_glsl(source, text + "4")[0].passed
-    assert "has 4 elements, not 3" in run_glsl(source, text + "3")[0].misuse
+    assert "must have 4 elements, not 3" in run_glsl(source, text + "3")[0].misuse
     described = text.replace(
         "[buffers.Items.members]", "[buffers.Items]\nsize = 9\n[buffers.Items.members]"
     )
