@@ -40,8 +40,9 @@ USES = {
 @cache
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
-    Returns (lanes, components): the row-major index of each component of each invocation. Returns
-    None if no data exists for the mapping or for these matrices.
+    Returns an array with a row for each lane: for each component that the lane holds, the
+    row-major index of the matrix element. Returns None if there is no data for the mapping or for
+    such matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None

@@ -49,7 +49,12 @@ def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
 
 
 def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, list[T]]]:
-    """Merges overlapping address ranges. Returns (start, end, owners) of each merged range."""
+    """
+    Merges address ranges that overlap.
+
+    Each range of `spans` is its first address, its end (exclusive) and its owner. A merged range
+    has the list of all owners in place of one owner.
+    """
     groups: list[tuple[int, int, list[T]]] = []
     for start, end, owner in sorted(spans, key=lambda span: span[:2]):
         if groups and start < groups[-1][1]:

@@ -67,7 +67,10 @@ def is_address(type: Attribute) -> bool:
 
 
 def layout_of(type: Attribute) -> tuple[int, int]:
-    """Returns (bytes before a block's runtime array, bytes of each element)."""
+    """
+    Returns two sizes in bytes: the part of a block before its runtime array, and an element of
+    this array. Any other type counts as the only element of an array.
+    """
     if isinstance(type, StructType) and isinstance(type.member_types[-1], RuntimeArrayType):
         return member_offsets(type)[-1], step_of(type.member_types[-1])[0]
     return 0, size_in_bytes(type)

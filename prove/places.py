@@ -74,7 +74,10 @@ def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
 
 
 def step_of(type: Attribute) -> tuple[int, Attribute]:
-    """Returns (stride in bytes, type of a part) of an array, a vector or a matrix."""
+    """
+    Returns the distance in bytes from one part of an array, vector or matrix to the next, and the
+    type of a part (an element, a component, or a column).
+    """
     match type:
         case ArrayType() | RuntimeArrayType():
             return array_stride(type), type.element_type
@@ -98,7 +101,10 @@ def find_aliases(symbols: Mapping[str, Operation]) -> dict[Hashable, Hashable]:
 
 
 def byte_range(type: Attribute, path: Sequence[Scalar], part: Attribute) -> tuple[Term, int]:
-    """Returns (offset as a 64-bit term, size in bytes) of the part that a path selects."""
+    """
+    Returns the bytes of the part that a path selects in `type`: their offset as a 64-bit term, and
+    their number, which is the size of the type `part`.
+    """
     first, steps = find_offset(type, path)
     offset = z3.BitVecVal(first, 64)
     unknown = [index.term for index in path if not z3.is_bv_value(index.term)]

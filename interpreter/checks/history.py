@@ -158,8 +158,8 @@ class Region:
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
-        Returns (positions in `index`, time stamps with accessor codes) of the recorded single
-        accesses to the granules `index`.
+        Looks up recorded single accesses to the granules `index`. Returns two arrays with an entry
+        for each access: its granule's position in `index`, and its time stamp with accessor code.
 
         Accesses later than the stamps in `words` are left out. A granule without recorded accesses
         gets its entry of `words`.

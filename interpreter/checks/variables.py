@@ -258,7 +258,10 @@ def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Funct
 def lengths_of(
     type: Attribute, indexes: Sequence[SSAValue], context: Context
 ) -> list[tuple[int, int, str]]:
-    """Returns (position, length, rule) for each dynamic index into a vector or sized array."""
+    """
+    Returns the bounds to check for an access path: for each dynamic index into a vector or sized
+    array, its position in `indexes`, the length that it must be below, and the broken rule's id.
+    """
     lengths: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):
         known = constant_integer(index)

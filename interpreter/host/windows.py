@@ -25,7 +25,10 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def linear(expr: AffineExpr) -> tuple[dict[int, int], int] | None:
-    """Returns (factor of each loop, constant) of an expression, or None if it is not linear."""
+    """
+    Splits a linear expression into two parts: a table from the number of a loop to its factor, and
+    the constant that is added. Returns None if the expression is not linear.
+    """
     match expr:
         case AffineDimExpr():
             return {expr.position: 1}, 0

@@ -264,7 +264,10 @@ class RowsKernel(RowsCode):
         return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """Returns (index, existence condition) for each of the invocation's loads along K."""
+        """
+        Returns two values for each load along K of this invocation: the index of the unit to load,
+        and the condition that a unit with this index exists.
+        """
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.units) for unit in units]

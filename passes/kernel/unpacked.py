@@ -473,7 +473,8 @@ class UnitFragments(DirectOperand):
 
     def _lines(self, first: Index, count: int, axis: int) -> dict[tuple[int, int], Index]:
         """
-        Maps (fragment, offset in the fragment) to the index of a row or column of the invocation.
+        Returns the index in the operand of each row (`axis` 0) or column (1) that this invocation
+        holds. Keys are the number of the fragment, from 0 to `count`, and the offset in it.
         """
         b, tile = self.builder, self.tile
         size = (self.map.rows, self.map.columns)[axis]

@@ -217,7 +217,8 @@ class UnitTile(OperandTile):
 
     def panels(self) -> list[tuple[int, int]]:
         """
-        Returns (plane index, row length of a panel in elements) for each plane packed into panels.
+        Returns the planes that are packed into panels: for each, its number among the operand's
+        planes, and the length of a panel's row in elements of the plane.
         """
         if self.order is None or self.order.split > 1:
             return []

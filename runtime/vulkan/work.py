@@ -174,7 +174,11 @@ class Work:
         return [buffer for buffer in self.buffers if buffer.kind in kinds]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
-        """Returns (first step, last step) of each temporary; all steps if computed only once."""
+        """
+        Maps the name of each temporary to the numbers of the first and the last step that use it.
+
+        A temporary that only the first run computes is in use from step 0 to the end.
+        """
         spans: dict[str, tuple[int, int]] = {}
         temporary = {buffer.name for buffer in self.named("temporary")}
         for index, step in enumerate(self.steps):
