@@ -278,7 +278,7 @@ def _references(program: Program, target: str) -> _References:
     manifest = program.manifest
     if program.source is None or not program.layers:
         raise ProgramError(
-            "the program contains no source to compare its layers with",
+            "the program contains no MLIR source to compare its layers with",
             "program.json",
             "compile it again",
         )

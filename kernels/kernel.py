@@ -227,9 +227,9 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
         said = parameter.default
         if not isinstance(said, BufferType | ConstantType | PushType):
             raise KernelError(
-                f"the parameter {parameter.name!r} has no kind",
+                f"the parameter {parameter.name!r} has no type",
                 name,
-                f"give its kind as the default value: {parameter.name}=k.buffer(k.f32), "
+                f"give its type as the default value: {parameter.name}=k.buffer(k.f32), "
                 "k.push(k.u32) or k.specialization(k.u32, 4)",
             )
         parameters[parameter.name] = said

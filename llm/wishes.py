@@ -168,7 +168,7 @@ def _message_of(message: Any) -> Message:
     role, content = given.pop("role", None), given.pop("content", None)
     given.pop("name", None)
     if not isinstance(role, str) or role not in ROLES:
-        raise BadRequestError(f"the role {role!r} is not one of {', '.join(ROLES)}", "messages")
+        raise BadRequestError(f"the role {role!r} must be one of {', '.join(ROLES)}", "messages")
     if isinstance(content, list):
         parts: list[Any] = content
         texts = [

@@ -314,7 +314,10 @@ def _check_version(data: object, place: str) -> None:
     header = cast(Mapping[str, object], data) if isinstance(data, Mapping) else {}
     schema, version = header.get("schema"), header.get("version")
     if schema != SCHEMA:
-        cause, remedy = f"the schema is {schema!r}, not {SCHEMA!r}", "give a program's directory"
+        cause, remedy = (
+            f"the schema must be {SCHEMA!r}, not {schema!r}",
+            "give a program's directory",
+        )
         raise ProgramError(cause, place, remedy)
     if type(version) is not int or version not in READABLE:
         newer = isinstance(version, int) and version > VERSION

@@ -292,7 +292,7 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(
-            f"a buffer is {'x'.join(map(str, sizes))}x{type}, but a buffer can have only "
+            f"a size gives a buffer of {'x'.join(map(str, sizes))}x{type}, but buffers have only "
             f"0 to {MAX_ELEMENTS} elements",
             "",
             "give other sizes",

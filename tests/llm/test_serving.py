@@ -149,7 +149,7 @@ REFUSED: list[tuple[dict[str, Any], int, str]] = [
     ({"messages": USER, "logprobs": 0}, 400, "logprobs is not supported"),
     ({"messages": USER, "n": True}, 400, "n is not supported"),
     ({"messages": USER, "temperature": 10**400}, 400, "temperature is inf"),
-    ({"messages": [{"role": [], "content": "x"}]}, 400, "the role [] is not one of"),
+    ({"messages": [{"role": [], "content": "x"}]}, 400, "the role [] must be one of"),
     ({"messages": USER, "reasoning": 1}, 400, "reasoning is not supported"),
     (
         {"messages": USER, "stop": ["a"] * 5},

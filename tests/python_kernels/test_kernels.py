@@ -523,7 +523,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "read only": (_bad(_written), "y is read_only, so stores are not allowed"),
     "dimensions": (_bad(_dimensions), "y has 2 dimensions, but 1 indices"),
     "float index": (_bad(_fraction), "y cannot be indexed by a f32"),
-    "undescribed": (_bad(_undescribed), "'y' has no kind"),
+    "undescribed": (_bad(_undescribed), "'y' has no type"),
     "no buffer": (_bad(_nothing), "has no buffer"),
     "result": (_bad(_result), "store the result in a buffer"),  # pyright: ignore
     "otherwise alone": (_bad(_alone), "must follow a when()"),

@@ -146,7 +146,7 @@ def test_programs_without_requirements_are_read(saved: Path):
         ({"version": 0}, "version 0 is unknown.*compile the program again"),
         ({"version": True}, "version True is unknown"),
         ({"version": "5"}, "version '5' is unknown"),
-        ({"schema": "iree"}, "the schema is 'iree', not 'xdsl-spirv-program'"),
+        ({"schema": "iree"}, "the schema must be 'xdsl-spirv-program', not 'iree'"),
         ({"requires": {"vulkan": "1.3"}}, r"the field 'spirv' is missing .program.json.requires"),
     ],
 )

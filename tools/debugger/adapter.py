@@ -470,7 +470,7 @@ class Adapter:
         assert self._shower is not None
         number = int(given["variablesReference"])
         if not 0 < number <= len(self._shower.references):
-            raise ProgramError("this variable belongs to an earlier stop", "", "")
+            raise ProgramError("this variable belongs to an earlier stop", "", "expand it again")
         start, count = int(given.get("start") or 0), int(given.get("count") or 0)
         return {"variables": self._shower.references[number - 1](start, count or None)}
 

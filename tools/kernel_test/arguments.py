@@ -476,7 +476,7 @@ def _write_struct(
 ) -> dict[str, Any]:
     members = {m.name: m for m in node.members}
     if not isinstance(value, Mapping):
-        raise Misuse(f"{where} is not a table", "", f"give {described(node, where)}")
+        raise Misuse(f"{where} must be a table", "", f"give {described(node, where)}")
     for name in value:  # pyright: ignore
         if name not in members:
             raise Misuse(f"{where} has no {name!r}", "", suggest(str(name), members))
