@@ -204,7 +204,12 @@ class Choices:
         return different
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
-        """Returns a mask of the floats that differ by more than the derived interval allows."""
+        """
+        Compares the floats of two runs, `own` and `other`. Returns a mask of those that differ by
+        more than `rule` allows.
+
+        `magnitude` has the results of the same operations on absolute values.
+        """
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
         allowed = self._allowed(rule, own, np.abs(magnitude), dtype)

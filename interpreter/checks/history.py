@@ -101,8 +101,9 @@ class Region:
         """
         Records the last two different readers of each granule that invocations share.
 
-        Returns a mask of these granules, or None if there are none. `fresh` is a mask of the
-        granules whose earlier reader counts.
+        `now` and `earlier` are the readers of the granules `index`. `fresh` is a mask of the
+        granules whose earlier reader counts. Returns a mask of the granules with two different
+        readers, or None if there are none.
         """
         if not fresh.any():
             return None

@@ -46,7 +46,10 @@ def describe(op: Operation) -> str:
 
 
 def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Related:
-    """Describes another operation that a finding mentions."""
+    """
+    Describes an operation that a finding mentions besides its own. `role` says how the operation
+    is related to the finding.
+    """
     return Related(role, op.name, text_of(op), line_of(op), source_of(op), detail, head)
 
 

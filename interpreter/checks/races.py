@@ -478,7 +478,12 @@ class Races:
 
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
-        """Returns a mask of earlier writes that are available, and visible at level `visible`."""
+        """
+        Returns a mask of earlier writes that are available, and visible at level `visible`.
+
+        `happens` tells for each write in which of the `ROWS` it is ordered before the read.
+        `available` is the level to which each write itself makes its data available.
+        """
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
             here = np.zeros_like(shown)
@@ -488,7 +493,12 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """Returns times (n, ROWS). Accesses up to these times are ordered before `who`."""
+        """
+        Returns time stamps: for each earlier access (`words`), one for each of the `ROWS`.
+
+        An access is ordered before the accesses of `who`, in the sense of a row, if it was made up
+        to the row's time stamp.
+        """
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)

@@ -94,7 +94,10 @@ class SharedUnitsKernel(RowsKernel):
         return results
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
-        """Returns, for each element of one load, a list of its values in all lanes."""
+        """
+        Returns, for each element of a load, a list of its values: one for each lane that shares
+        the load. The load is at `place` along K, in the column at the position `column`.
+        """
         return [
             [
                 self.stream.apart(column | shifted(place, _sum_of(offset, lane)), known)

@@ -175,7 +175,13 @@ class ProgramCode:
     def _place_in_groups(
         self, numbers: list[Index], counts: list[Index], group: int
     ) -> list[Index]:
-        """Renumbers tiles in bands of `group` rows; within a band, tiles are ordered by column."""
+        """
+        Returns the row and column of the tile that a workgroup computes, so that workgroups that
+        run at the same time read the same data.
+
+        `numbers` are the workgroup's row and column, `counts` the numbers of rows and columns.
+        Workgroups take bands of `group` rows in order, and each band column by column.
+        """
         b, (row, column), (rows, columns) = self.b, numbers, counts
         number, area = b.plus(b.times(row, columns), column), b.times(columns, group)
         first = b.times(_quotient(b, number, area), group)

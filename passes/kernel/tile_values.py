@@ -279,7 +279,11 @@ class Moved(Lazy):
 def element_of(
     b: TileEmitter, view: View, firsts: Sequence[Index], places: Sequence[Index]
 ) -> tuple[Index, Condition]:
-    """Returns an element's index in the buffer, and the condition that it lies in the view."""
+    """
+    Returns an element's index in the buffer, and the condition that it lies in the view.
+
+    The element is at `places` in the box that begins at `firsts`. `places` may lack leading zeros.
+    """
     places = (*([0] * (len(firsts) - len(places))), *places)
     number, inside = view.offset, True
     for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):

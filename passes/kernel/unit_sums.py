@@ -124,7 +124,12 @@ class UnitSums:
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Adds the products of elements at `places` (of one unit) to the partial sums."""
+        """
+        Adds the products of one unit's elements to the partial sums of all rows and columns.
+
+        `places` are the elements' positions along K. `points` are the positions of the rows and of
+        the columns.
+        """
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]
