@@ -203,7 +203,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over the tiles in `bounds` (start, end). If empty, may read tile `first`."""
+        """Loops over tiles from `bounds[0]` to `bounds[1]`. May read `first` even if there are none."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """Exclusive upper bound of the indices of tiles that are read ahead."""
@@ -454,7 +454,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return state.like(self.b.choose(over, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """Votes if `predicate` (`ogt`) holds for the greatest number and `limit` in any invocation."""
+        """True if any invocation's greatest number compares with `limit` as `predicate` says."""
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
