@@ -189,7 +189,12 @@ class AddressExecutor(ImageExecutor):
     def demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
-        """Records a demand that `wrong` is false whenever an instruction is executed."""
+        """
+        Records a demand: `wrong` must be false whenever the instruction `op` is executed.
+
+        `question` is the kind of bug, `what` describes the condition, and `length` is the length
+        of the runtime array that bounds an index, if any.
+        """
         raise NotImplementedError
 
 

@@ -269,7 +269,7 @@ class Executor:
         )
 
     def jump(self, block: Block, guard: Term, arguments: Sequence[Value], frame: Frame) -> None:
-        """Adds an edge to a block."""
+        """Adds an edge to a block, which is taken where `guard` holds and passes `arguments`."""
         if not z3.is_false(guard):
             frame.edges.setdefault(block, []).append(Edge(guard, self.state, tuple(arguments)))
 

@@ -206,7 +206,11 @@ def _are_dead(
 def _ask(
     question: Question, ways: Sequence[Sequence[Term]], kernel: Kernel, limits: Limits
 ) -> None:
-    """Looks for launches that may show a bug, under each set of conditions."""
+    """
+    Looks for a launch that may show the bug of a question, under each set of conditions in `ways`.
+
+    Stores the launch, the sets that allow one, and the solver's reason in `question`.
+    """
     for held in ways:
         answer = ask([*held, question.wrong], _unknown_numbers(kernel), limits)
         question.reason = answer.reason
