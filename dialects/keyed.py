@@ -104,7 +104,7 @@ class Key:
     """The default value; None if the key is required."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """Returns the error in a value (`is 0, must be at least 1`); None if the value is valid."""
+    """Returns the error in a value (`must be at least 1, not 0`); None if the value is valid."""
 
     always_printed: bool = False
     """True if the key is also printed with its default value."""
@@ -165,9 +165,9 @@ def integer(
         if not isinstance(value, IntAttr):
             return None
         if least is not None and value.data < least:
-            return f"is {value.data}, must be at least {least}"
+            return f"must be at least {least}, not {value.data}"
         if most is not None and value.data > most:
-            return f"is {value.data}, must be at most {most}"
+            return f"must be at most {most}, not {value.data}"
         return None
 
     return key(

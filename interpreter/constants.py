@@ -132,7 +132,9 @@ def _value(attribute: Attribute, form: Form) -> Any:
         return np.broadcast_to(component, (1, 1, form.rows, form.columns))
     if isinstance(form, Composite):
         if not isinstance(attribute, ArrayAttr):
-            raise InterpreterError(f"{attribute} does not list the members of a composite")
+            raise InterpreterError(
+                f"the constant of a composite must list its members, not be {attribute}"
+            )
         return tuple(_value(a, m) for a, m in zip(attribute.data, form.members, strict=True))
     assert isinstance(form, Plain)
     array = _plain_array(attribute)

@@ -49,7 +49,10 @@ def run_graph(
     """
     arguments = graph.body.block.args
     if len(inputs) != len(arguments):
-        raise InterpreterError(f"the graph has {len(arguments)} inputs, not {len(inputs)}")
+        raise InterpreterError(
+            f"the graph has {len(arguments)} inputs, but {len(inputs)} were given",
+            remedy="give one array for each input of the graph",
+        )
     values: dict[SSAValue, Array] = {}
     for index, (argument, array) in enumerate(zip(arguments, inputs, strict=True)):
         values[argument] = _check_array(f"input {index}", argument.type, array)
@@ -70,7 +73,7 @@ def _check_array(what: str, type_: Attribute, array: Array) -> Array:
     wanted = numpy_type(type_.element_type)
     if array.dtype != wanted or array.shape != type_.extents:
         raise InterpreterError(
-            f"{what} is {array.dtype} of shape {list(array.shape)}, but {type_} is declared"
+            f"{what} must be {type_}, not {array.dtype} of shape {list(array.shape)}"
         )
     return array
 
@@ -82,7 +85,11 @@ def _value(
     if isinstance(op, spv.GraphConstantOp):
         number = op.graph_constant_id.value.data
         if number not in constants:
-            raise InterpreterError(f"no array was given for the graph's constant {number}")
+            raise InterpreterError(
+                f"no array was given for the graph's constant {number}",
+                op,
+                "give it in constants={...}",
+            )
         return _check_array(f"constant {number}", type_, constants[number])
     if not isinstance(op, spv.TosaOp):
         return _constant(op)

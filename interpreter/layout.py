@@ -155,7 +155,7 @@ class Chain:
         for number, index in enumerate(indexes):
             if isinstance(type, spv.StructType):
                 if index is None:
-                    raise InterpreterError("a struct's index must be a constant")
+                    raise InterpreterError("the index into a struct must be a constant")
                 self.offset += layout.offset(type, index)
                 type = layout.member(type, index)
                 continue

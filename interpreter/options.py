@@ -91,7 +91,9 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise InterpreterError(
-                f"a schedule's seed is {self.seed}", "Schedule.seed", "give a number of at least 0"
+                f"a schedule's seed must not be negative, but is {self.seed}",
+                "Schedule.seed",
+                "give a number of at least 0",
             )
 
 

@@ -351,7 +351,7 @@ class AttentionOp(IRDLOperation):
         loops = self.loops.get_values()
         if len(loops) < len(LOOPS) or any(size < 1 and size != DYNAMIC for size in loops):
             raise VerifyException(
-                f"loops must be batch loops, then {', '.join(LOOPS)}, all positive"
+                f"loops must be the sizes, above 0, of batch loops and then of {', '.join(LOOPS)}"
             )
         if DYNAMIC in loops[-2:]:
             raise VerifyException("the loops d and e must have static sizes")
@@ -378,7 +378,10 @@ class AttentionOp(IRDLOperation):
                 shape = (*shape[1:-1], shape[-1] - 2)
             read, type = map.data, value.type
             if read.num_dims != len(loops) or len(read.results) != len(shape):
-                raise VerifyException(f"{read} is not a map from {len(loops)} loops to {type}")
+                raise VerifyException(
+                    f"the map {read} must have {len(loops)} loops, and one result for each "
+                    f"dimension of {type}"
+                )
             if read.used_dims() & never:
                 names = ", ".join(LOOPS[loop - batch] for loop in sorted(never))
                 raise VerifyException(f"{name} cannot depend on {names}: its map is {read}")

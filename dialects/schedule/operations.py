@@ -140,7 +140,9 @@ class DispatchOp(IRDLOperation):
                 )
             for number, (type, value) in enumerate(zip(types, needed, strict=True)):
                 if type != value.type:
-                    raise VerifyException(f"{what} {number} is a {type}, not a {value.type}")
+                    raise VerifyException(
+                        f"{what} {number} must have type {value.type}, not {type}"
+                    )
 
     @property
     def updates(self) -> dict[int, int]:
@@ -331,7 +333,7 @@ class PaddedViewOp(IRDLOperation):
         shape = tuple(_padded_size(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(
-                f"{source} has shape {'x'.join(map(str, shape))} with padding, not {view}"
+                f"the padded {source} must have shape {'x'.join(map(str, shape))}, not {view}"
             )
 
 

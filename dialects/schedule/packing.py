@@ -219,7 +219,7 @@ def _check_packed(packing: PackingAttr, plain: SSAValue, packed: SSAValue) -> No
     if result.get_shape() != packing.dimensions or result.element_type != element:
         shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
         expected = "x".join(map(str, (*shape, element)))
-        raise VerifyException(f"packing {operand} gives {expected}, not {result}")
+        raise VerifyException(f"the result of packing {operand} must be {expected}, not {result}")
 
 
 @irdl_op_definition

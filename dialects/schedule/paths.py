@@ -139,7 +139,7 @@ class RowsAttr(ScheduleAttr):
         if self.digits.data not in (0, 2, MOST_DIGITS):
             raise VerifyException(f"digits must be 0, 2 or {MOST_DIGITS}, not {self.digits.data}")
         if self.bytes.data > MOST_BYTES:
-            raise VerifyException(f"bytes is {self.bytes.data}, must be at most {MOST_BYTES}")
+            raise VerifyException(f"bytes must be at most {MOST_BYTES}, not {self.bytes.data}")
 
 
 ACROSS = ("keys", "rows")
@@ -173,4 +173,4 @@ class AttentionLanesAttr(ScheduleAttr):
     def verify(self) -> None:
         super().verify()
         if self.lanes.data & (self.lanes.data - 1):
-            raise VerifyException(f"lanes is {self.lanes.data}, must be a power of two")
+            raise VerifyException(f"lanes must be a power of two, not {self.lanes.data}")

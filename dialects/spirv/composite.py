@@ -90,7 +90,7 @@ def element_at(op: Operation | type[Operation], type_: Attribute, indices: Index
         members = constituents_of(type_)
         if members is None:
             raise VerifyException(
-                f"{op.name}: index {position} enters {type_}, which has no constituents"
+                f"{op.name}: index {position} must select a constituent, but {type_} has none"
             )
         if not 0 <= number < len(members):
             raise VerifyException(
@@ -129,12 +129,12 @@ class CompositeConstructOp(SPIRVOp):
             return
         wanted = constituents_of(type_)
         if wanted is None and not isinstance(type_, ArrayType | CooperativeVectorType):
-            raise VerifyException(f"{self.name} makes a composite, not {type_}")
+            raise VerifyException(f"{self.name} must return a composite, not {type_}")
         if wanted is not None and (len(wanted) != len(given) or list(wanted) != given):
             many = ", ..." if len(wanted) > MANY else ""
             raise VerifyException(
-                f"{self.name}: {type_} is made of ({', '.join(map(str, wanted[:MANY]))}{many}), "
-                f"not of ({', '.join(map(str, given))})"
+                f"{self.name}: the constituents of {type_} must be "
+                f"({', '.join(map(str, wanted[:MANY]))}{many}), not ({', '.join(map(str, given))})"
             )
 
     def _verify_vector(self, type_: VectorType, given: Sequence[Attribute]) -> None:
@@ -212,7 +212,7 @@ class CompositeInsertOp(SPIRVOp):
     def verify_(self) -> None:
         wanted = element_at(self, self.composite.type, self.indices)
         if wanted != self.object.type:
-            raise VerifyException(f"{self.name} inserts {wanted} here, not {self.object.type}")
+            raise VerifyException(f"{self.name} must insert {wanted} here, not {self.object.type}")
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
@@ -276,7 +276,7 @@ class VectorExtractDynamicOp(SPIRVOp, result=rules.element_of):
         _check_index(self, self.index.type)
         if self.result.type != vector.element_type:
             raise VerifyException(
-                f"{self.name} gives {vector.element_type}, not {self.result.type}"
+                f"{self.name} must return {vector.element_type}, not {self.result.type}"
             )
 
 
@@ -304,13 +304,13 @@ class VectorInsertDynamicOp(SPIRVOp):
         _check_index(self, self.index.type)
         if self.component.type != vector.element_type:
             raise VerifyException(
-                f"{self.name} inserts {vector.element_type}, not {self.component.type}"
+                f"{self.name} must insert {vector.element_type}, not {self.component.type}"
             )
 
 
 def _check_index(op: Operation, type_: Attribute) -> None:
     if not is_integer(type_):
-        raise VerifyException(f"{op.name}: the index is an integer scalar, not {type_}")
+        raise VerifyException(f"{op.name}: the index must be an integer scalar, not {type_}")
 
 
 class VectorShuffleOp(SPIRVOp):

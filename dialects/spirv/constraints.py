@@ -224,12 +224,12 @@ class Predicating(SPIRVOp, ABC, result=lambda t: with_element(t, i1)):
         require(self, types, predicate, expected)
         if any(signless(t) != signless(types[0]) for t in types):
             raise VerifyException(
-                f"{self.name} compares values of equal types, not {types[0]} and {types[1]}"
+                f"{self.name} must compare values of equal types, not {types[0]} and {types[1]}"
             )
         wanted = with_element(types[0], i1)
         if self.result.type != wanted:
             raise VerifyException(
-                f"{self.name} gives {wanted} for {types[0]}, not {self.result.type}"
+                f"{self.name} must return {wanted} for {types[0]}, not {self.result.type}"
             )
 
 

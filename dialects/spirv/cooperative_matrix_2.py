@@ -99,7 +99,7 @@ class CooperativeMatrixTransposeOp(MatrixConversion, name="spirv.NV.CooperativeM
         uses = (CooperativeMatrixUse.MatrixAccumulatorKHR, CooperativeMatrixUse.MatrixBKHR)
         if (before.use.data, after.use.data) != uses:
             raise VerifyException(
-                f"{self.name} converts an accumulator to a MatrixB, not {before} to {after}"
+                f"{self.name} must convert an accumulator to a MatrixB, not {before} to {after}"
             )
 
 
@@ -231,6 +231,8 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatri
     def verify_(self) -> None:
         type_ = self.result.type
         if not is_integer(self.index.type):
-            raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
+            raise VerifyException(
+                f"{self.name}: the index must be an integer, not {self.index.type}"
+            )
         if type_.get_shape() != (2,) or not is_integer(type_.element_type):
-            raise VerifyException(f"{self.name} returns two integers, not {type_}")
+            raise VerifyException(f"{self.name} must return two integers, not {type_}")

@@ -142,7 +142,8 @@ class VectorTimesMatrix(SPIRVOp, ABC):
         rows, length = self.m, known_size(type_.length)
         if isinstance(rows, IntegerAttr) and length not in (None, rows.value.data):
             raise VerifyException(
-                f"{self.name} returns one component for each of {rows.value.data} rows, not {type_}"
+                f"{self.name} must return one component for each of {rows.value.data} rows, "
+                f"not {type_}"
             )
         layout, strided = self.memory_layout, len(self.operands) > 1 + 2 * self.PLACES
         if isinstance(layout, CooperativeVectorMatrixLayoutAttr):

@@ -161,7 +161,7 @@ class GLStructForm(GLTyped, ABC):
         wanted = self.members(self.operand.type)
         if [signless(m) for m in members] != wanted:
             raise VerifyException(
-                f"{self.name} returns a struct of ({', '.join(map(str, wanted))}), not {type_}"
+                f"{self.name} must return a struct of ({', '.join(map(str, wanted))}), not {type_}"
             )
 
 
@@ -269,7 +269,7 @@ class GLVectorLength(SPIRVOp, ABC, result=rules.element_of):
         check_floats(self)
         element = rules.element_of(self.operands[0].type)
         if self.result.type != element:
-            raise VerifyException(f"{self.name} gives {element}, not {self.result.type}")
+            raise VerifyException(f"{self.name} must return {element}, not {self.result.type}")
 
 
 class GLLengthOp(GLVectorLength):

@@ -161,7 +161,7 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
         wide = isinstance(element, IntegerType) and element.width.data == (32 if pair else 64)
         if not wide or rules.is_signed(element) or isinstance(type_, VectorType) != pair:
             raise VerifyException(
-                f"{self.name} returns an unsigned i64 or vector<2xi32>, not {type_}"
+                f"{self.name} must return an unsigned i64 or vector<2xi32>, not {type_}"
             )
         if self.execution_scope.data not in (Scope.Device, Scope.Subgroup):
             raise VerifyException(

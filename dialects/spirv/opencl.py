@@ -117,4 +117,4 @@ class CLPrintfOp(SPIRVOp, name="spirv.CL.printf", result=i32):
                 f"{self.name}: the format must be a pointer into UniformConstant, not {type_}"
             )
         if self.result.type != i32:
-            raise VerifyException(f"{self.name} gives i32, not {self.result.type}")
+            raise VerifyException(f"{self.name} must return i32, not {self.result.type}")

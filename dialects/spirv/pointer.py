@@ -113,7 +113,9 @@ class PtrDiffOp(TwoPointers):
     def verify_(self) -> None:
         self.check_pointers()
         if not is_integer(self.result.type):
-            raise VerifyException(f"{self.name} returns an integer scalar, not {self.result.type}")
+            raise VerifyException(
+                f"{self.name} must return an integer scalar, not {self.result.type}"
+            )
         if not all(isinstance(o.type, PointerType) for o in self.operands):
             raise VerifyException(
                 f"{self.name} counts elements, which untyped pointers do not have: convert both "

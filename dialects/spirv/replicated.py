@@ -180,7 +180,7 @@ class ConstantData(SPIRVOp, ABC):
     def check_data(self, type: Attribute) -> None:
         """Checks that the type is an array of integers that the words fill."""
         if not isinstance(type, ArrayType) or not is_integer(type.element_type):
-            raise VerifyException(f"{self.name} returns an array of integers, not {type}")
+            raise VerifyException(f"{self.name} must return an array of integers, not {type}")
         length = known_size(type.length)
         if length is None:
             raise VerifyException(f"{self.name} needs an array whose length is a number")

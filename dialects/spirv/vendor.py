@@ -174,7 +174,7 @@ class MixedDotProduct(SPIRVOp, ABC):
             )
         if not isinstance(result, self.RESULTS):
             raise VerifyException(
-                f"{self.name} gives {' or '.join(t.name for t in self.RESULTS)}, not {result}"
+                f"{self.name} must return {' or '.join(t.name for t in self.RESULTS)}, not {result}"
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
@@ -202,7 +202,7 @@ class FDot2MixAcc16Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc16"):
         super().verify_()
         if rules.element_of(self.vector_1.type) != self.result.type:
             raise VerifyException(
-                f"{self.name} accumulates in the components' type, not {self.result.type}"
+                f"{self.name} must return the components' type, not {self.result.type}"
             )
 
 
@@ -227,8 +227,8 @@ class ArrayConversion(SPIRVOp, ABC):
     def check_types(self, source: type[Attribute], result: type[Attribute]) -> None:
         """Checks that the operand and result types have these classes."""
         for what, value, kind in (
-            ("takes", self.source, source),
-            ("gives", self.result, result),
+            ("must take", self.source, source),
+            ("must return", self.result, result),
         ):
             if not isinstance(value.type, kind):
                 raise VerifyException(f"{self.name} {what} a !{kind.name}, not {value.type}")

@@ -164,7 +164,7 @@ class MultiplyAddOp(IRDLOperation):
     def verify_(self) -> None:
         a, b, c = tile_of(self.a), tile_of(self.b), tile_of(self.c)
         if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
-            raise VerifyException(f"{a}, {b} and {c} are not matrices")
+            raise VerifyException(f"the operands must be matrices (2 axes), not {a}, {b} and {c}")
         (m, k), (other, n) = a.shape, b.shape
         require(k == other, f"{m}x{k} and {other}x{n} cannot be multiplied: {k} and {other} differ")
         require(c.shape == (m, n), f"the sum of {m}x{k} by {k}x{n} must be {m}x{n}, not {c}")

@@ -122,7 +122,11 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
     if padding is None and any(high for _, high in lacking):
-        raise InterpreterError("a tile is not full, and padding_value is missing", op)
+        raise InterpreterError(
+            "linalg.pack must pad incomplete tiles, but has no padding_value",
+            op,
+            "add a padding_value",
+        )
     whole = np.pad(x, lacking, constant_values=0 if padding is None else padding.item())
     pairs = [n for size, t in zip(whole.shape, tiles, strict=True) for n in (size // t, t)]
     packed = whole.reshape(pairs).transpose([*order, *_of_one(order, x.ndim)])
@@ -136,7 +140,7 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
     inner = tuple(tiles[position] for position in op.positions)
     if x.shape[dest.ndim :] != inner:
         raise InterpreterError(
-            f"linalg.unpack has tiles of {inner}, but the tiles of its input have "
+            f"the input of linalg.unpack must have tiles of shape {inner}, not "
             f"{x.shape[dest.ndim :]}",
             op,
         )
@@ -385,7 +389,7 @@ def _sum(
     order = [space.axes.index(loop) for loop in _loops(maps[2]) or ()]
     if len(shape) != len(space.axes):
         raise InterpreterError(
-            "a contraction's output is indexed by an expression, not by single loops"
+            f"a contraction's output must be indexed by single loops, not by {maps[2]}"
         )
     return total.reshape(space.shape).transpose(order)
 

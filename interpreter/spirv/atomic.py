@@ -79,7 +79,8 @@ def _view_dtype(op: Any, context: Context) -> DType:
     type = atomic_type(op)
     if not has_bytes(type):
         raise InterpreterError(
-            f"{op.name} needs shared memory, not {type.storage_class.data.name} memory",
+            f"{op.name} needs a storage buffer or Workgroup memory, "
+            f"not {type.storage_class.data.name} memory",
             op,
         )
     return context.plain(type.pointee).dtype

@@ -214,7 +214,11 @@ def compile_function(op: Operation, context: Context) -> Code:
     """Compiles a `spirv.func` or a `gpu.func`."""
     region = op.regions[0]
     if not region.blocks:
-        raise InterpreterError("a function without a body cannot be executed", op)
+        raise InterpreterError(
+            "the interpreter cannot execute a function without a body",
+            op,
+            "add the function's body",
+        )
     compiler = Compiler(context) if context.compiler is None else context.compiler(op)
     arguments = tuple(compiler.keep(argument) for argument in region.blocks[0].args)
     return compiler.code(arguments, Flow(compiler, region).run)

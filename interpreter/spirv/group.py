@@ -78,7 +78,9 @@ def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
 def words(bits: Array) -> Array:
     """Packs bools of up to 128 lanes into a ballot: vector<4xi32>, lane 0 in the lowest bit."""
     if bits.shape[2] > 128:
-        raise InterpreterError("a ballot supports at most 128 invocations")
+        raise InterpreterError(
+            "a ballot supports at most 128 invocations", remedy="use subgroups of 128 or fewer"
+        )
     padded = np.zeros((*bits.shape[:2], 128), np.uint8)
     padded[:, :, : bits.shape[2]] = bits
     octets = np.packbits(padded, axis=2, bitorder="little")
@@ -199,7 +201,7 @@ def exchange(op: spv.GroupInstruction, context: Context) -> Function:
         if cluster and cluster[0].flat[0] > group.invocations(batch):
             raise InterpreterError(
                 f"{op.CLUSTER}: the cluster size {cluster[0].flat[0]} is larger than the group of "
-                f"{group.invocations(batch)}",
+                f"{group.invocations(batch)} invocations",
                 op,
             )
         if value.shape[1] == 1 and value.shape[2] == 1:
@@ -314,7 +316,7 @@ def combine(
             assert size is not None
             if size > row.shape[2]:
                 raise InterpreterError(
-                    f"a cluster of {size} is larger than the group of {row.shape[2]}"
+                    f"a cluster of {size} is larger than the group of {row.shape[2]} invocations"
                 )
             clusters = row.reshape(*row.shape[:2], -1, size, *row.shape[3:])
             reduced = ufunc.reduce(clusters, axis=3, keepdims=True)

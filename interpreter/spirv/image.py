@@ -69,7 +69,9 @@ def image_type(type: Attribute) -> ImageType:
 def describe(image: Memory) -> Image:
     """Returns the description of an image. Raises `InterpreterError` for other memory."""
     if image.image is None:
-        raise InterpreterError(f"{image.label or 'a memory'} is not an image")
+        raise InterpreterError(
+            f"{image.label or 'a resource'} must be an image", "images", "describe it by an Image"
+        )
     return image.image
 
 

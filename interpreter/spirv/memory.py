@@ -103,7 +103,9 @@ def load_variable(context: Context, batch: Batch, pointer: VariablePointer) -> A
     """Loads the part of a variable at the pointer."""
     holder = pointer.variable
     if holder.value is None:
-        raise InterpreterError("a variable without a null value is read before it is set")
+        raise InterpreterError(
+            "a variable is read before it is set", remedy="initialize the variable"
+        )
     if not pointer.path:
         return holder.value
     return read_part(

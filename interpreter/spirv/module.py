@@ -108,7 +108,9 @@ def _number(value: Attribute, context: Context) -> int:
     """Returns an integer of an execution mode, given directly or by a constant's name."""
     if isinstance(value, SymbolRefAttr | IntegerAttr):
         return context.number(value)
-    raise InterpreterError(f"{value} is not a number of invocations")
+    raise InterpreterError(
+        f"a number of invocations must be an integer or a constant's @name, not {value}"
+    )
 
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
@@ -287,7 +289,9 @@ def _tensor(
         or any(w not in (spv.DYNAMIC, s) for w, s in zip(wanted, shape, strict=True))
     ):
         raise InterpreterError(
-            f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}", "buffers"
+            f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}",
+            "buffers",
+            "give an array of the variable's shape",
         )
     tensor = Tensor(context.memories.buffer(_place(op), f"the tensor @{op.sym_name.data}"), shape)
     form = context.form(type)
@@ -318,7 +322,9 @@ def _images(
 
 def _place(op: VariableOp) -> tuple[int, int]:
     if op.descriptor_set is None or op.binding is None:
-        raise InterpreterError("a buffer variable needs a descriptor set and a binding", op)
+        raise InterpreterError(
+            "a buffer variable needs a descriptor set and a binding", op, "add bind(SET, BINDING)"
+        )
     return op.descriptor_set.value.data, op.binding.value.data
 
 

@@ -91,7 +91,9 @@ def carried(op: raw.RawOp, context: Context) -> Function | None:
     wanted = sum(not isinstance(piece, str) for piece in pieces)
     if wanted != len(op.arguments):
         raise InterpreterError(
-            f"the format has {wanted} conversions, but {len(op.arguments)} values are given", op
+            f"the format of DebugPrintf has {wanted} conversions, but "
+            f"{len(op.arguments)} values are given",
+            op,
         )
     forms = [context.plain(argument.type) for argument in op.arguments]
     out = context.options.print
@@ -121,7 +123,7 @@ def _format(op: raw.RawOp, context: Context) -> str:
         string = context.symbol(symbol)
         if isinstance(string, raw.RawGlobalOp) and isinstance(string.layout.data[0], StringAttr):
             return string.layout.data[0].data
-    raise InterpreterError("DebugPrintf has no OpString as its format", op)
+    raise InterpreterError("the format of DebugPrintf must be an OpString", op)
 
 
 def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
@@ -138,7 +140,8 @@ def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
         conversion = PLACE.match(format, match.start())
         if conversion is None:
             raise InterpreterError(
-                f"DebugPrintf has no conversion {format[match.start() : match.start() + 6]!r}",
+                "DebugPrintf does not support the conversion "
+                f"{format[match.start() : match.start() + 6]!r}",
                 op,
             )
         yield conversion

@@ -131,7 +131,9 @@ class Evaluator:
             return self.context.specialize(attribute)
         if isinstance(attribute, spv.ConstantRefAttr):
             return constant_value(attribute.value, attribute.type, self.context)
-        raise InterpreterError(f"{attribute} is not a constant")
+        raise InterpreterError(
+            f"an operand of a specialization constant must be a constant, not {attribute}"
+        )
 
     def _composite(self, constituents: Sequence[Attribute], form: Form) -> Any:
         parts = [self.operand(constituent) for constituent in constituents]
@@ -205,5 +207,5 @@ def _constant(attribute: Attribute, context: Context) -> SSAValue:
         return spv.ConstantOp(attribute.value, attribute.type).result
     constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
     if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, spv.ConstantSymbol):
-        raise VerifyException(f"{attribute} is not a constant")
+        raise VerifyException(f"an operand must be a constant, not {attribute}")
     return spv.ReferenceOfOp(attribute, constant.constant_type).result

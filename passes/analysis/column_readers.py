@@ -179,9 +179,7 @@ def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Num
             moved = [place * stride + offset for place, offset, stride in steps]
             yield from _read(inner, moved, source)
         case _:
-            raise NotFused(
-                f"columns cannot be read through an array of kind {type(array).__name__}"
-            )
+            raise NotFused(f"the kernel cannot read columns through {type(array).__name__}")
 
 
 def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:

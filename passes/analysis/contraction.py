@@ -384,7 +384,7 @@ def _signs(block: Block) -> tuple[bool, bool]:
     if not all(factor.is_pure for factor in factors) or {0, 1} != set[int]().union(
         *(factor.inputs for factor in factors)
     ):
-        raise NotAContraction("a factor is neither an input nor an extended input")
+        raise NotAContraction("a factor must be an input, or an input that the body extends")
     signs = {min(factor.inputs): factor.signed for factor in factors}
     return signs[0], signs[1]
 
@@ -409,7 +409,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
             )
     for value in (*op.inputs, *op.outputs):
         if element_type(value) == i1:
-            raise NotAContraction("it multiplies booleans (i1)")
+            raise NotAContraction("the operation multiplies Booleans (i1)")
     signed = _signs(op.body.block)
     x, y, out = maps_of(op)
     ranges = _sizes(op)

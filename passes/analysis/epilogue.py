@@ -196,7 +196,7 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     stored = [link for link in chain.values() if _is_stored(link.value, block)]
     source = _source(chain) if is_of_rows else None
     if not stored and source is None:
-        raise NotFused("no result of the contraction leaves the kernel")
+        raise NotFused("the kernel stores no value that depends on the contraction's result")
     if stored and source is not None:
         raise NotFused(
             "the contraction's result is both stored and read by other operations of the kernel"

@@ -71,7 +71,7 @@ def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> Non
             "the body computes a factor, but a contraction of buffers must multiply inputs"
         )
     if len(op.outputs) != 1:
-        raise NotAContraction(f"the operation has {len(op.outputs)} outputs, not 1")
+        raise NotAContraction(f"the operation must have 1 output, not {len(op.outputs)}")
     x, y = factors
     for factor in factors:
         if not factor.inputs:
@@ -94,7 +94,7 @@ class _Prepared:
         main = self.inputs[0]
         self.map = maps[main]
         if not isinstance(op.inputs[main].type, TensorType):
-            raise NotAContraction(f"input {main} is a scalar")
+            raise NotAContraction(f"input {main} of a factor must be a tensor, not a scalar")
         self.narrow = None if factor.is_pure else _narrow(factor, other)
         self.type = self.narrow or factor.source.type
         self.maps = [own_map(maps[i], self.map) for i in self.inputs]
@@ -157,7 +157,7 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
         for position, result in enumerate(main.results):
             if result == expression:
                 return AffineDimExpr(position)
-        raise NotAContraction(f"the index {expression} is missing in other inputs of a factor")
+        raise NotAContraction(f"only one input of a factor has the index {expression}")
 
     if map == main:
         return AffineMap.identity(rank)

@@ -69,11 +69,11 @@ def softmax(node: Node) -> tuple[Node, Node | None]:
 
     An attention sink is an additional score that enters only the maximum and the sum.
     """
-    power, total = _children(node, "arith.divf", "no division")
+    power, total = _children(node, "arith.divf", "the exponentials are not divided")
     total, last = _beside_reduction(total, ("arith.addf",))
-    (summed,) = _children(total, "reduction", "no sum")
+    (summed,) = _children(total, "reduction", "the scores have no sum of exponentials")
     if uncast(total).detail[0] != "arith.addf" or uncast(total).detail[1] != 0:
-        raise NotTraced("no sum")
+        raise NotTraced("the scores have no sum of exponentials")
     if uncast(summed) != uncast(power):
         raise NotTraced("the sum does not add up the exponentials")
     (exponent,) = _children(power, "math.exp", "no exponential")
@@ -83,13 +83,13 @@ def softmax(node: Node) -> tuple[Node, Node | None]:
         (exponent,) = _children(last, "math.exp", "no exponential")
         last, subtracted = _children(exponent, "arith.subf", "no difference")
         if uncast(subtracted) != uncast(maximum):
-            raise NotTraced("the attention sink subtracts another maximum than the scores do")
+            raise NotTraced("the attention sink and the scores must subtract the same maximum")
     if (sink and uncast(sink)) != (last and uncast(last)):
-        raise NotTraced("an attention sink is in the sum or in the maximum, not in both")
-    (compared,) = _children(greatest, "reduction", "no maximum")
+        raise NotTraced("an attention sink must be in both the sum and the maximum")
+    (compared,) = _children(greatest, "reduction", "the scores have no maximum")
     name, start = uncast(greatest).detail
     if name not in MAXIMA or not (start <= LEAST or start == LEAST_BINARY16):
-        raise NotTraced("no maximum")
+        raise NotTraced("the scores have no maximum")
     if uncast(compared) != uncast(x):
         raise NotTraced("the subtracted maximum is not the maximum of the scores")
     return (x, None) if sink is None else _without_maximum(uncast(x), uncast(sink))
@@ -196,7 +196,7 @@ def band(condition: Node, hides: bool) -> Band:
     if predicate in UNSIGNED and _is_natural(left) and _is_natural(right):
         relation = UNSIGNED[predicate]
     if relation is None:
-        raise NotTraced("a mask compares with another operator than <, <=, > and >=")
+        raise NotTraced("a mask must compare by <, <=, > or >=")
     if not hides:
         relation = OPPOSITE[relation]
     names = sorted({*left, *right} - {""})

@@ -294,7 +294,7 @@ class Trees:
                 self.visited.add(owner)
                 return self.element(*part)
         if any(LAST[0] == piece for index in place for piece in index):
-            raise NotTraced("an appended element is not inserted by one slice")
+            raise NotTraced("an appended element must be inserted by one slice")
         return self._node("element", (value, place))
 
     def _beside_appended(
@@ -361,7 +361,7 @@ class Trees:
     ) -> Node:
         if isinstance(op, linalg.ops.IndexOp):
             if loops[op.dim.value.data] == LAST:
-                raise NotTraced("an appended element is computed from its index")
+                raise NotTraced("an appended element must not depend on its index")
             return self._node("index", loops[op.dim.value.data])
         if isinstance(op, arith.ConstantOp | tensor.DimOp):
             return self._scalar(op.results[0])

@@ -346,7 +346,10 @@ class Elements(Nodes):
                 raise NotRaised("a summing loop's last step depends on the workgroup")
             for node in tail or ():
                 if not all(is_number(child, 0) for child in node.children[:2]):
-                    raise NotRaised("a loop's partial last step adds elements that are not zero")
+                    raise NotRaised(
+                        "elements outside a view must be zero in a loop's incomplete last step: "
+                        "load with `outside 0`"
+                    )
             return [
                 self.add(
                     start, self.node("sum", y.detail, y.children[:2], y.type, self.locations.get(y))

@@ -95,7 +95,9 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     if list(states_of(function).values()).count(number) > 1:
         refuse(function, f"result {number} is the new value of two states")
     if first_value_of(function, state.index) is None and not is_step(function):
-        refuse(function, f"{what} is a state without an initial value: add program.value")
+        refuse(
+            function, f"{what} is a state without an initial value: add the attribute program.value"
+        )
 
 
 def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:

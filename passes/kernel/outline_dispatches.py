@@ -96,7 +96,11 @@ class OutlineDispatchesPass(ModulePass):
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
-            refuse(self.name, root, "the operation is not a contraction of tensors")
+            refuse(
+                self.name,
+                root,
+                "the operation has a schedule, so it must be a contraction of tensors",
+            )
         try:
             form_contraction(contraction_of(root), alone=True)
         except NotAContraction as error:

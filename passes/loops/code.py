@@ -119,7 +119,10 @@ class LoopsCode:
             case Literal():
                 return self._literal(array, indices)
             case Unwritten():
-                raise NotLoops(array.op, "the kernel reads a tensor that nothing has written")
+                raise NotLoops(
+                    array.op,
+                    "the kernel reads a tensor that no operation has written: fill it first",
+                )
             case _:
                 raise TypeError(array)
 

@@ -318,7 +318,9 @@ def plan_of(op: Operation, target: Target) -> KernelPlan:
         raise ScheduleDoesNotFit("the operation has no schedule: run assign-schedule")
     kind = KINDS.get(name or "")
     if kind is None or not isinstance(op, kind.computes):
-        raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule for {op.name}")
+        raise ScheduleDoesNotFit(
+            f"{op.name} cannot have the schedule {schedule or name}: run assign-schedule"
+        )
     of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
     given = () if schedule is None else (schedule,)
     plan: KernelPlan = load_function(kind.planner)(of, *given, target)

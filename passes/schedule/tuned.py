@@ -84,7 +84,7 @@ def read_entries(path: Path) -> Mapping[str, str]:
         entries: Mapping[str, Any] = table["entries"]
         return {key: str(entry["schedule"]) for key, entry in entries.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise TargetError(f"{path}: not a tuned table: {error}") from error
+        raise TargetError(f"{path} is not a tuned table: {error}: tune again") from error
 
 
 def parse_schedule(text: str) -> ContractionAttr:
@@ -94,9 +94,11 @@ def parse_schedule(text: str) -> ContractionAttr:
     try:
         schedule = Parser(context, text).parse_attribute()
     except (ParseError, VerifyException) as error:
-        raise TargetError(f"{text!r} is not a schedule: {error}") from error
+        raise TargetError(f"{text!r} is not a schedule: {error}: tune again") from error
     if not isinstance(schedule, ContractionAttr):
-        raise TargetError(f"{text!r} is not a #schedule.contraction")
+        raise TargetError(
+            f"a tuned schedule must be a #schedule.contraction, not {text!r}: tune again"
+        )
     return schedule
 
 

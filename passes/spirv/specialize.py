@@ -55,7 +55,7 @@ def parse_values(texts: Iterable[str]) -> dict[str, str]:
             key, equals, value = one.partition("=")
             key, value = key.strip(), value.strip()
             if not equals or not key or not value:
-                raise PassFailedException(f"{NAME}: {one!r} is not a value: write ID=VALUE")
+                raise PassFailedException(f"{NAME}: {one!r} assigns no value: write ID=VALUE")
             if key in assigned:
                 raise PassFailedException(f"{NAME}: {key} is given twice")
             assigned[key] = value
@@ -90,7 +90,9 @@ class SpecializePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         modules = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
         if not modules:
-            raise PassFailedException(f"{NAME}: there is no spirv.module")
+            raise PassFailedException(
+                f"{NAME}: the program has no spirv.module: run linalg-to-spirv first"
+            )
         for module in modules:
             specialize(module, parse_values(self.values), defaults=self.defaults)
 
@@ -334,7 +336,7 @@ def _parse(key: str, text: str, t: Attribute) -> spv.Number:
             return _parse_integer(text, t)
     except (ValueError, OverflowError):
         pass
-    raise PassFailedException(f"{NAME}: {text} is not a value of {key}, which is of type {t}")
+    raise PassFailedException(f"{NAME}: the value of {key} must have type {t}, but is {text}")
 
 
 def _parse_integer(text: str, t: IntegerType) -> IntegerAttr:

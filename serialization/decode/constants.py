@@ -79,7 +79,7 @@ class ConstantReader:
                 bits -= 1 << width
             return IntegerAttr(bits, t)
         if not isinstance(t, AnyFloat):
-            raise self.index.error(f"a constant has type {t}, which is not a number")
+            raise self.index.error(f"a constant must have the type of a number, not {t}")
         packed = bits.to_bytes(t.compile_time_size, "little")
         value = next(t.iter_unpack(packed))
         # A Python float may lose a NaN's payload, so such a constant is carried.

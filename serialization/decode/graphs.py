@@ -86,7 +86,9 @@ def _fill(module: Module, op: GraphOp, span: range) -> None:
 def _place(module: Module, words: Sequence[int], at: int, count: int) -> int:
     number = module.globals.constant(module.index.word(words, at))
     if len(words) > at + 1:
-        raise module.index.error("arrays of inputs or outputs are not supported")
+        raise module.index.error("arrays of a graph's inputs or outputs are not supported")
     if number is None or not 0 <= number < count:
-        raise module.index.error(f"the graph has only {count} inputs or outputs of this kind")
+        raise module.index.error(
+            f"the number of the graph's input or output must be a constant below {count}"
+        )
     return number

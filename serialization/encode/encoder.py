@@ -329,7 +329,7 @@ class ModuleEncoder:
     def _name_of(op: Operation) -> str:
         name = op.properties.get("sym_name")
         if not isinstance(name, StringAttr):
-            raise SPIRVEncodeError("the operation has no symbol name", op)
+            raise SPIRVEncodeError("the operation has no symbol name; add sym_name", op)
         return name.data
 
     # Values of operations that have no instruction in their block
@@ -344,7 +344,7 @@ class ModuleEncoder:
 
     def _referenced(self, symbol: Attribute, op: Operation) -> int:
         if not isinstance(symbol, SymbolRefAttr):
-            raise SPIRVEncodeError(f"{symbol} is not a symbol", op)
+            raise SPIRVEncodeError(f"the operand must be a symbol (@name), not {symbol}", op)
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
@@ -408,14 +408,16 @@ class ModuleEncoder:
 
     def _linkage(self, target: int, attribute: Attribute, op: Operation) -> None:
         if not isinstance(attribute, spv.LinkageAttributesAttr):
-            raise SPIRVEncodeError(f"{attribute} is not a linkage", op)
+            raise SPIRVEncodeError(
+                f"linkage_attributes must be a #spirv.linkage_attributes, not {attribute}", op
+            )
         name, linkage = string_words(attribute.linkage_name.data), attribute.linkage_type.data
         self.decorations.add(target, spv.Decoration.LinkageAttributes, *name, linkage)
 
     def _spec_constant(self, op: Operation) -> int:
         value = op.properties["default_value"]
         if not isinstance(value, IntegerAttr | FloatAttr):
-            raise SPIRVEncodeError(f"{value} is not a scalar default value", op)
+            raise SPIRVEncodeError(f"default_value must be a number, not {value}", op)
         t = value.type
         type_id, words = self.type(t, op), scalar_words(value, t, op)
         if isinstance(t, IntegerType) and t.width.data == 1:
@@ -526,7 +528,7 @@ class ModuleEncoder:
             operands, name = [w for v in values for w in integers(v, op)], "OpExecutionMode"
         if len(operands) != len(mode.parameters):
             raise SPIRVEncodeError(
-                f"{mode.name} has {len(mode.parameters)} values, not {len(operands)}", op
+                f"{mode.name} must have {len(mode.parameters)} values, not {len(operands)}", op
             )
         self._begin(Section.EXECUTION_MODES, op)
         self._add(Section.EXECUTION_MODES, name, function, mode.value, *operands)

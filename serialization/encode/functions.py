@@ -460,7 +460,10 @@ class FunctionEncoder:
         selector, (default, *cases) = op.operands[0], self._edges(op)
         if not self._is_behind(selector):
             # The selector's type gives the width of the literals, so it must be defined before.
-            raise SPIRVEncodeError("the block of the selector does not dominate the switch", op)
+            raise SPIRVEncodeError(
+                "the block that defines the selector must dominate the switch",
+                op,
+            )
         words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
         values = literals.iter_attrs() if isinstance(literals, DenseIntOrFPElementsAttr) else ()

@@ -50,7 +50,7 @@ def write_graph(module: ModuleEncoder, op: Operation) -> None:
                 operands = [module.value(value), module.constants.integer(index)]
                 _add(module, Section.GRAPHS, "OpGraphSetOutputARM", operands)
         elif inner.regions:
-            raise SPIRVEncodeError("only operators are allowed in a graph", inner)
+            raise SPIRVEncodeError("a graph can contain only operators without regions", inner)
         elif not module.is_declaration(inner):
             module.words.sections[Section.GRAPHS] += encoder_of(inner)(module, inner)
     _add(module, Section.GRAPHS, "OpGraphEndARM", [])

@@ -420,4 +420,6 @@ def integers(attribute: Attribute, op: Operation | None) -> list[int]:
         return [word for a in attribute.data for word in integers(a, op)]
     if isinstance(attribute, DenseArrayBase):
         return [int(v) & 0xFFFFFFFF for v in attribute.iter_values()]
-    raise SPIRVEncodeError(f"{attribute} is not an integer literal", op)
+    raise SPIRVEncodeError(
+        f"the attribute must be an integer or an array of integers, not {attribute}", op
+    )

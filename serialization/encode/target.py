@@ -63,20 +63,19 @@ def find_module(root: Operation, name: str | None = None) -> SPIRVModuleOp:
 
     Raises `SPIRVEncodeError` if no module matches, or if there are several and `name` is None.
     """
-    candidates = list(modules_in(root))
-    if name is not None:
-        candidates = [m for m in candidates if symbol_of(m) == name]
-        if not candidates:
-            raise SPIRVEncodeError(f"there is no spirv.module @{name} in the program")
+    modules = list(modules_in(root))
+    names = ", ".join(f"@{n}" if n else "one without a name" for n in map(symbol_of, modules))
+    candidates = [m for m in modules if name is None or symbol_of(m) == name]
+    if modules and not candidates:
+        raise SPIRVEncodeError(
+            f"there is no spirv.module @{name} in the program; its modules are: {names}"
+        )
     if not candidates:
         raise SPIRVEncodeError(
             "there is no spirv.module in the program; lower it first, "
             "for instance with the pass linalg-to-spirv"
         )
     if len(candidates) > 1:
-        names = ", ".join(
-            f"@{n}" if n else "one without a name" for n in map(symbol_of, candidates)
-        )
         raise SPIRVEncodeError(
             f"there are {len(candidates)} spirv.module in the program ({names}); "
             "choose one with the option module=NAME"

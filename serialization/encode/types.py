@@ -85,8 +85,10 @@ def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
         kind = grammar().kind(parameter.kind)
         if value.data in kind:
             return [kind[value.data].value]
-        raise SPIRVEncodeError(f"{value.data!r} is not a {parameter.kind}", op)
-    raise SPIRVEncodeError(f"{value} is not a literal of kind {parameter.kind}", op)
+        raise SPIRVEncodeError(
+            f"the decoration's value must be a {parameter.kind}, not {value.data!r}", op
+        )
+    raise SPIRVEncodeError(f"the decoration's value must be a {parameter.kind}, not {value}", op)
 
 
 class Decorations:

@@ -229,22 +229,30 @@ def decode(
             len(words),
         )
     if int(words[1]) & 0xFF0000FF:
-        raise SPIRVDecodeError(f"0x{int(words[1]):08x} is not a version of the form 0x00MMmm00", 1)
+        raise SPIRVDecodeError(
+            f"the version must have the form 0x00MMmm00, not 0x{int(words[1]):08x}", 1
+        )
     if int(words[3]) > limits.id_bound:
-        raise SPIRVDecodeError(f"the id bound {words[3]} is above the limit {limits.id_bound}", 3)
+        raise SPIRVDecodeError(
+            f"the id bound {words[3]} is above the limit of {limits.id_bound}", 3
+        )
     return RawModule(words, _starts(words), byte_order, limits)
 
 
 def _byte_order(data: bytes | bytearray | memoryview[Any]) -> ByteOrder:
     first = bytes(data[:4])
     if len(first) < 4:
-        raise SPIRVDecodeError(f"the module has {len(first)} bytes, fewer than the magic number", 0)
+        raise SPIRVDecodeError(
+            f"the module has {len(first)} bytes, fewer than the 4 of the magic number", 0
+        )
     magic = grammar().magic
     if struct.unpack("<I", first)[0] == magic:
         return "little"
     if struct.unpack(">I", first)[0] == magic:
         return "big"
-    raise SPIRVDecodeError(f"0x{first.hex()} is not SPIR-V's magic number 0x{magic:08x}", 0)
+    raise SPIRVDecodeError(
+        f"the module must begin with SPIR-V's magic number 0x{magic:08x}, not 0x{first.hex()}", 0
+    )
 
 
 def _starts(words: Words) -> Words:

@@ -47,7 +47,7 @@ REFUSED = {
     "spirv.Not %u : (i32) -> i64": "equal widths",
     "spirv.IAdd %u, %f : (i32, f32) -> i32": "takes integer scalars",
     "spirv.ShiftLeftLogical %u, %s : i32, si32 -> i64": "equal widths",
-    "spirv.SLessThan %u, %l : (i32, i64)": "compares values of equal types",
+    "spirv.SLessThan %u, %l : (i32, i64)": "must compare values of equal types",
     "spirv.BitCount %v : (vector<2xi32>) -> i32": "cannot change the number of components",
     "spirv.GL.FindUMsb %u : (i32) -> f32": "takes integer scalars",
 }

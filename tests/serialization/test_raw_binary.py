@@ -61,11 +61,11 @@ def test_an_empty_module_is_decoded():
 
 BAD_MODULES = {
     "no bytes": (b"", "has 0 bytes, fewer than"),
-    "no magic": (b"\0" * 20, "is not SPIR-V's magic number"),
+    "no magic": (b"\0" * 20, "must begin with SPIR-V's magic number"),
     "half a word": (struct.pack("<6I", *header(), 0)[:-2], "which is not a multiple of 4"),
     "short header": (struct.pack("<4I", *header()[:4]), "has 4 words, fewer than its header of 5"),
-    "version": (struct.pack("<5I", header()[0], 7, 0, 1, 0), "is not a version"),
-    "bound": (struct.pack("<5I", *header(0x400000)), "above the limit 4194303"),
+    "version": (struct.pack("<5I", header()[0], 7, 0, 1, 0), "the version must have"),
+    "bound": (struct.pack("<5I", *header(0x400000)), "above the limit of 4194303"),
     "length 0": (
         struct.pack("<7I", *header(), 1 << 16, 19),
         r"word count of 0 \(at word 6, instruction 1, opcode 19",

@@ -192,7 +192,7 @@ def test_differences_from_spirv_val_are_printed(spirv_val: str, capsys: pytest.C
     [
         (
             ["x.spv"],
-            "error: the module has 3 bytes, fewer than the magic number (at word 0)",
+            "error: the module has 3 bytes, fewer than the 4 of the magic number (at word 0)",
         ),
         (["nowhere.spv"], "error: cannot read the input: No such file"),
         (["x.spv", "--target-env", "opencl2.0"], "error: the target environment"),

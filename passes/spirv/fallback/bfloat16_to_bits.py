@@ -121,10 +121,10 @@ def _check(op: Operation, retype: Retyping) -> None:
         isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
     )
     if wrapped or carried:
-        refuse(op, "a specialization or an unknown instruction computes bfloat16: run "
-               "spirv-specialize first, or declare the instruction")  # fmt: skip
+        refuse(op, "a specialization constant or an instruction without an operation computes "
+               "bfloat16: run spirv-specialize first, or use another type")  # fmt: skip
     if op.name not in MOVES and not isinstance(op, COMPUTES):
-        refuse(op, "the operation computes with bfloat16 and cannot be rewritten")
+        refuse(op, "the pass cannot rewrite this operation on bfloat16: use f32")
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:

@@ -165,7 +165,7 @@ def _check(op: Operation) -> None:
     if specialized or isinstance(op.parent_op(), spv.SpecConstantOperationOp):
         refuse(op, "the operation is a 64-bit specialization constant: run spirv-specialize first")
     if op.name not in MOVES and type(op) not in COMPUTES:
-        refuse(op, "the operation has 64-bit operands or results and cannot be rewritten in words")
+        refuse(op, "the pass cannot rewrite this operation on 64-bit integers: use 32-bit integers")
 
 
 class _Lowering:

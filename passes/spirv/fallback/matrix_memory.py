@@ -102,7 +102,10 @@ class MatrixMemory:
                 "access chain in the same function"
             )
         if not isinstance(self._containers(owner)[-1], spv.ArrayType | spv.RuntimeArrayType):
-            self._refuse("CM-10: the operation's pointer does not point to an array's element")
+            self._refuse(
+                "CM-10: the operation's pointer must point to an array's element: use "
+                "spirv.AccessChain"
+            )
 
     @staticmethod
     def _containers(chain: spv.AccessChainOp | spv.InBoundsAccessChainOp) -> list[object]:

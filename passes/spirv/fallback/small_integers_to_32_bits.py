@@ -148,7 +148,7 @@ class _Lowering:
             )
         known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
         if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
-            refuse(op, "the operation cannot be rewritten in 32 bits")
+            refuse(op, "the pass cannot rewrite this operation in 32 bits: use 32-bit integers")
         types = (*op.operand_types, *op.result_types)
         for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
             if isinstance(type_, spv.CooperativeMatrixType):
@@ -161,7 +161,7 @@ class _Lowering:
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
-                refuse(op, f"a whole {value.type} is moved: move its members instead")
+                refuse(op, f"the operation loads or stores a whole {value.type}: use its members")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type

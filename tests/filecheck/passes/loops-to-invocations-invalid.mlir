@@ -34,7 +34,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 
 // -----
 
-// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: the kernel reads a tensor that nothing has written
+// CHECK: loops-to-invocations: 'memref.alloc' (%t) in @f: the kernel reads a tensor that no operation has written: fill it first
 builtin.module attributes {schedule.target = "lavapipe"} {
   "gpu.module"() <{sym_name = "kernels"}> ({
     "gpu.func"() <{function_type = (memref<4xf32, #spirv.storage_class<StorageBuffer>>) -> (), kernel}> ({

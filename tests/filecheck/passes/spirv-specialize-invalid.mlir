@@ -6,11 +6,11 @@
 // RUN: not xdsl-opt %s -p 'spirv-specialize{values="length"}' 2>&1 | filecheck %s --check-prefix=FORM
 
 // UNKNOWN: the module has no specialization constant 9; it has: @length (SpecId 0): i32
-// KIND: 1.5 is not a value of 0, which is of type i32
-// RANGE: 4294967296 is not a value of 0, which is of type i32
+// KIND: the value of 0 must have type i32, but is 1.5
+// RANGE: the value of 0 must have type i32, but is 4294967296
 // TYPE: a type becomes invalid: an array's length must be from 1 to
 // TWICE: @length is given twice
-// FORM: 'length' is not a value: write ID=VALUE
+// FORM: 'length' assigns no value: write ID=VALUE
 
 spirv.module Logical Vulkan {
   spirv.SpecConstant @length spec_id(0) = 16 : i32

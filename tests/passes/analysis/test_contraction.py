@@ -84,7 +84,7 @@ def test_layouts_give_the_addresses_of_a_product(name: str):
     ("name", "reason"),
     [
         ("one_input", r"the operation has 1 input, but a contraction needs 2"),
-        ("truth_values", r"it multiplies booleans \(i1\)"),
+        ("truth_values", r"the operation multiplies Booleans \(i1\)"),
         ("a_difference", "the body is not a product that is added to the output"),
     ],
 )

@@ -196,7 +196,10 @@ ROW_SUM = """
             id="sums of an operand",
         ),
         pytest.param(
-            "", ["%other"], "no result of the contraction leaves the kernel", id="nothing stored"
+            "",
+            ["%other"],
+            "the kernel stores no value that depends on the contraction's result",
+            id="nothing stored",
         ),
     ],
 )

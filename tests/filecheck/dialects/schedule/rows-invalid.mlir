@@ -15,12 +15,12 @@
 
 // -----
 
-// CHECK: columns is 0, must be at least 1
+// CHECK: columns must be at least 1, not 0
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 0, lanes = 32, steps = 1, subgroups = [1, 1]>} : () -> ()
 
 // -----
 
-// CHECK: bytes is 32, must be at most 16
+// CHECK: bytes must be at most 16, not 32
 "test.op"() {schedule = #schedule.rows<rows = 1, columns = 1, lanes = 32, steps = 1, bytes = 32, subgroups = [1, 1]>} : () -> ()
 
 // -----

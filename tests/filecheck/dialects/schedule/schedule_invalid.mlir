@@ -30,7 +30,7 @@
 
 // -----
 
-// CHECK: ahead is 2, must be at most 1
+// CHECK: ahead must be at most 1, not 2
 "test.op"() {path = #schedule.staged<ahead = 2>} : () -> ()
 
 // -----
@@ -40,17 +40,17 @@
 
 // -----
 
-// CHECK: group is 0, must be at least 1
+// CHECK: group must be at least 1, not 0
 "test.op"() {schedule = #schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1], instruction = coopmat 8x8x8, a = staged<>, b = direct, raster = rows<0>>} : () -> ()
 
 // -----
 
-// CHECK: vector is 0, must be at least 1
+// CHECK: vector must be at least 1, not 0
 "test.op"() {path = #schedule.staged<vector = 0>} : () -> ()
 
 // -----
 
-// CHECK: padding is -1, must be at least 0
+// CHECK: padding must be at least 0, not -1
 "test.op"() {path = #schedule.staged<padding = -1>} : () -> ()
 
 // -----
@@ -71,7 +71,7 @@ func.func @view(%m: memref<4x6xf16>) {
 
 // -----
 
-// CHECK: memref<4x6xf16> has shape 5x8 with padding, not memref<4x8xf16>
+// CHECK: the padded memref<4x6xf16> must have shape 5x8, not memref<4x8xf16>
 func.func @padded(%m: memref<4x6xf16>) {
   %v = schedule.padded_view %m low = [1, 0] high = [0, 2] : memref<4x6xf16> to memref<4x8xf16>
   return

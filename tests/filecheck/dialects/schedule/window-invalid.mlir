@@ -10,5 +10,5 @@
 
 // -----
 
-// CHECK: outputs is 0, must be at least 1
+// CHECK: outputs must be at least 1, not 0
 "test.op"() {schedule = #schedule.window<outputs = 0, subgroups = 1>} : () -> ()

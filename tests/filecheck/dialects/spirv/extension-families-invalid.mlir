@@ -27,7 +27,7 @@
 
 %a, %b = "test.op"() : () -> (!spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer>)
 %0 = spirv.PtrDiff %a, %b : !spirv.ptr<i32, StorageBuffer>, !spirv.ptr<i32, StorageBuffer> -> f32
-// CHECK: spirv.PtrDiff returns an integer scalar, not f32
+// CHECK: spirv.PtrDiff must return an integer scalar, not f32
 
 // -----
 
@@ -118,7 +118,7 @@ the constituents of // CHECK: vector<2xf32> must be f32, not i32
 // -----
 
 %0 = spirv.KHR.ConstantData [1, 2] : !spirv.array<2 x f32>
-// CHECK: spirv.KHR.ConstantData returns an array of integers, not !spirv.array<2 x f32>
+// CHECK: spirv.KHR.ConstantData must return an array of integers, not !spirv.array<2 x f32>
 
 // -----
 
@@ -153,7 +153,7 @@ the constituents of // CHECK: vector<2xf32> must be f32, not i32
 // -----
 
 %0 = spirv.KHR.ReadClock <Subgroup> : i32
-// CHECK: spirv.KHR.ReadClock returns an unsigned i64 or vector<2xi32>, not i32
+// CHECK: spirv.KHR.ReadClock must return an unsigned i64 or vector<2xi32>, not i32
 
 // -----
 
@@ -218,7 +218,7 @@ the constituents of // CHECK: vector<2xf32> must be f32, not i32
 
 %a = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>)
 %0 = spirv.NV.CooperativeMatrixTranspose %a : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
-// CHECK: spirv.NV.CooperativeMatrixTranspose converts an accumulator to a MatrixB, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
+// CHECK: spirv.NV.CooperativeMatrixTranspose must convert an accumulator to a MatrixB, not !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x16xf32, Subgroup, MatrixA>
 
 // -----
 
@@ -236,7 +236,7 @@ the constituents of // CHECK: vector<2xf32> must be f32, not i32
 
 %a, %b = "test.op"() : () -> (!spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>, i32)
 %0 = spirv.EXT.CooperativeMatrixGetCoordinate %a, %b : !spirv.coopmatrix<16x8xf32, Subgroup, MatrixAcc>, i32 -> vector<3xi32>
-// CHECK: spirv.EXT.CooperativeMatrixGetCoordinate returns two integers, not vector<3xi32>
+// CHECK: spirv.EXT.CooperativeMatrixGetCoordinate must return two integers, not vector<3xi32>
 
 // -----
 
@@ -300,7 +300,7 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b, %c = "test.op"() : () -> (!spirv.coopvec<16 x f16>, !spirv.ptr<i32, StorageBuffer>, i32)
 %0 = spirv.NV.CooperativeVectorMatrixMul %a, %b[%c] (input_interpretation = Float16NV, matrix_interpretation = Float16NV, m = 16, k = 16, memory_layout = RowMajorNV, transpose = false) stride %c : !spirv.coopvec<16 x f16>, !spirv.ptr<i32, StorageBuffer>, i32, i32 -> !spirv.coopvec<8 x f16>
-// CHECK: spirv.NV.CooperativeVectorMatrixMul returns one component for each of 16 rows, not !spirv.coopvec<8 x f16>
+// CHECK: spirv.NV.CooperativeVectorMatrixMul must return one component for each of 16 rows, not !spirv.coopvec<8 x f16>
 
 // -----
 
@@ -324,7 +324,7 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a, %b = "test.op"() : () -> (vector<2xf16>, bf16)
 %0 = spirv.VALVE.FDot2MixAcc16 %a, %a, %b : vector<2xf16> -> bf16
-// CHECK: spirv.VALVE.FDot2MixAcc16 accumulates in the components' type, not bf16
+// CHECK: spirv.VALVE.FDot2MixAcc16 must return the components' type, not bf16
 
 // -----
 

@@ -187,7 +187,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32>, !tile.tile<4xi32> and !tile.tile<4xi32> are not matrices
+// CHECK: the operands must be matrices (2 axes), not !tile.tile<4xi32>, !tile.tile<4xi32> and !tile.tile<4xi32>
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.mma %a, %a, %a : !tile.tile<4xi32>, !tile.tile<4xi32>, !tile.tile<4xi32> -> !tile.tile<4xi32>
