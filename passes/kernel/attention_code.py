@@ -203,7 +203,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over the tiles from `bounds[0]` to `bounds[1]`. Always reads tile `first`."""
+        """Loops over tiles `bounds[0]` to `bounds[1]`. May read tile `first` of an empty range."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """Exclusive upper bound of the indices of tiles that are read ahead."""
