@@ -360,12 +360,12 @@ def test_a_size_of_two_numbers_is_refused() -> None:
         ),
         (
             "(float[n] x) => (int64[1, a] z) { z = NonZero(x) }",
-            r"output 'z' is a list whose length depends on data",
+            r"output 'z' must be a tensor, not a list whose length depends on data",
         ),
         (
             """(float[n] x) => (float[k] z) <float c = {0.5}>
             { i = Cast<to = 7>(x) s = ReduceSum(i) z = Expand(c, s) }""",
-            r"output 'z' is a list whose length depends on data",
+            r"output 'z' must be a tensor, not a list whose length depends on data",
         ),
         (
             """(float[n] x) => (float[k] z) <float c = {0.5}>
