@@ -87,7 +87,11 @@ def test_sequences_are_lists_while_importing(name: str) -> None:
 @pytest.mark.parametrize(
     ("body", "result", "message"),
     [
-        ("z = SequenceConstruct(x, y)", "seq(float[a, b]) z", "the output 'z' is a sequence"),
+        (
+            "z = SequenceConstruct(x, y)",
+            "seq(float[a, b]) z",
+            "the output 'z' must be a tensor, not a sequence",
+        ),
         (
             "s = SequenceConstruct(x, y) f = ReduceMax<keepdims = 0>(x) i = Cast<to = 7>(f) "
             "z = SequenceAt(s, i)",
