@@ -388,6 +388,11 @@ def test_sums_of_named_operations_and_of_negative_constants_may_be_reordered(
     assert report.finding is None, str(report)
 
 
+def test_an_operation_without_a_decomposition_is_no_error(report_of: ReportOf):
+    text = f"func.func @main(%a: tensor<5x40xi32>) -> tensor<5x40xi32> {{{SOFTMAX}\n}}"
+    assert report_of(text.replace("f32", "i32"), "canonicalize", inputs=8).finding is None
+
+
 def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
     class Shorter(ModulePass):
         """Adds one element twice and omits another one."""
