@@ -157,7 +157,8 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
         for position, result in enumerate(main.results):
             if result == expression:
                 return AffineDimExpr(position)
-        raise NotAContraction(f"only one input of a factor has the index {expression}")
+        lacks = f"the main input of a factor lacks the index {expression} of another input"
+        raise NotAContraction(lacks)
 
     if map == main:
         return AffineMap.identity(rank)

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, TypeAlias
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import CollectiveOp
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -34,27 +35,41 @@ class KernelPass(ModulePass, ABC):
     emitter: ClassVar[type[KernelEmitter]] = KernelEmitter
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for collective in [inner for inner in op.walk() if isinstance(inner, CollectiveOp)]:
-            self._write(op, collective)
+        rewrite_once(op, KernelPattern(self.name, op, self.codes, self.emitter))
 
-    def _write(self, module: ModuleOp, op: CollectiveOp) -> None:
-        """
-        Replaces a kernel's collective by the code that each invocation runs.
 
-            schedule.collective { ... }  ->  gpu.block_id ... scf.for ... memref.store
-        """
+@dataclass
+class KernelPattern(RewritePattern):
+    """
+    Replaces a kernel's collective by the code that each invocation runs.
+
+        schedule.collective { ... }  ->  gpu.block_id ... scf.for ... memref.store
+    """
+
+    pass_name: str
+    """Name of the pass, used in error messages."""
+
+    module: ModuleOp
+    codes: Mapping[str, Code]
+    emitter: type[KernelEmitter]
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
         root = root_of(op)
         if root is None:
-            cause = "the collective has no scheduled operation: run assign-schedule first"
-            refuse(self.name, op, cause)
+            refuse(
+                self.pass_name,
+                op,
+                "the collective has no scheduled operation: run assign-schedule first",
+            )
         kind = kind_of(root)
         if kind in KINDS and kind not in self.codes:
             return
         try:
-            plan = plan_of(root, target_of(module, self.name))
+            plan = plan_of(root, target_of(self.module, self.pass_name))
         except (NotAContraction, ScheduleDoesNotFit) as error:
-            refuse(self.name, root, str(error))
+            refuse(self.pass_name, root, str(error))
         finish = self.codes[kind or ""](self.emitter(InsertPoint.before(op)), plan, op)
-        Rewriter.erase_op(op)
+        rewriter.erase(op)
         if finish is not None:
             finish()
