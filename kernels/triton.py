@@ -230,8 +230,10 @@ def ttir_of(kernel: Any, types: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     constants = {n: v for n, v in types.items() if n in names}
     missing = [n for n in kernel.arg_names if n not in types]
     if missing or len(types) > len(kernel.arg_names):
-        said = f"missing: {', '.join(missing)}" if missing else "the kernel has no such parameters"
-        raise KernelError("the types do not fit the kernel", kernel.__name__, said)
+        extra = ", ".join(sorted(set(types) - set(kernel.arg_names)))
+        said = f"missing: {', '.join(missing)}" if missing else f"not parameters: {extra}"
+        remedy = f"give a type for each of {', '.join(kernel.arg_names)}"
+        raise KernelError(f"the types do not fit the parameters ({said})", kernel.__name__, remedy)
     target: Any = GPUTarget("cuda", 90, 32)
     backend: Any = make_backend(target)
     signature = {n: "constexpr" if n in names else types[n] for n in kernel.arg_names}

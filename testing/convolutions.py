@@ -106,7 +106,11 @@ class _Graph:
         return name, [shape[0], group * per_group, *sizes]
 
     def other(self, x: str, shape: list[int]) -> tuple[str, list[int]]:
-        """Appends an operator that keeps an image's layout, or requires the model's layout."""
+        """
+        Appends one random operator other than a convolution.
+
+        Some of these operators work in any layout of the image, others only in the model's.
+        """
         rank, pick = len(shape) - 2, self.pick
         match pick("Relu", "Add", "bias", "MaxPool", "Concat", "Slice", "Transpose", "mean", "Pad"):
             case "Add":

@@ -71,7 +71,7 @@ class Loop:
         self.carried = [Carried(first, _affine(first)) for first in firsts]
 
     def convert(self) -> None:
-        """Converts the loop."""
+        """Appends a loop of tile operations that computes the same as Triton's `scf.for`."""
         w = self.w
         if isinstance(self.step, int) and self.step < 1:
             w.refuse("a loop that counts down is not supported", "count up, and subtract the index")

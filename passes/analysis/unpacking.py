@@ -127,10 +127,10 @@ class Plane:
 @dataclass(frozen=True)
 class Units:
     """
-    An operand that is stored as `planes`, and read in units of adjacent elements along K.
+    An operand of packed weights that is read in units of adjacent elements along K.
 
-    A unit has `sizes` iterations of the innermost loops of K. `outer` are the sizes of the other
-    loops of K.
+    A unit contains the elements of all innermost loops of K, whose sizes are `sizes`. `outer` are
+    the sizes of the other loops of K. `planes` are the tensors that hold the packed bits.
     """
 
     sizes: tuple[int, ...]

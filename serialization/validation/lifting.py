@@ -58,7 +58,11 @@ class OtherType(ParametrizedAttribute, TypeAttribute):
 
 
 class Lifter:
-    """Lifts the instructions of one module. Implements `Known` for the decoder's readers."""
+    """
+    Converts single instructions of a raw module to operations of the `spirv` dialect.
+
+    The decoder's readers look up types, constants and values by id in this class (`Known`).
+    """
 
     location = UNKNOWN_LOC
 
