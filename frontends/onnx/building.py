@@ -19,14 +19,12 @@ from xdsl.dialects import arith, cf, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
-    ArrayAttr,
     BytesAttr,
     DenseIntOrFPElementsAttr,
     IndexType,
     IntegerAttr,
     LocationAttr,
     UnknownLoc,
-    i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -48,9 +46,10 @@ from xdsl_spirv.frontends.onnx.dimensions import (
     broadcast_map,
     groups_of,
     is_empty,
+    reassociation,
     with_size,
 )
-from xdsl_spirv.frontends.onnx.portions import Portion, portion_of
+from xdsl_spirv.frontends.onnx.portions import Portion, split_portions
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import (
     I64,
@@ -131,12 +130,7 @@ class TensorBuilder:
         Computes a tensor whose elements are symbolic sizes, or quotients of sizes. Its element type
         must not be i64.
         """
-        portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
-        shape = t.known.shape  # pyright: ignore[reportOptionalMemberAccess]
-        sizes, divisors = (
-            np.array([getattr(p, name) for p in portions], object).reshape(shape)
-            for name in ("size", "divisor")
-        )
+        sizes, divisors = split_portions(t.known)  # pyright: ignore[reportArgumentType]
         whole = self.convert(Tensor(I64, t.sizes, known=sizes), t.element)
         if not t.element.is_float or set(divisors.flat) == {1}:
             return whole
@@ -433,7 +427,7 @@ class TensorBuilder:
             return t
         op = tensor.CollapseShapeOp(
             operands=[self.value(t)],
-            properties={"reassociation": _reassociation(groups)},
+            properties={"reassociation": reassociation(groups)},
             result_types=[tensor_type(t.element, sizes)],
         )
         return Tensor(t.element, sizes, self.insert(op))
@@ -443,7 +437,7 @@ class TensorBuilder:
             return t
         result = tensor_type(t.element, sizes)
         op = tensor.ExpandShapeOp(
-            self.value(t), self.dynamic(sizes), _reassociation(groups), result.get_shape(), result
+            self.value(t), self.dynamic(sizes), reassociation(groups), result.get_shape(), result
         )
         return Tensor(t.element, sizes, self.insert(op))
 
@@ -604,7 +598,3 @@ class TensorBuilder:
         operands = [(a, a_map), (b, b_map)]
         product = self.accumulate(write, [(0, element)], operands, sizes, loops - len(sizes))[0]
         return self.convert(product, result)
-
-
-def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups)

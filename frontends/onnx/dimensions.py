@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exact_quotient
@@ -100,3 +101,8 @@ def groups_of(given: Sequence[Size], wanted: Sequence[Size]) -> list[tuple[list[
                 f"{list(given)} has {counts[0]} elements, but {list(wanted)} has {counts[1]}"
             )
     return groups
+
+
+def reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    """Returns groups of dimensions as `tensor.expand_shape` and `collapse_shape` name them."""
+    return ArrayAttr(ArrayAttr(IntegerAttr(i, i64) for i in group) for group in groups)

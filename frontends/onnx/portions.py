@@ -14,6 +14,8 @@ from fractions import Fraction
 from math import gcd
 from typing import Any
 
+import numpy as np
+
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     SymbolicSize,
@@ -22,6 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     exact_quotient,
     surely_below,
 )
+from xdsl_spirv.frontends.onnx.values import Array
 
 MOST = 1 << 8
 """Largest numerator and denominator. Products with sizes below 65,536 are exact in f32."""
@@ -67,6 +70,14 @@ def portion_of(number: Any) -> Portion:
     if abs(exact.numerator) > MOST or exact.denominator > MOST:
         raise TypeError(f"{number} is not a fraction of integers up to {MOST}")
     return Portion(exact.numerator, exact.denominator)
+
+
+def split_portions(numbers: Array) -> tuple[Array, Array]:
+    """Returns the sizes and the divisors of sizes and fractions, in the shape of `numbers`."""
+    portions = [portion_of(number) for number in numbers.flat]
+    sizes, divisors = np.empty(numbers.shape, object), np.empty(numbers.shape, object)
+    sizes.flat[:], divisors.flat[:] = [p.size for p in portions], [p.divisor for p in portions]
+    return sizes, divisors
 
 
 def _reduce(size: Size, divisor: int) -> Size | Portion:
