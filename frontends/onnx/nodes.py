@@ -322,6 +322,8 @@ class Nodes(TensorBuilder):
         if node.op_type == "Mod":
             for x, y in np.broadcast(*(np.asarray(array, object) for array in arrays)):
                 if isinstance(y, SymbolicSize) and not isinstance(x, SymbolicSize):
+                    if is_cut and x < 0:
+                        raise UnknownSizeError(f"the remainder of {x} is negative")
                     self.insist_natural(y - 1 - x)
                     self.insist_natural(y + x)
         if not is_cut:

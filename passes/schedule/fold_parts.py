@@ -169,7 +169,8 @@ class _Parts:
         root = root_of(dispatch)
         assert isinstance(root, Generic)
         outside = cache(partial(_in_function, dispatch=dispatch))
-        slices = [op for op in dispatch.body.block.ops if isinstance(op, tensor.ExtractSliceOp)]
+        read = (use.operation for use in root.results[0].uses)
+        slices = [op for op in read if isinstance(op, tensor.ExtractSliceOp)]
         parts = {op.result: part_of_columns(op, outside) for op in slices}
         numbers: dict[SSAValue, int] = {
             value: part[1] for value, part in parts.items() if part is not None
