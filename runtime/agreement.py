@@ -43,8 +43,8 @@ class Interface:
     """
     The interface of an entry point.
 
-    `blocks` maps (set, binding) of a storage buffer to the bytes of its type, without the runtime
-    array. `push` is the size of its push constants in bytes.
+    `blocks` maps the (set, binding) of each storage buffer to the size of its type in bytes,
+    without a runtime array at the end. `push` is the size of its push constants in bytes.
     """
 
     workgroup_size: tuple[int, int, int]
@@ -53,7 +53,11 @@ class Interface:
 
 
 def check_kernels(manifest: Manifest, binaries: Mapping[str, bytes]) -> None:
-    """Validates kernels and their interfaces. Raises `ProgramError` with the kernel's file."""
+    """
+    Validates kernels and compares their interfaces with the manifest.
+
+    Raises a `ProgramError` that names the file of a wrong kernel.
+    """
     interfaces = {
         (kernel.name, name): interface
         for kernel in manifest.kernels

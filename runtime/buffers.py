@@ -23,8 +23,8 @@ ALIGNMENT = 256
 @dataclass(frozen=True)
 class Assignment:
     """
-    Buffers with offsets of temporaries, and the bytes of memory that temporaries need: `needed` if
-    they share memory, `total` if they do not.
+    Buffers with the offsets of temporaries in their memory. `needed` is the size of this memory in
+    bytes, `total` the sum of the sizes of all temporaries.
     """
 
     buffers: tuple[Buffer, ...]
@@ -78,7 +78,7 @@ class _Pieces:
             self.at[dispatch].add(piece)
 
     def during(self, life: Life) -> list[Piece]:
-        """Returns the ranges that are alive during a lifetime, sorted."""
+        """Returns the ranges that are in use at any time of a lifetime, sorted by their start."""
         pieces = {piece for other, piece in self.long if overlap(life, other)}
         for dispatch in range(life[0], life[1] + 1):
             pieces |= self.at.get(dispatch, set())
@@ -92,7 +92,8 @@ def marked(
     Returns the dispatches, with `once` set for dispatches that depend only on weights.
 
     These dispatches have a constant grid and constant push constants, and use no temporary that a
-    loop carries. The first dispatch that uses a temporary counts as the temporary's writer.
+    loop passes from step to step. The first dispatch that uses a temporary counts as the
+    temporary's writer.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
@@ -117,7 +118,7 @@ def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dic
     Returns the indices of the first and the last dispatch that use each buffer.
 
     Results of dispatches that run once are alive throughout. Buffers that a loop reads from
-    outside, or carries, are alive during the whole loop.
+    outside, or passes from step to step, are alive during the whole loop.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}

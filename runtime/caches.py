@@ -51,8 +51,8 @@ def drop_oldest(base: Path, most: int, most_bytes: float = math.inf) -> None:
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
     """
-    Calls `check`, unless a call with the same bytes in `pieces` has passed before in this version
-    of the package.
+    Calls `check`, unless the cache tells that it passed before in this version of the package, for
+    the same bytes in `pieces`.
     """
     digest = hashlib.sha256(xdsl_spirv.__version__.encode())
     for piece in pieces:

@@ -108,9 +108,10 @@ def _with_value(size: Number, value: int) -> str:
 
 def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
-    Returns the manifest with concrete sizes, and the indices of the remaining dispatches.
+    Returns the manifest with concrete sizes, and the former index of each of its dispatches.
 
-    Raises `ProgramError` for sizes that exceed the integers of kernels.
+    Dispatches with an empty grid are left out. Raises `ProgramError` for sizes beyond the range of
+    the 32-bit integers of kernels.
     """
     buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
     steps = dict.fromkeys((loop.counter for loop in manifest.loops), 0)
@@ -158,7 +159,11 @@ def _repeat_loops(
 def _by_step(
     dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
 ) -> Callable[[int], Dispatch]:
-    """Returns a function from a step's index to a dispatch. `first` is the dispatch of step 0."""
+    """
+    Returns a function that maps the index of a loop step to its dispatch.
+
+    `first` is the dispatch of step 0.
+    """
     grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
     pushed = [
         constant

@@ -71,7 +71,7 @@ def element_bytes(name: str) -> int:
 
 
 def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
-    """Returns the numpy dtype of an MLIR element type. Raises `ProgramError` if it is unknown."""
+    """Returns the numpy dtype of an MLIR element type. Raises `ProgramError` if there is none."""
     import ml_dtypes
     import numpy as np
 
@@ -81,7 +81,11 @@ def dtype_of(name: str, place: str = "") -> np.dtype[Any]:
 
 
 def scalar_bytes(value: float | bool, name: str, place: str = "") -> bytes:
-    """Returns a number as one little-endian element. Raises `ProgramError` if it does not fit."""
+    """
+    Returns a number as one little-endian element.
+
+    Raises `ProgramError` if the element type cannot represent the number.
+    """
     import numpy as np
 
     dtype = dtype_of(name, place)

@@ -115,7 +115,10 @@ class Kernel:
 
     @cached_property
     def depends_on_data(self) -> bool:
-        """True if the contents of the kernel's buffers can make an integer undefined."""
+        """
+        True if some contents of the kernel's buffers would make an integer undefined, such as a
+        quotient by 0.
+        """
         from xdsl_spirv.interpreter.checks.sources import depends_on_data
 
         return any(map(depends_on_data, self.module.walk()))
@@ -177,8 +180,10 @@ def _run_interpreter(
 
 def _with_map(options: Options, target: str) -> Options:
     """
-    Returns options for a program whose kernels depend on a target's map of matrix components. The
-    checks then do not try other maps.
+    Returns the options of a run on the interpreter, with a target's map from matrix components to
+    invocations. The kernels depend on this map, so the checks do not try other maps.
+
+    Raises `ProgramError` for an unknown target.
     """
     from xdsl_spirv.targets import TargetError, load
 
@@ -260,7 +265,8 @@ def _explore_mappings(
     options: Options,
 ) -> None:
     """
-    Checks that results do not depend on the component mapping, by running with other mappings.
+    Runs a program with several maps from matrix components to invocations, and reports results that
+    differ.
 
     The program is run as a whole, because a kernel may read fragments that another kernel packs.
     """

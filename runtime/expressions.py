@@ -42,7 +42,8 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
 
 def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """
-    Returns a function from the values of `names`, in order, to the values of expressions.
+    Compiles expressions to a function, which takes the values of `names` and returns the values of
+    the expressions.
 
     Repeated calls are faster than `evaluate`. Raises `ProgramError` for a text that is not an
     expression of the names.
@@ -143,5 +144,7 @@ class _Reader:
 
 
 def written(size: Size, name: Callable[[Extent], Number]) -> Number:
-    """Formats a size as an expression. `name` is a function that returns the name of an extent."""
+    """
+    Formats a size as an expression. `name` returns the name of a dynamic dimension (an `Extent`).
+    """
     return size.written(name) if is_dynamic(size) else size

@@ -38,8 +38,8 @@ class Folder:
 
     def read(self, name: str, most: int) -> bytes:
         """
-        Returns the contents of a file. Raises `ProgramError` if it is missing, not regular, a link,
-        or too large.
+        Returns the contents of a file. Raises `ProgramError` if it is missing, not a regular file,
+        a link, or larger than `most` bytes.
         """
         try:
             return self._read(name, most)

@@ -67,7 +67,7 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
 
 
 def room_of(sizes: Sequence[int]) -> int:
-    """Returns the number of elements of a shape, with sizes of 0 counted as 1."""
+    """Returns the number of elements of a shape, in which a dimension of size 0 counts as 1."""
     return math.prod(max(size, 1) for size in sizes)
 
 

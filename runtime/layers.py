@@ -18,7 +18,8 @@ VERSION = 1
 @dataclass(frozen=True)
 class Considered:
     """
-    A kind of kernel (`path`) that was considered, whether it was chosen (`taken`), and the reason.
+    A kind of kernel (`path`) that was considered, whether it was chosen (`taken`), and the reason
+    for or against it.
     """
 
     path: str
@@ -31,7 +32,7 @@ class Layer:
     """
     One dispatch, as `explain` describes it.
 
-    - `nodes`: the model's nodes that it computes, or the results' names in MLIR without a model.
+    - `nodes`: the model's nodes that it computes. If the source is MLIR: the names of its results.
     - `operators`: the operators of these nodes.
     - `operations`: number of scalar operations, with a multiply-add counted as two.
     - `bytes`: size of all its buffers, each counted once: any kernel accesses at least these.

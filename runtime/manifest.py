@@ -43,8 +43,8 @@ def from_json(kind: type[T], value: object, place: str) -> T:
 
 def to_json(value: object) -> object:
     """
-    Converts a record to JSON: its fields in order of declaration, without fields that are None,
-    and without `sparse` fields that have their default.
+    Converts a record to JSON: its fields in order of declaration, without fields that are None. A
+    field that is declared `sparse` is also left out if it has its default.
     """
     if dataclasses.is_dataclass(value):
         pairs = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
@@ -212,9 +212,9 @@ class Buffer:
 
     def accept(self, array: Array | list[Any] | float) -> Array:
         """
-        Converts `array` to this buffer's contents. Lists and numbers are converted to its type.
+        Converts `array` to this buffer's contents. Lists and numbers get the buffer's type.
 
-        Raises `ProgramError` for another type or shape.
+        Raises `ProgramError` for an array of another type or shape.
         """
         array = self._array(array)
         if self.kind == "scalar":
@@ -461,9 +461,9 @@ class Manifest:
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
     """All functions except the first."""
     requires: Requires | None = None
-    """Requirements on a device, None in programs of older versions."""
+    """Requirements on a device; None in programs of older versions."""
     padding: int | None = None
-    """Alignment in bytes of the size of bindings. Kernels may read the padding."""
+    """Alignment in bytes of the sizes of bound buffers. Kernels may read the padding."""
 
     def of(self, function: Function) -> Manifest:
         """Returns the manifest of a program that has only this function."""

@@ -24,10 +24,10 @@ clamps indices may read a first element without using it, in a vector of up to 1
 
 def list_kept(program: Program) -> dict[str, int]:
     """
-    Returns the bytes of memory that a session of a program always needs.
+    Returns the sizes in bytes of the memory that a session of a program needs all the time.
 
-    They are needed for `weights`, for `states`, and for `packed`: the results of dispatches that
-    run only once, such as weights in another order.
+    The keys are `weights`, `states` and `packed`: the results of dispatches that run only once,
+    such as weights in another order.
     """
     shared: dict[str, dict[str, int]] = {"weight": {}, "state": {}}
     packed = 0

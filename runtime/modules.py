@@ -57,9 +57,10 @@ class ModuleParser(Parser):
 
 class Dialects(dict[str, Callable[[], Dialect]]):
     """
-    Dialects by name: first xDSL's and ours. Other packages are searched only for unknown names.
+    Dialects by name, from xDSL, this package and other packages.
 
-    Searching other packages takes as long as parsing a small module.
+    Other packages are searched only for an unknown name, because the search takes as long as
+    parsing a small module.
     """
 
     def __init__(self) -> None:

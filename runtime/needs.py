@@ -91,7 +91,10 @@ class Use:
 
 @cache
 def use(what: str, member: str) -> Use | None:
-    """Returns a use that needs the feature `member`, or None if no structure has this feature."""
+    """
+    Returns the record of an operation that needs the feature `member`, or None if no structure has
+    this feature. `what` describes the operation.
+    """
     structures = [n for n, known in tables()["structures"].items() if member in known["members"]]
     # A version's structure excludes the structures that it includes, so it comes first.
     structures.sort(key=lambda name: not name.startswith("VkPhysicalDeviceVulkan"))
@@ -224,7 +227,9 @@ class Needs:
 
     @staticmethod
     def of(spirv: bytes) -> Needs:
-        """Reads the needs of a module. Raises `SPIRVDecodeError` if it is not a SPIR-V module."""
+        """
+        Reads the needs of a module. Raises `SPIRVDecodeError` if the bytes are not a SPIR-V module.
+        """
         from xdsl_spirv.serialization.raw.binary import decode
 
         module = decode(spirv)
@@ -232,7 +237,9 @@ class Needs:
 
     @staticmethod
     def of_own(spirv: bytes) -> Needs:
-        """Reads the needs from bytes that the encoder just wrote, without numpy."""
+        """
+        Reads the needs of a module that this package's encoder wrote. Does not check the bytes.
+        """
         words = array("I", spirv)
         if sys.byteorder == "big":
             words.byteswap()

@@ -15,10 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SOON = 1e-3
-"""
-Minimum delay in seconds before a timer of another module fires, if it expired inside the `with`
-block.
-"""
+"""Seconds after which another module's timer fires, if it expired inside the `with` block."""
 
 
 @contextmanager

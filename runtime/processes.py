@@ -123,7 +123,10 @@ class Process:
 
 
 def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: False) -> None:
-    """Answers messages in the child process until the parent is gone, or after `last`."""
+    """
+    Answers messages in the child process. Ends the process when the parent is gone, or after a
+    message for which `last` returns True.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     # A driver's own output must not be mixed with the answers. And a driver that fails to open a

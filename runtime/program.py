@@ -173,7 +173,10 @@ class Program:
         return self.at_these(self.check_sizes(inputs)) if self.manifest.is_dynamic else self
 
     def at_these(self, sizes: Mapping[str, int]) -> Program:
-        """Returns the program for these sizes by name. Raises `ProgramError` for invalid sizes."""
+        """
+        Returns the program specialized to the given sizes, by name. Raises `ProgramError` for
+        invalid sizes.
+        """
         if not self.manifest.is_dynamic:
             return self
         from xdsl_spirv.runtime.concrete_sizes import at_sizes

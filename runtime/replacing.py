@@ -22,7 +22,10 @@ from xdsl_spirv.runtime.errors import ProgramError
 NEW, OLD = "new", "old"
 """Names in the scratch folder: the new folder, and the old target."""
 ATTEMPTS = 100
-"""Number of attempts, since other processes may create or remove the same path in between."""
+"""
+Maximum number of attempts at a replacement. Other processes may create or remove the same path
+during an attempt.
+"""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Linux constants for renameat2: paths relative to the working directory, and an exchange."""
 

@@ -1,9 +1,10 @@
 """
-Tests if a device maps cooperative-matrix components to invocations as a target states (CM-18).
+Tests if a device assigns the components of cooperative matrices to invocations as a target states
+(CM-18).
 
-Vulkan leaves the map to the implementation. A test kernel loads a matrix whose elements are
-component indices, and stores the components of each invocation. If they differ from the map,
-kernels that depend on the map are refused.
+Vulkan leaves this assignment (the component map) to the implementation. A test kernel loads a
+matrix whose elements are component indices, and stores the components of each invocation. If they
+differ from the map, kernels that depend on the map are refused.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ STORE = """
 """
 
 Run: TypeAlias = Callable[[Work], bytes]
-"""A function that runs work on a device, and returns the bytes of the work's buffer `held`."""
+"""A function that runs work on a device, and returns the bytes of the buffer named `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
 """Maps the bits of a component to a type that can represent all component indices."""
@@ -62,7 +63,7 @@ USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 
 
 def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matrix]:
-    """Returns the float matrices of the products."""
+    """Returns the matrices of f16 or f32 that are operands or results of the products."""
     matrices = {
         matrix
         for p in products
@@ -77,9 +78,9 @@ def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matr
 
 def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
     """
-    Describes the matrices that a device maps differently from a target's component map.
+    Describes the matrices whose component map on a device differs from the target's map.
 
-    Raises `ProgramError` for an unknown target.
+    `run` runs work on the device. Raises `ProgramError` for an unknown target.
     """
     try:
         known = load(target)
@@ -98,7 +99,10 @@ def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
 
 
 def differs(fragment: Fragment, bits: int, run: Run) -> bool:
-    """True if a device maps matrix components to invocations differently from `fragment`."""
+    """
+    True if a device assigns matrix components of `bits` bits to invocations differently from
+    `fragment`.
+    """
     size = fragment.rows * fragment.columns
     numbers = np.arange(size, dtype=TYPES[bits])
     expected = [

@@ -51,7 +51,9 @@ WELCOME = (
     Feature("VkPhysicalDeviceVulkan13Features", "computeFullSubgroups"),
     Feature("VkPhysicalDeviceVulkan13Features", "maintenance4"),
 )
-"""Harmless features that kernels use without a declaration."""
+"""
+Features that are enabled if available: kernels use them without a declaration, and they do no harm.
+"""
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
 """Feature that keeps all accesses inside of the buffer's memory; reads out of bounds may give 0."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
@@ -228,7 +230,8 @@ class VulkanDevice(Executor[LoadedWork]):
 
     def compile(self, one: Work) -> Code:
         """
-        Compiles the kernel of one step, on a driver that may be unable to run it.
+        Compiles the kernel of the only step of `one`. The driver need not be able to run the
+        kernel.
 
         Raises the errors of `load` for a kernel that the device does not support.
         """

@@ -93,7 +93,10 @@ def executes_graphs(info: DeviceInfo) -> bool:
 
 @contextmanager
 def emulation() -> Generator[None]:
-    """Lets the Vulkan loader find Arm's emulation layers, if their package is installed."""
+    """
+    Lets the Vulkan loader find Arm's emulation layers inside the `with` block, if their package is
+    installed.
+    """
     package = find_spec("emulation_layer")
     if package is None or package.origin is None:
         yield

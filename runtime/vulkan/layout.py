@@ -47,7 +47,8 @@ class Plain(c.Structure):
 
     _counts: ClassVar[dict[str, str | None]] = {}
     """
-    Maps each pointer member to the member that counts the elements behind the pointer, or to None.
+    For each pointer member, the member that holds the number of elements behind the pointer, or
+    None.
     """
 
     def __init__(self, **members: Any):

@@ -113,7 +113,7 @@ class LoadedWork:
         self.descriptors, self.sets = bound, bound.sets
 
     def _recorded(self, name: str, record: Callable[[int], None]) -> int:
-        """Returns the command buffer of this name, recorded at the first call."""
+        """Returns the command buffer `name`. The first call records its commands by `record`."""
         if name not in self.commands:
             commands = self.commands[name] = self.device.command_buffer()
             self.device.begin(commands)
@@ -376,7 +376,12 @@ class LoadedWork:
         timeout: float,
         warm_up: float,
     ) -> list[list[float]]:
-        """Returns the times between the timestamps of `record`, for each of `count` submissions."""
+        """
+        Submits the commands that `record` adds to a command buffer, `count` times.
+
+        Returns the times between the `stamps` timestamps of each submission, in nanoseconds.
+        Before, all steps run for `warm_up` seconds.
+        """
         import time
 
         bits = self._timestamp_bits()

@@ -46,7 +46,9 @@ TYPES: dict[str, Any] = {
 
 @cache
 def prototypes() -> dict[str, dict[str, Any]]:
-    """Returns each command's level, return type and parameter types."""
+    """
+    Returns each command's level (global, instance or device), return type and parameter types.
+    """
     return json.loads(Path(__file__).with_name("commands.json").read_text())
 
 

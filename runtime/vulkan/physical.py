@@ -137,7 +137,10 @@ class DeviceInfo:
     accelerated_dot: tuple[str, ...]
     matrices: tuple[CooperativeMatrixProperty, ...]
     flexible_matrices: tuple[tuple[CooperativeMatrixProperty, int], ...]
-    """(granularities of matrix sizes, workgroup invocations) of VK_NV_cooperative_matrix2."""
+    """
+    Flexible matrix sizes of VK_NV_cooperative_matrix2: the granularity of each dimension, and the
+    number of invocations of a workgroup.
+    """
     offer: features.Offer
 
     def __repr__(self) -> str:

@@ -92,7 +92,9 @@ class Started:
 
 
 class ResidentWork(LoadedWork):
-    """Routines loaded on a device. `close` frees their resources."""
+    """
+    Routines (functions of a program) that are loaded on a device. `close` frees their resources.
+    """
 
     kept: Buffers | None = None
     ahead: Started | None = None

@@ -45,8 +45,8 @@ GREATEST = (1 << 31) - 1
 @dataclass(frozen=True)
 class Output:
     """
-    An output buffer. A negative size s stands for an expression of the function, which has the
-    number -1 - s.
+    An output buffer. A negative number s in its shape stands for the value of the function's
+    expression number -1 - s.
     """
 
     buffer: Buffer
@@ -271,7 +271,10 @@ class FunctionPlan:
         )
 
     def _end(self, name: str, sizes: Sizes) -> int:
-        """Returns an upper bound of a scalar input within the limits, given all other sizes."""
+        """
+        Returns the largest value of a scalar input that all limits allow with the sizes of the
+        other inputs. Without a limit, returns twice the present value.
+        """
 
         def is_allowed(value: int) -> bool:
             return self._is_allowed({**sizes, name: value})
