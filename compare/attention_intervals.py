@@ -35,7 +35,9 @@ SCORE_ROUNDINGS = 6
 """Number of roundings of a score: queries, keys, product, scale, mask, difference."""
 
 TANH_ROUNDINGS = 16
-"""Error of a hyperbolic tangent in unit roundoffs, before the multiplication by the cap."""
+"""
+Error of a hyperbolic tangent in unit roundoffs, before the score's cap multiplies the tangent.
+"""
 
 TILE = 8
 """Minimum number of keys that a kernel processes between two updates of a row's maximum."""
@@ -80,9 +82,11 @@ def _parts(
     op: AttentionOp, scores: Array, off: Array, values: Array, radius: Array, narrow: DType
 ) -> tuple[Array, Array]:
     """
-    Returns the partial results for each part of the keys, and their error bounds.
+    Returns partial results, one for each part of the keys, and their error bounds.
 
-    The bounds are computed from the largest score error of each row.
+    `scores`, whose error is at most `off`, are multiplied by `values`, whose error is at most
+    `radius`. The bounds use the largest score error of each row. `narrow` is the type of the
+    probabilities.
     """
     assert op.parts is not None
     total, size, moved = (
@@ -103,8 +107,8 @@ def _parts(
 
 def _sum_bound(n: int) -> Bound:
     """
-    Returns the error bound of a sum over n keys, including the roundings when a new maximum scales
-    the sum.
+    Returns the error bound of a sum over n keys. It includes the roundings when a larger maximum
+    rescales the sum.
     """
     return contraction_bound(n + 4 * (n // TILE + 1), "f32")
 

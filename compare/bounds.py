@@ -33,7 +33,10 @@ from xdsl_spirv.upstream.linalg_packing import OfOneTensor
 from xdsl_spirv.upstream.scalar_extensions import element_of
 
 ACCUMULATOR = {"bf16": "f32"}
-"""Accumulator type by result type. Other results are accumulated in their own type."""
+"""
+Maps a result type to the type of its accumulator. Results of any other type are accumulated in
+their own type.
+"""
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,11 @@ def contractions(function: Operation) -> list[Contraction]:
 
 def _needs_intervals(op: Operation) -> bool:
     """
-    True for an operation outside of `linalg` structure that computes floats, repeats contractions,
-    or has negative elements. Absolute values of arguments do not make such elements positive.
+    True if the formula for contractions does not bound the results of an operation.
+
+    These are operations that compute floats without being `linalg` structured operations,
+    operations that contain several contractions, and float constants with negative elements (taking
+    the absolute values of arguments does not make constants positive).
     """
     if not any(isinstance(element_of(value.type), AnyFloat) for value in op.results):
         return False

@@ -46,7 +46,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_ELEMENTS = 64
-"""Maximum number of elements of a tensor that one inexact index may select."""
+"""Maximum number of elements between which an inexact index of one tensor access may choose."""
 
 
 @dataclass
@@ -79,7 +79,10 @@ class Intervals:
             return self._block(block, env)
 
     def _block(self, block: Block, env: dict[SSAValue, Interval]) -> list[Interval]:
-        """Returns the intervals of the terminator's operands. `env` may hold outer values."""
+        """
+        Executes a block on intervals. Returns the intervals of its terminator's operands. `env` may
+        contain values from outside the block.
+        """
         for op in block.ops:
             if op.has_trait(IsTerminator):
                 return [env[value] for value in op.operands]
@@ -221,8 +224,8 @@ class Intervals:
 
     def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
         """
-        Returns the interval of one operation of a body: by its function in `SCALARS`, or by the
-        interpreter for integer operations on exact operands.
+        Returns the interval of one operation of a body: computed by its function in `SCALARS`.
+        Integer operations on exact operands are computed by the interpreter.
         """
         dtype = _dtype(op.results[0].type)
         function = SCALARS.get(type(op))
@@ -285,7 +288,10 @@ class Intervals:
         return _spread_sum(op, operands, middle, off, total(terms.magnitude, init.magnitude))
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
-        """Returns the interval of a maximum or minimum, computed from lower ends and upper ends."""
+        """
+        Returns the interval of a maximum or minimum. Both are monotonic, so the ends of the
+        interval are computed from the ends of the operands.
+        """
         low, high = (
             np.asarray(self.host.evaluate(op, values)[0])
             for values in (
@@ -428,7 +434,8 @@ def _dtype(type: Attribute) -> DType:
 
 def _as_named(value: Interval, name: str) -> Interval:
     """
-    Reinterprets an integer as unsigned if the name of its type begins with `u` (such as `u8`).
+    Returns an integer value as unsigned if the name of its type begins with `u` (such as `u8`).
+    Returns other values unchanged.
     """
     if name[0] != "u":
         return value

@@ -166,7 +166,10 @@ def compare_layers(
 
 
 def _turns_a_weight(program: Program, number: int) -> bool:
-    """True if a dispatch repacks a weight, once, for the kernels that read this weight."""
+    """
+    True if a dispatch only copies a weight to another layout, and runs once for all later runs of
+    the program.
+    """
     dispatch, layer = program.manifest.dispatches[number], program.layers[number]
     made = program.manifest.buffer(dispatch.bindings[-1].buffer)
     return dispatch.once and layer.computes == "copy" and made.kind == "temporary"
@@ -189,7 +192,10 @@ class _Carried:
         return max(tolerances, key=lambda tolerance: tolerance.relative, default=NONE)
 
     def through(self, op: DispatchOp) -> Tolerance:
-        """Returns and stores the error of a dispatch's results, including the operands' errors."""
+        """
+        Computes and stores the error of a dispatch's results, including the errors of its operands.
+        Returns the error.
+        """
         own = tolerance_of(op)
         held = max(
             (self.of(v) for v in op.operands),
@@ -274,7 +280,10 @@ class _References:
 
 
 def _references(program: Program, target: str) -> _References:
-    """Compiles the program's source again up to the pass that forms dispatches."""
+    """
+    Compiles the program's source up to the pass that forms dispatches. Returns the module and its
+    host function.
+    """
     manifest = program.manifest
     if program.source is None or not program.layers:
         raise ProgramError(

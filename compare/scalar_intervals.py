@@ -114,7 +114,10 @@ def _is_whole(dtype: DType, *values: Interval) -> bool:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
-    """Wraps an operation whose extremes are at the corners of its operands' intervals."""
+    """
+    Wraps a function of numbers as a function of intervals. The result's ends are the extremes over
+    all pairs of operand ends.
+    """
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
@@ -161,7 +164,10 @@ def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
 
 
 def _widen_by_error(function: ScalarFunction) -> Function:
-    """Wraps a function so that it returns the exact image, widened by the function's error."""
+    """
+    Wraps a scalar function as a function of intervals. The result is the exact image, widened by
+    the error that a device may make.
+    """
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         low, high = function.image(function.meaning, *((x.low, x.high) for x in operands))
@@ -267,7 +273,10 @@ def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interv
 
 
 def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
-    """Wraps a bitwise operation. Unknown integers give the whole range."""
+    """
+    Wraps a bitwise operation as a function of intervals. If an operand is not known exactly, the
+    result is the whole range of the type.
+    """
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
@@ -289,7 +298,10 @@ def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
 
 
 def _reinterpret(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Reinterprets known numbers as another type. Unknown numbers give the whole range."""
+    """
+    Reinterprets the bits of known numbers as another type. If a number is not known exactly, the
+    result is the whole range of the type.
+    """
     (x,) = operands
     if not x.is_point:
         return _anything(x.low.shape, dtype)

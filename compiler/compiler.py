@@ -76,7 +76,7 @@ class UnknownLayerError(ProgramError):
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """Converts the error of a pass to a `RefusedError`."""
+    """Raises a `RefusedError` in place of a pass's error that leaves the `with` block."""
     try:
         yield
     except PassFailedException as error:
@@ -148,7 +148,7 @@ def compile_module(
 
 
 def _refuse_large_weights(program: Program, device: Target) -> None:
-    """Raises `ProgramError` for a weight that is larger than the target's largest buffer."""
+    """Raises `ProgramError` for a weight that is larger than the largest buffer of the target."""
     most = device.storage_buffer_max_bytes
     for name, array in program.weights.items():
         if array.nbytes > most:
@@ -168,7 +168,10 @@ def _program(
     device: Target,
     component_map: str | None,
 ) -> Program:
-    """Builds the program of host functions and kernels. The first function is the main one."""
+    """
+    Builds a program from host functions and kernels. The first function is the program's main
+    function.
+    """
     values: dict[str, Array] = {}
     first, *others = [_record(host, facts[host.name].names, values) for host in hosts]
     launched_kernels, code = _kernels([host.host for host in hosts], kernels)
@@ -296,8 +299,8 @@ def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, A
 
 def _only_number(array: Array) -> int | float | None:
     """
-    Returns the value that all elements have. Returns None if elements differ, or if JSON cannot
-    represent the value.
+    Returns the value of all elements of an array with equal elements. Returns None if elements
+    differ, or if JSON cannot represent the value.
     """
     if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
         return None
@@ -375,8 +378,8 @@ def pipeline_of(text: str) -> PassPipeline:
 @contextmanager
 def converting_pass_errors(known: Iterable[str]) -> Generator[None]:
     """
-    Converts the errors that xDSL raises for a wrong pass pipeline to `ProgramError`. `known` are
-    the names of all passes.
+    Raises a `ProgramError` in place of the errors that xDSL raises for a wrong pass pipeline.
+    `known` are the names of all passes.
     """
     try:
         yield

@@ -48,8 +48,8 @@ SMALL = 4096
 
 class Known(dict[SSAValue, Any]):
     """
-    Known contents of values. Contents may be given as a function, which is called at the first
-    read.
+    Maps a value to its contents, if they are known. A function as contents is called at the first
+    read, and its result replaces it.
     """
 
     def __getitem__(self, value: SSAValue) -> Any:
@@ -136,7 +136,10 @@ class Folder:
         ]
 
     def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
-        """Moves known offsets, sizes and strides into the attributes."""
+        """
+        Replaces known operands for offsets, sizes and strides by static attributes of the
+        operation.
+        """
         groups: list[list[SSAValue]] = []
         for name in ("offsets", "sizes", "strides"):
             static = op.properties[f"static_{name}"]

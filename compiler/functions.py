@@ -20,7 +20,7 @@ def share_buffers(
     functions: Sequence[HostFunction], declared: Mapping[str, set[str]]
 ) -> list[HostFunction]:
     """
-    Lets functions with the same weight or state share one value.
+    Lets functions that have the same weight or state share one buffer.
 
     `declared` are the buffer names in each function's source. Raises `ProgramError` if one name
     has different types or values.

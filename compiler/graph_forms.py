@@ -38,13 +38,18 @@ def loop_numbers(sizes: Sequence[int], loop: int) -> Array:
 
 @dataclass(frozen=True)
 class Windows:
-    """Sliding windows over an operand: the dimensions that they slide along, and their geometry."""
+    """
+    Sliding windows that an operation reads from an operand.
+
+    `dimensions` are the operand's dimensions along which windows slide. The other lists have an
+    entry for each of them.
+    """
 
     dimensions: list[int]
     outer: list[int]
-    """The loop over window positions, for each dimension."""
+    """The loop over the positions of windows, for each dimension."""
     inner: list[int]
-    """The loop inside a window, for each dimension that has one."""
+    """The loop over the elements of a window, for each dimension that has one."""
     kernel: list[int]
     stride: list[int]
     dilation: list[int]
@@ -52,18 +57,27 @@ class Windows:
 
     @property
     def used(self) -> list[int]:
-        """The sizes that the windows cover. TOSA permits no elements after them."""
+        """
+        For each dimension, the number of elements up to the end of the last window. TOSA refuses
+        operands with more elements.
+        """
         numbers = zip(self.places, self.stride, self.kernel, self.dilation, strict=True)
         return [(p - 1) * s + (k - 1) * d + 1 for p, s, k, d in numbers]
 
     def of_two(self, shape: Sequence[int]) -> list[int]:
-        """Returns the sizes of two window dimensions. A leading 1 is added to a single size."""
+        """
+        Returns the sizes of two dimensions of `shape`, along which windows slide. If windows slide
+        along one dimension only, the first size is 1.
+        """
         extents = [shape[k] for k in self.dimensions]
         return [1] * (2 - len(extents)) + extents
 
 
 class Access:
-    """An affine map: the loop coefficients and the constant of each operand dimension."""
+    """
+    An affine map from loops to the dimensions of an operand: for each dimension, the coefficients
+    of the loops, and a constant.
+    """
 
     def __init__(self, map: AffineMap):
         self.map = map
@@ -98,8 +112,8 @@ class Access:
 
     def places(self, sizes: Sequence[int]) -> list[Value]:
         """
-        Returns, for each dimension of the operand, its index in all iterations: an array with a
-        dimension for each loop.
+        Returns, for each dimension of the operand, an array with the index that each iteration
+        reads. The array has a dimension for each loop.
         """
         return [
             sum(
@@ -117,7 +131,10 @@ class Access:
         return used[0]
 
     def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:
-        """Returns the windows of an operand that a reduction reads."""
+        """
+        Returns the sliding windows that a reduction reads from the operand. Raises `ProgramError`
+        if an index is neither a loop nor a window.
+        """
         parallel = [t.data is IteratorType.PARALLEL for t in op.iterator_types]
         dimensions, outer, inner = list[int](), list[int](), list[int]()
         geometry = list[list[int]]()
@@ -168,9 +185,11 @@ def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """
-    Returns elements of a table. `indices` holds the index along each dimension of the table, as an
-    array with a dimension for each loop. Trailing dimensions that are read completely along one
-    loop become the rows of TOSA's Gather.
+    Returns the element of `table` that each iteration reads.
+
+    `indices` holds, for each dimension of the table, an array of indices with a dimension for each
+    loop. If an iteration over a loop reads a trailing dimension completely, this dimension becomes
+    part of the rows that TOSA's Gather copies.
     """
     extents, rank = list(b.shape(table)), len(sizes)
     rest, rows = list(indices), list[int]()
@@ -201,7 +220,10 @@ def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Seque
 
 
 def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
-    """Returns the loop if `index` runs over a whole dimension along one loop, otherwise None."""
+    """
+    Returns the only loop that changes `index`, if `index` counts all `extent` elements of a
+    dimension. Otherwise returns None.
+    """
     shape = b.shape(index)
     if not isinstance(index, np.ndarray) or math.prod(shape) != extent or extent not in shape:
         return None
@@ -211,7 +233,10 @@ def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
 
 @dataclass(frozen=True)
 class Combiner:
-    """TOSA's operators for combining elements: a reduction, a pooling and a binary operator."""
+    """
+    The TOSA operators that combine elements: one for a reduction, one for a pooling and one for two
+    operands.
+    """
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None

@@ -70,8 +70,8 @@ def narrow_numbers(module: ModuleOp) -> None:
 
 def zero_points(op: GenericOp) -> list[Shifted] | None:
     """
-    Returns both factors of a sum of products of bytes, with their zero points. Returns None for
-    other operations.
+    Returns the two factors of a sum of products of bytes, each with its zero point. Returns None
+    for other operations.
     """
     block = op.body.block
     if block.args[-1].type != IntegerType(32):
@@ -88,7 +88,10 @@ def zero_points(op: GenericOp) -> list[Shifted] | None:
 
 
 def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Array]:
-    """Returns signed bytes and their zero point. Flips the highest bit of unsigned bytes."""
+    """
+    Returns bytes and their zero point in signed form. Unsigned bytes become signed by flipping the
+    highest bit.
+    """
     if not factor.signed:
         factor, value = factor.with_other_sign(), flip_sign(b, value)
     assert factor.number is not None
@@ -96,7 +99,10 @@ def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Ar
 
 
 def flip_sign(b: GraphBuilder, value: Value) -> Value:
-    """Flips the highest bit of bytes, or removes an earlier flip of this bit."""
+    """
+    Flips the highest bit of bytes. If `value` is the result of such a flip, returns the flip's
+    operand.
+    """
     if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaBitwiseXorOp):
         known = b.arrays.get(value.owner.operands[1])
         if known is not None and known.dtype == np.int8 and (known == -128).all():
@@ -118,7 +124,7 @@ STEPS = (
     ("arith.divf", "math.roundeven", "arith.addf", "arith.cmpf", "arith.select"),
     ("arith.divf", "math.roundeven", "arith.cmpf", "arith.select"),
 )
-"""Operations of a quantization before the upper bound is applied, with and without zero point."""
+"""Operations of a quantization up to its lower bound, with and without a zero point."""
 
 
 TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}
@@ -162,7 +168,10 @@ def quantization(op: GenericOp) -> Quantization | None:
 
 
 def quantize(b: GraphBuilder, x: Value, by: Quantization) -> Value:
-    """Quantizes to bytes: by one Rescale of an accumulator if possible, otherwise in floats."""
+    """
+    Quantizes a value to bytes: by one Rescale if the value is an accumulator and its scale and bias
+    permit, otherwise in floats.
+    """
     zero, shape = by.zero - (0 if by.signed else 128), b.shape(x)
     result = _rescale(b, x, by.scale, zero) if isinstance(x, SSAValue) else None
     if result is None:
@@ -192,7 +201,10 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
-    """Converts accumulators to bytes by a scale and a bias. Returns None if this is impossible."""
+    """
+    Converts accumulators to bytes by a Rescale with a scale and a bias. Returns None if one Rescale
+    cannot express this.
+    """
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)
     scale: Array = np.full([1] * len(shape), 1.0)

@@ -228,7 +228,10 @@ def _refuse_others(function: func.FuncOp) -> None:
 
 
 def _call_of(op: Operation) -> func.CallOp | None:
-    """Returns the call in a loop whose body only calls a step function, otherwise None."""
+    """
+    Returns the `call` operation of a loop whose body only calls a step function. Returns None for
+    other loops.
+    """
     inside = list(op.body.block.ops) if isinstance(op, scf.ForOp) else []
     return inside[0] if len(inside) == 2 and isinstance(inside[0], func.CallOp) else None
 
@@ -240,7 +243,10 @@ def on_host(op: Operation) -> bool:
 
 
 class _HostReader:
-    """Walks the host function once. A value is represented by its buffer's name or a number."""
+    """
+    Reads a host function in one walk. A tensor value is represented by the name of its buffer, an
+    index by a number.
+    """
 
     def __init__(
         self,
@@ -254,7 +260,7 @@ class _HostReader:
         self.launches: list[Launch] = []
         self.loops: list[Loop] = []
         self.outside: dict[SSAValue, SSAValue] = {}
-        """The value that the loop passes to each argument of a step function."""
+        """Maps each argument of a step function to the value that the loop passes."""
         self.counters: dict[SSAValue, str] = {}
         self.constants: dict[str, arith.ConstantOp] = {}
         self.temporaries = itertools.count()
@@ -291,7 +297,9 @@ class _HostReader:
                 pass
 
     def _loop(self, op: scf.ForOp) -> None:
-        """Adds the launches of a step function, and their number of repetitions."""
+        """
+        Adds the launches of a loop's step function, and the number of times that they are repeated.
+        """
         call = _call_of(op)
         assert call is not None
         for value, inside, result in zip(op.iter_args, op.body.block.args[1:], op.results):
@@ -356,8 +364,8 @@ class _HostReader:
         shaped: SSAValue | None = None,
     ) -> None:
         """
-        Declares a buffer for `value`. Dynamic sizes are read from `shaped`, another value in the
-        same memory, if given.
+        Declares a buffer for `value`. `shaped`, if given, is another value in the same memory, and
+        determines the shape and its dynamic sizes.
         """
         shaped = shaped or value
         type = shaped.type
@@ -475,7 +483,7 @@ Result = tuple[str, SSAValue, str]
 
 
 def _is_nothing(value: SSAValue) -> bool:
-    """True if a value is a tensor without elements, which no kernel has to write."""
+    """True for a tensor without elements, which no kernel has to write."""
     return isinstance(value.owner, tensor.EmptyOp) and 0 in value.owner.tensor.type.get_shape()
 
 

@@ -116,7 +116,10 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
 
 
 def likeness(function: gpu.FuncOp) -> object:
-    """Returns a kernel's operations, types and schedules, which are equal for mergeable kernels."""
+    """
+    Returns a kernel's operations, types and schedules as a text that is equal for kernels that can
+    be merged.
+    """
     traits: list[object] = []
     for op in function.walk():
         traits.append(op.name)
@@ -152,7 +155,10 @@ def _in_forks(
     passes: Passes,
     parts: Sequence[Sequence[gpu.FuncOp]],
 ) -> dict[str, LoweredKernel] | None:
-    """Lowers each part in a fork. Returns None if a fork failed or two forks used one name."""
+    """
+    Lowers each part in a fork of this process. Returns None if a fork failed, or if two forks gave
+    kernels the same name.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     forks: list[tuple[int, BinaryIO]] = []
@@ -228,7 +234,7 @@ def _fork(
 def _part(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[dict[str, LoweredKernel], Changed]:
-    """Lowers the kernels `part`. Returns the lowered kernels, and the changes of their launches."""
+    """Lowers the kernels in `part`. Returns the lowered kernels, and the launches that changed."""
     mine = {function.sym_name.data for function in part}
     for function in _functions(module):
         if function.sym_name.data not in mine:

@@ -71,7 +71,10 @@ def relies_on_component_map(module: Operation) -> bool:
 
 
 def _relies(op: Operation) -> bool:
-    """True if invocations access single components of a matrix, and rely on their positions."""
+    """
+    True if an operation gives single components of a cooperative matrix to invocations, and depends
+    on the elements that they hold.
+    """
     schedule = schedule_of(op)
     if schedule is None or schedule.uses_components or not schedule.direct:
         return schedule is not None and schedule.uses_components
@@ -145,7 +148,8 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:
     """
-    Returns the model node that a dispatch completes, or "" if a later dispatch continues the node.
+    Returns the name of the model node whose last operation is in a dispatch. Returns "" if a later
+    dispatch computes another part of the node.
     """
     name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]

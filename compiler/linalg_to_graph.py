@@ -131,7 +131,10 @@ class _Translator:
         self.b = b
         self.values: dict[SSAValue, Value] = {}
         self.pieces: dict[SSAValue, tuple[Value | None, list[tuple[list[int], Value]]]] = {}
-        """For results of tensor.insert_slice: the base tensor, and (offsets, piece) pairs."""
+        """
+        Tensors assembled by tensor.insert_slice: for each result, the base tensor and the inserted
+        pieces as (offsets, piece).
+        """
 
     def value(self, value: SSAValue) -> Value:
         if value in self.pieces:
@@ -227,7 +230,10 @@ class _Translator:
         return result
 
     def _insert(self, whole: Value, offsets: Sequence[int], piece: Value, axis: int = 0) -> Value:
-        """Returns `whole` with the part at `offsets` replaced, one dimension after the other."""
+        """
+        Returns `whole` with the part at `offsets` replaced by `piece`. Replaces along `axis` and
+        each following dimension in turn.
+        """
         b, shape = self.b, self.b.shape(whole)
         if axis == len(shape):
             return piece
@@ -266,7 +272,7 @@ class _Generic:
         return refusal(self.op, cause)
 
     def results(self) -> list[Value]:
-        """Appends operators to the graph. Returns the results of the operation."""
+        """Appends the operation's operators to the graph. Returns the values of its results."""
         op, maps = self.op, self.maps
         if len(self.parallel) == len(self.sizes):
             return self._elementwise()
@@ -311,8 +317,8 @@ class _Generic:
 
     def _evaluate(self, end: Operation) -> dict[SSAValue, Value]:
         """
-        Translates the operations of a body before `end`. Returns all values of the body, each with
-        a dimension for each loop.
+        Translates the operations of the body up to `end`. Returns all values of the body as tensors
+        with a dimension for each loop.
         """
         op, sizes, given_values = self.op, self.sizes, self.translator.values
         values: dict[SSAValue, Value] = {}
@@ -363,7 +369,10 @@ class _Generic:
         return results
 
     def _in_loops(self, value: Value, access: Access) -> Value:
-        """Reshapes an operand to one dimension for each loop. Loops without an index get size 1."""
+        """
+        Transposes and reshapes an operand to a tensor with a dimension for each loop. A loop that
+        does not index the operand gets size 1.
+        """
         if not self.sizes:
             return value
         loops = access.loops()

@@ -137,12 +137,15 @@ EQUAL = 0
 """Predicate of `arith.cmpi eq`."""
 
 Key = tuple[int, int]
-"""(position of an argument, dimension)."""
+"""(index of an argument, dimension of this argument): names one dynamic size."""
 
 
 @dataclass
 class Names:
-    """Names of the dynamic sizes of a function's arguments, and conditions on them."""
+    """
+    Names of the dynamic sizes of a function's arguments, and the conditions that the sizes must
+    satisfy.
+    """
 
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
     """The name of each size, or the value that it must have."""
@@ -269,7 +272,10 @@ def _free(name: str, taken: dict[Key, Number]) -> str:
 
 
 def _key(size: Size, known: dict[Key, Key]) -> Key | None:
-    """Returns the argument dimension to which a size is equal, or None."""
+    """
+    Returns the argument dimension whose size equals `size`. Returns None if no such dimension is
+    known.
+    """
     if not is_dynamic(size) or len(size.terms) != 1:
         return None
     ((atoms, factor),) = size.terms
@@ -318,7 +324,7 @@ def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
 
 
 def _are_given(size: Size) -> bool:
-    """True if a size is a number, or computed from the sizes of arguments."""
+    """True if a size is a constant, or is computed only from sizes of arguments and constants."""
     extents = size.extents if is_dynamic(size) else ()
     return all(isinstance(extent.value, BlockArgument) for extent in extents)
 

@@ -63,7 +63,9 @@ def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
 
 
 def _of_windows(op: LinalgStructuredOperation) -> Iterator[AtMost]:
-    """Yields limits from an operation's reads: the largest index must be inside the tensor."""
+    """
+    Yields limits for an operation that reads windows: the largest index must be inside the tensor.
+    """
     reads = [
         (expression, extent(value, axis))
         for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True)
@@ -91,7 +93,9 @@ def _is_linear(expression: AffineExpr) -> bool:
 def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
-    """Yields limits from a slice: its start and its end must be inside the tensor."""
+    """
+    Yields limits for a slice of a tensor: the slice's start and end must be inside the tensor.
+    """
     offsets = listed_sizes(op.static_offsets, op.offsets)
     sizes = listed_sizes(op.static_sizes, op.sizes)
     strides = op.static_strides.get_values()

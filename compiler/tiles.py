@@ -43,8 +43,8 @@ def lower_to_spirv(
 
 def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> bytes:
     """
-    Returns the binary of a tile program, in which arguments are named. The size of axis 0 of `x` is
-    named `x.0`.
+    Returns the binary of a tile program for a target. The binary contains the names of the
+    arguments. A size is named after its buffer and axis, for example `x.0`.
     """
     _, made = lower_to_spirv(program, target)
     name = program.sym_name.data
@@ -65,7 +65,10 @@ def is_view(program: tile.ProgramOp, argument: int) -> bool:
 def _with_names(
     raw: RawModule, variables: dict[str, str], block: str, members: list[str]
 ) -> RawModule:
-    """Renames variables by `variables`, and names the members of the block called `block`."""
+    """
+    Renames variables as the mapping `variables` says, and gives the members of the block named
+    `block` the names `members`.
+    """
     rows: list[list[int]] = []
     pointers: dict[int, int] = {}
     types: dict[int, int] = {}

@@ -157,7 +157,10 @@ def lift_weights(function: FuncOp) -> None:
 
 
 def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
-    """Returns a constant's value: unchanged if short or without data, otherwise as a resource."""
+    """
+    Returns the value of a constant. A constant with data and more than `LITERAL` elements becomes a
+    resource.
+    """
     type = op.result.type
     assert isinstance(type, TensorType)
     is_short = isinstance(op.value, DenseIntOrFPElementsAttr) and prod(type.get_shape()) <= LITERAL
@@ -179,7 +182,7 @@ def _candidates(hint: str) -> Iterator[str]:
 
 
 def _is_read(use: Use) -> bool:
-    """True if the use is more than the initial value of an accumulator."""
+    """True unless the use is the initial value of an accumulator."""
     op: Operation = use.operation
     return not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs)
 

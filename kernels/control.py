@@ -38,7 +38,7 @@ def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> I
     if stop is None:
         start, stop = 0, start
     if not isinstance(step, Value) and (type(step) is not int or step < 1):
-        raise KernelError(f"a loop's step is {step!r}", "", "give an integer above 0")
+        raise KernelError(f"a loop's step must be above 0, not {step!r}", "", "give an integer")
     known = next((v for v in (start, stop, step) if isinstance(v, Value)), None)
     kind = u32 if known is None else known.type
     if kind.is_float or kind.is_boolean or kind.lanes != 1:

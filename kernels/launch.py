@@ -70,7 +70,7 @@ class Launched:
     device: str
     report: Report | None = None
     way: str = ""
-    """The way of compiling a tile program: as a function on tensors, or tile by tile."""
+    """Text that says how a tile program was compiled: as a function on tensors, or tile by tile."""
 
     def __getitem__(self, name: str | int) -> Array:
         return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]
@@ -232,8 +232,8 @@ def _textures(
     resources: list[Resource], given: Mapping[str, Image | Sampler]
 ) -> tuple[list[Resource], Textures]:
     """
-    Returns the resources that have memory, with images as arrays of texels, and the given images
-    and samplers by set and binding.
+    Returns the kernel's resources that have memory, and the images and samplers in `given` by set
+    and binding. An image becomes a resource that is an array of texels.
     """
     placed: Textures = {}
     memory: list[Resource] = []

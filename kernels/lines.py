@@ -44,7 +44,7 @@ class Lines:
         return name and name[1]
 
     def here(self) -> FileLineColLoc | UnknownLoc:
-        """Returns the location of the Python line that is being traced."""
+        """Returns the location of the kernel's current Python line."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while is_own(frame):
             if frame.f_back is None:

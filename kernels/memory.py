@@ -191,7 +191,7 @@ class Memory:
 
 
 class Variable:
-    """A variable of each invocation: `v.value`, `v.value = x`, `v.value += x`."""
+    """A variable that each invocation has for itself: `v.value`, `v.value = x`, `v.value += x`."""
 
     def __init__(self, pointer: SSAValue, type: Type):
         self._pointer, self.type = pointer, type
@@ -207,7 +207,10 @@ class Variable:
 
 
 def variable(initial: Number, type: Type | None = None) -> Variable:
-    """Makes a variable of each invocation. A Python number as initial value requires `type`."""
+    """
+    Makes a variable that each invocation has for itself. If the initial value is a Python number,
+    `type` is required.
+    """
     tracer = current()
     if type is None and not isinstance(initial, Value):
         raise KernelError(

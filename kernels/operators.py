@@ -1,4 +1,4 @@
-"""Gives the values of a kernel Python's operators."""
+"""Defines Python's operators on the values of a kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYMBOLS = {
     "left_shift": "<<", "right_shift": ">>", "less": "<", "less_equal": "<=", "greater": ">",
     "greater_equal": ">=", "equal": "==", "not_equal": "!=",
 }  # fmt: skip
-"""numpy's names of operators."""
+"""Maps the names of numpy's functions to Python's operators."""
 REFUSED = {
     "matmul": ("the operator @", "multiply matrices with multiply_add(a, b, c)"),
     "power": ("the operator **", "multiply: x * x"),
@@ -26,10 +26,7 @@ REFUSED = {
     "positive": ("the unary operator +", "leave it out"),
     "divmod": ("divmod()", "divide and subtract"),
 }
-"""
-Operators that values or tiles lack, by numpy's names: how Python writes each one, and what to write
-instead.
-"""
+"""Maps the name of a numpy function to the operator that values or tiles lack, and the remedy."""
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 

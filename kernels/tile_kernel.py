@@ -52,10 +52,11 @@ class View:
 
     def load(self, *place: Any, outside: float | None = 0) -> Tile:
         """
-        Returns a tile of the view. `place` has the tile's first index along each axis, then its
-        sizes along the last axes.
+        Returns a tile of the view: `view.load(row, column, 16, 16)`. The arguments are the first
+        index along each axis, then the sizes of the tile along the last axes.
 
-        Elements outside of the view are `outside`. With None, the whole tile must be inside.
+        Elements outside of the view have the value `outside`. If it is None, the whole tile must be
+        inside of the view.
         """
         rank = len(self.type.shape)
         shape = place[rank:]
@@ -73,10 +74,11 @@ class View:
 
     def store(self, *place: Any, clipped: bool = True) -> None:
         """
-        Stores a tile to the view. `place` has the first index along each axis, then the tile.
+        Stores a tile to the view: `view.store(row, column, tile)`. The arguments are the first
+        index along each axis, then the tile.
 
         Elements outside of the view are skipped. With `clipped=False`, the whole tile must be
-        inside.
+        inside of the view.
         """
         *indices, value = place
         if len(indices) != len(self.type.shape) or not isinstance(value, Tile):
@@ -114,7 +116,7 @@ class LaunchedKernel(ABC):
 
     @abstractmethod
     def trace(self) -> Traced:
-        """Traces the program with symbolic sizes."""
+        """Traces the program. All sizes in it are symbolic."""
 
     @abstractmethod
     def _launch(
@@ -129,7 +131,7 @@ class LaunchedKernel(ABC):
         return text_of(ModuleOp([self.trace().program.clone()]))
 
     def on(self, target: str, **options: Any) -> str:
-        """Lowers the kernel tile by tile for a target. Returns the code that an invocation runs."""
+        """Lowers the kernel tile by tile for a target. Returns the code of one invocation."""
         from xdsl_spirv.runtime.modules import text_of
 
         with refusals(self.name):
@@ -151,12 +153,13 @@ class LaunchedKernel(ABC):
 
     def check(self, *arguments: Any, target: str | None = None, **named: Any) -> Report:
         """
-        Runs the kernel on whole tiles, and with a `target` also its lowered code under all checks.
+        Runs the kernel on whole tiles. With a `target`, also runs its lowered code under all
+        checks. Returns the report of the checks.
 
-        A fault in whole tiles raises `KernelError`. Findings in lowered code name Python lines.
-        Results that depend on the order of sums (CHOICE-02) are allowed, since buffers are
-        compared bit by bit. A kernel that depends on the target's mapping of matrix components to
-        invocations has the finding CHOICE-01.
+        A fault in whole tiles raises `KernelError`. Findings in lowered code name Python lines. The
+        order of sums may change a result, which is not a finding here (CHOICE-02). If a kernel
+        depends on the target's mapping of matrix components to invocations, the report has the
+        finding CHOICE-01.
         """
         from xdsl_spirv.interpreter.checks import Allowed, Checks
 
@@ -175,7 +178,7 @@ class LaunchedKernel(ABC):
 
 @dataclass(frozen=True)
 class TileKernel(LaunchedKernel):
-    """A Python function over tiles."""
+    """A kernel over whole tiles, made from a Python function by `@tiles.kernel`."""
 
     name: str
     function: Callable[..., None] = field(repr=False)
@@ -204,7 +207,9 @@ class TileKernel(LaunchedKernel):
         return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
 
     def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
-        """Traces the program for views of these shapes. Sizes are symbolic without `shapes`."""
+        """
+        Traces the program for views of these shapes. If `shapes` is not given, sizes are symbolic.
+        """
         key = None if shapes is None else tuple(shapes.items())
         if key not in self._traced:
             self._traced[key] = _trace(self, shapes or {})

@@ -34,7 +34,10 @@ class LoweredProgram:
     kernels: ModuleOp
     binary: bytes
     pushed: Sequence[tuple[int, int]]
-    """For each number that the launch passes: the argument's index, and the axis of the size."""
+    """
+    For each number that the launch passes: the index of an argument, and the axis of this argument
+    whose size is passed.
+    """
     target: Target
     way: str = "tile by tile"
     """The way of compilation, and the reason why the program is not a function on tensors."""
@@ -131,8 +134,8 @@ class RaisedProgram:
         """
         Runs the compiled function. Returns the arrays with their new contents.
 
-        If a scalar argument is negative, the program is lowered tile by tile instead. Only then
-        `grid` is used: the compiled function has a grid of its own.
+        If a scalar argument is negative, the program is lowered tile by tile instead. `grid` is
+        used only in this case, because a compiled function has its own grid.
         """
         from xdsl_spirv.runtime.execution import run
 
@@ -173,8 +176,8 @@ def raise_program(
     numbers: Mapping[str, Any] | None = None,
 ) -> RaisedProgram:
     """
-    Compiles a program as a function on tensors. A program without `tile.place` needs the `grid` of
-    workgroups and the numbers of the launch.
+    Compiles a program as a function on tensors. If the program does not contain `tile.place`, the
+    `grid` of workgroups and the `numbers` of the launch are required.
 
     Raises `NotRaised` if the program cannot be expressed as a function, if the target does not
     support the function, or if its temporaries need more memory than the arguments: the program

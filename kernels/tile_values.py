@@ -316,7 +316,10 @@ def attribute_of(value: float, type: Type) -> IntegerAttr | FloatAttr:
 
 
 def number(ssa: SSAValue, type: Type) -> Number:
-    """Makes a `Number` from a value; i32 values are computed as indices."""
+    """
+    Returns an SSA value of the program as a `Number` of a type. An i32 is converted to an index, in
+    which numbers are computed.
+    """
     if ssa.type == i32.attribute:
         ssa = current().add(arith.IndexCastOp(ssa, INDEX))
     return Number(ssa, type)

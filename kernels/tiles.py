@@ -92,7 +92,7 @@ def range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Number]:
     if stop is None:
         start, stop = 0, start
     if type(step) is not int or step < 1:
-        raise KernelError(f"a loop's step is {step!r}", "", "give an integer above 0")
+        raise KernelError(f"a loop's step must be above 0, not {step!r}", "", "give an integer")
     return _loop(start, stop, step)
 
 
@@ -127,8 +127,8 @@ def place(
     view: View, *sizes: int, axes: tuple[int, ...] | None = None, group: int | None = None
 ) -> Any:
     """
-    Returns the first indices of the workgroup's tile in a view, one for each of `axes`, slowest
-    first.
+    Returns the first index of the workgroup's tile along each of `axes` of a view. The slowest axis
+    comes first. `sizes` are the tile's sizes along these axes.
 
     The grid covers the view with tiles of these sizes; other axes have tiles of size 1. With
     `group`, workgroups process this many tiles along the first axis before the next tile along the
@@ -246,7 +246,10 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
 
 
 def places(like: Tile) -> tuple[Tile, ...]:
-    """Returns the indices 0, 1, ... along each axis of a tile, broadcastable to the tile."""
+    """
+    Returns the index arrays of a tile, one for each axis. They contain 0, 1, ... along their axis,
+    and can be broadcast to the tile.
+    """
     tracer, rank = current(), len(like.shape)
     result: list[Tile] = []
     for axis, size in enumerate(like.shape):

@@ -24,8 +24,8 @@ class KernelError(ProgramError):
 
 class Code(SpirvEmitter):
     """
-    The body of the kernel. `interface` names the global variables that it uses; `lines` are its
-    Python lines.
+    The code of a kernel while it is traced. `interface` names the global variables that the code
+    uses; `lines` are its Python lines.
     """
 
     def __init__(self, function: spv.FuncOp, module: spv.ModuleOp):
@@ -54,7 +54,7 @@ class Tracer:
     branch: tuple[Any, ...] | None = None
     """The last `when` of this block, which an `otherwise` may follow."""
     fault: str | None = None
-    """An error from code that cannot raise exceptions; raised later."""
+    """An error in code that cannot raise exceptions. It is raised later."""
 
     def __post_init__(self) -> None:
         self.module = spv.ModuleOp([], spv.AddressingModel.Logical, spv.MemoryModel.GLSL450)

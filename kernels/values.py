@@ -188,7 +188,7 @@ def value_of(value: Number, type: Type) -> Value:
 
 def of_one_type(*values: Number) -> tuple[Value, ...]:
     """
-    Converts Python numbers to the common type of the kernel's values.
+    Converts Python numbers among the operands to the type of the kernel's values among them.
 
     Raises `KernelError` if the values have different types.
     """

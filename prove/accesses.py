@@ -1,4 +1,7 @@
-"""Defines the records of a kernel's symbolic execution: accesses, orders and demands."""
+"""
+Defines the records of a kernel's symbolic execution: accesses, the orders that barriers guarantee,
+and demands.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from xdsl_spirv.prove.values import Term
 
 @dataclass(frozen=True)
 class Access:
-    """One access to memory that invocations share, with its path condition (`guard`)."""
+    """One access to memory that invocations share. `guard` is its path condition."""
 
     op: Operation
     place: Place
@@ -36,11 +39,19 @@ class Access:
     """Type of the cooperative matrix if the whole subgroup accesses it together, or None."""
 
     split: tuple[tuple[tuple[int, Term], ...], ...] = ()
-    """Digits of each index: row * 300 + column has the digits (300, row) and (1, column)."""
+    """
+    For each index, its mixed-radix digits as (factor, digit): row * 300 + column has the digits
+    (300, row) and (1, column).
+    """
     free: tuple[Term, ...] = ()
-    """Symbols for arbitrary numbers: the row and the column of a matrix's element."""
+    """
+    Symbols of the row and column of a cooperative matrix's element. The access reaches the element
+    at every row and column.
+    """
     stated: tuple[Term, ...] = ()
-    """Facts about the indices' mixed-radix digits; if empty, `digits` derives the facts."""
+    """
+    Facts about the mixed-radix digits of the indices. If there are none, `digits` derives them.
+    """
 
     @cached_property
     def digits(self) -> Sequence[Term]:
@@ -87,7 +98,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Demand:
-    """A condition `wrong` that must be false in every invocation at an instruction."""
+    """A condition `wrong` that must be false whenever an invocation executes the instruction."""
 
     question: str
     what: str
@@ -98,7 +109,9 @@ class Demand:
 
 
 def find_counters(module: spv.ModuleOp, written: Iterable[Hashable]) -> set[Hashable]:
-    """Returns the `written` variables that only atomic additions of positive constants change."""
+    """
+    Returns the given variables that are changed only by atomic additions of positive constants.
+    """
     other = set[Hashable]()
     for op in module.walk():
         pointer = accessed_pointer(op, True) if is_write(op) else None

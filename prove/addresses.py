@@ -68,8 +68,9 @@ def is_address(type: Attribute) -> bool:
 
 def layout_of(type: Attribute) -> tuple[int, int]:
     """
-    Returns two sizes in bytes: the part of a block before its runtime array, and an element of
-    this array. Any other type counts as the only element of an array.
+    Returns the sizes in bytes of the header (the part of a block before its runtime array) and of
+    an element of this array. Without a runtime array, the header is empty, and the whole type is
+    one element.
     """
     if isinstance(type, StructType) and isinstance(type.member_types[-1], RuntimeArrayType):
         return member_offsets(type)[-1], step_of(type.member_types[-1])[0]
@@ -100,7 +101,9 @@ class AddressExecutor(ImageExecutor):
         return Place(self.addresses[name], PHYSICAL, type.pointee, (start,), type.pointee)
 
     def convert_address(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Converts an address to a pointer, or a pointer to an address."""
+        """
+        Converts an address to a pointer, or a pointer to an address, as the operation `op` does.
+        """
         if isinstance(op, ConvertPtrToUOp):
             place = operands[0]
             if not isinstance(place, Place) or not isinstance(place.root, Address):
@@ -159,7 +162,10 @@ class AddressExecutor(ImageExecutor):
                 self.members[name] = value.term
 
     def _name_place(self, place: Place) -> str:
-        """Returns the name of a part of a block at constant indices, "" for other locations."""
+        """
+        Returns the name of the part of a block to which `place` points. Returns "" if an index is
+        not constant.
+        """
         name, type = self.name_of(place.root), place.whole
         for index in place.path:
             if isinstance(type, RuntimeArrayType) or not z3.is_bv_value(index.term):
@@ -192,16 +198,16 @@ class AddressExecutor(ImageExecutor):
         """
         Records a demand: `wrong` must be false whenever the instruction `op` is executed.
 
-        `question` is the kind of bug, `what` describes the condition, and `length` is the length
-        of the runtime array that bounds an index, if any.
+        `question` names the kind of bug (such as "bounds"), `what` describes the condition, and
+        `length` is the length of the runtime array that bounds an index, if any.
         """
         raise NotImplementedError
 
 
 def share_bytes(a: Place, b: Place, other: Callable[[Term], Term]) -> Term:
     """
-    Returns the condition that two accesses overlap in physical memory. `other` renames terms of
-    `b`.
+    Returns the condition that accesses `a` and `b` overlap in physical memory. `other` renames the
+    symbols of `b`, which another invocation executes.
     """
     x, y, differ = a.path[0].term, other(b.path[0].term), ALWAYS
     if a.root is not b.root:

@@ -1,5 +1,6 @@
 """
-Finds the values that questions depend on: indices of accesses, branch conditions, and divisors.
+Finds the values that the answers about races, bounds and other bugs depend on: indices of accesses,
+branch conditions, and divisors.
 
 Other values, such as the sums of a matrix multiplication, need no terms. The search goes backwards
 from indices, conditions and divisors, through block arguments, calls, and stores to loaded
@@ -25,7 +26,7 @@ TEXELS = ("OpImageRead", "OpImageFetch", "OpImageWrite", "OpImageTexelPointer")
 
 
 def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
-    """Returns the values on which the answers to questions may depend."""
+    """Returns the values of a module on which an answer about a bug may depend."""
     passed: dict[SSAValue, list[SSAValue]] = {}
     stored: dict[Hashable, list[SSAValue]] = {}
     pending = list[SSAValue]()
@@ -68,8 +69,8 @@ def _list_passed(
     op: Operation, module: structure.ModuleOp
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
     """
-    Yields (receivers, values): the arguments of a block or function, or the results of an
-    operation, and the values that are passed to them.
+    Yields (receivers, values) for each transfer of values by an operation. `receivers` are
+    arguments of a block or function, or results of an operation.
     """
     match op:
         case branches.Branching():

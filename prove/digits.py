@@ -58,8 +58,9 @@ def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
     Returns an upper bound of the sum of the addends that are not multiples of `factor`.
 
-    A part of the sum may have a range although its own addends have none: for example, a guard
-    `column < 300` bounds `column`, which is itself a sum. So such parts are bounded as a whole.
+    The search does not split a part of the sum that contains no multiple of `factor`. Such a part
+    is bounded as a whole, because its range may be known from a guard such as `column < 300`
+    although the ranges of its addends are unknown.
     """
     divided = [f % factor == 0 for f, _ in list_addends(term, times)]
     if all(divided):

@@ -92,7 +92,7 @@ class Verdict:
     uninterpreted: int = 0
     """Number of instructions that are treated as uninterpreted functions."""
     kernels: tuple[ModuleOp, ...] = ()
-    """The kernel before and after the pass, if `compare_programs` gives no proof."""
+    """The two kernels that `compare_programs` could not prove equal: before and after the pass."""
 
 
 class Launch(Executor):
@@ -249,7 +249,7 @@ class Launch(Executor):
         return Scalar(made(value.term, source), either([value.undefined, number.undefined]))
 
     def _number(self, name: str) -> Term:
-        """Returns the value of a built-in. Lane and subgroup size are symbols."""
+        """Returns the value of a built-in variable. The lane and the subgroup size are symbols."""
         if name not in LANE:
             return z3.BitVecVal(prod(self.ids[name]), WORD)
         lane, size = (z3.BitVec(each, WORD) for each in LANE)

@@ -44,7 +44,7 @@ from xdsl_spirv.prove.values import (
 )
 
 State = dict[Hashable, Value]
-"""The current values of variables, and of memory whose contents are modelled, by key."""
+"""Values by key: of variables, and of memory whose contents are modelled."""
 
 TRIPS = 256
 """Maximum number of iterations of a loop that is unrolled."""
@@ -125,10 +125,10 @@ class Executor:
         raise Unsupported(f"{op.name} is not supported", op)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Handles an index into a variable of the invocation. Does nothing by default."""
+        """Called for each index into a variable of the invocation. Does nothing by default."""
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Handles the operands of each executed instruction. Does nothing by default."""
+        """Called for each executed instruction with its operands. Does nothing by default."""
 
     def call(self, function: structure.FuncOp, arguments: Sequence[Value]) -> Value | None:
         """Executes a function and returns its value."""
@@ -195,7 +195,10 @@ class Executor:
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """Adjusts the results of an instruction. Returns them unchanged by default."""
+        """
+        Returns the results that replace the results of an instruction. By default they are
+        unchanged.
+        """
         return results
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:
@@ -380,7 +383,7 @@ class Executor:
         return Place(base.root, base.storage, base.whole, (*base.path, *indexes), type)
 
     def part_type(self, type: Attribute, index: Scalar) -> Attribute:
-        """Returns the type of the part that an index selects."""
+        """Returns the type of the part of `type` that an index selects."""
         if isinstance(type, StructType):
             number = known_number(index.term)
             assert number is not None

@@ -129,7 +129,10 @@ EXACT: dict[type[Operation], Exact] = {
     glsl.GLTruncOp: _round_once(lambda rounding, x: z3.fpRoundToIntegral(z3.RTZ(), x)),
     glsl.GLRoundEvenOp: _round_once(z3.fpRoundToIntegral),
 }
-"""Instructions whose result is exact or rounded once."""
+"""
+Maps an instruction whose result is exact or rounded once to the function that computes the result's
+bits.
+"""
 
 
 def is_comparison(op: Operation) -> bool:

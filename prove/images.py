@@ -40,7 +40,7 @@ class ImageExecutor(MatrixExecutor):
     """An executor that records accesses to texels. A subclass defines names and sizes of images."""
 
     aliased: Mapping[Hashable, Hashable]
-    """Memory key of each variable that shares memory with other variables."""
+    """Maps each variable that shares memory with other variables to the key of this memory."""
     read_lengths: set[str]
     """Names of the lengths and sizes that the kernel reads."""
 

@@ -39,7 +39,10 @@ class Piece:
 
 
 def ask_initialization(kernel: Kernel) -> Iterator[Demand]:
-    """Yields a demand for each read of Workgroup memory that has no initializer."""
+    """
+    Yields a demand for each read of a Workgroup variable that has no initializer: it must not read
+    an unwritten element.
+    """
     groups: dict[Hashable, list[Access]] = {}
     for access in kernel.accesses:
         variable = kernel.symbols.get(str(access.place.root))
@@ -72,7 +75,10 @@ def _ask_variable(kernel: Kernel, accesses: Sequence[Access]) -> Iterator[Demand
 
 
 def _extend_path(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]]:
-    """Extends a read's path to one scalar by symbolic indices. Returns path and index bounds."""
+    """
+    Extends the path of a read by symbolic indices until it selects one scalar. Returns the path,
+    and the conditions that these indices are in bounds.
+    """
     path, type, inside = list(read.place.path), read.place.type, list[Term]()
     while isinstance(type, VectorType | ArrayType | MatrixType):
         parts = parts_of(type, kernel.length) or []
@@ -93,8 +99,8 @@ def _find_writers(
     kernel: Kernel, write: Access, indexes: Sequence[Term]
 ) -> Iterator[tuple[Term, Term]]:
     """
-    Yields a pair for each invocation that may write an element: facts about this writer, and the
-    condition that it does not write the element.
+    Yields candidates for the invocation that writes an element. Each is a pair: facts about the
+    candidate, and the condition that it does not write the element.
     """
     solved = _solve(kernel, write, indexes)
     axes = [axis for axis, size in zip(kernel.local, kernel.size, strict=True) if size > 1]
@@ -111,8 +117,9 @@ def _find_writers(
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
     """
-    Computes the local id of the chosen invocation from its index in the workgroup, or from its
-    subgroup and lane. Returns the choices with this id instead.
+    Adds the local id of an invocation to `chosen`, which maps symbols of built-in variables to
+    their values. Computes it from the index in the workgroup, or from the subgroup and lane, and
+    removes these from the result.
     """
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
@@ -152,7 +159,10 @@ def _place_writer(
 
 
 def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term, Term]:
-    """Solves a write's indices for the ids of the invocation that writes an element."""
+    """
+    Solves a write's indices for the ids of the writing invocation. Returns the values of ids that
+    the indices determine.
+    """
     lane = kernel.built_ins["SubgroupLocalInvocationId"]
     numbers = [*kernel.local, kernel.index(), kernel.subgroup, lane, *write.free]
     values: dict[Term, list[tuple[int, Term]]] = {}
@@ -177,7 +187,7 @@ def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term,
 
 
 def _find_piece(term: Term, numbers: Sequence[Term]) -> Piece | None:
-    """Returns the part of one of `numbers` that a term computes, or None."""
+    """Returns the part of one of `numbers` that a term computes. Returns None for other terms."""
     found = next((n for n in numbers if n.eq(term)), None)
     if found is not None:
         return Piece(found)

@@ -4,8 +4,8 @@ Executes a kernel once for any invocation of any launch. Records accesses, barri
 Symbols have levels. Symbols of the launch (grid, lengths, push constants, contents that are never
 written) are equal for all invocations. Symbols of a workgroup are equal within the workgroup.
 Symbols of an iteration are equal between the iteration's barriers. All other symbols belong to one
-invocation. A second invocation has the same terms with its own symbols. Each access is in an
-interval between barriers. A cooperative matrix in memory is accessed by its subgroup: any
+invocation. For a second invocation, the same terms are used with its own symbols. Each access is in
+an interval between barriers. A cooperative matrix in memory is accessed by its subgroup: any
 invocation may access any of its elements.
 """
 
@@ -173,7 +173,10 @@ class Kernel(AddressExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """Number of facts about launches, which come first. Others are from the kernel's code."""
+        """
+        Number of facts about the launch alone. They come first in the list; all others follow from
+        the kernel's code.
+        """
 
     def _count_subgroups(self) -> None:
         """Creates the terms of the subgroup, the lane, the subgroup size and the subgroup count."""
@@ -204,14 +207,17 @@ class Kernel(AddressExecutor):
         self.facts += [self.consecutive] * given
 
     def _number_places(self, name: str, level: int, sizes: Iterable[int | None]) -> list[Term]:
-        """Creates a symbol for the position along each axis, 0 if the axis has length 1."""
+        """
+        Creates a symbol for an id's component along each axis. The component is 0 if the axis has
+        length 1.
+        """
         return [
             z3.BitVecVal(0, 32) if size == 1 else self._number(f"{name}.{axis}", level)
             for axis, size in zip("xyz", sizes, strict=True)
         ]
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
-        """Returns a number of the launch: the fixed number, or else a symbol."""
+        """Returns a number of the launch: the fixed number if there is one, otherwise a symbol."""
         given = self.fixed.get(name)
         if given is None or not isinstance(type, IntegerType):
             return self.symbol(name, type, level)
@@ -283,7 +289,10 @@ class Kernel(AddressExecutor):
         self.call(self.function, [])
 
     def record(self) -> tuple[list[Any], ...]:
-        """Returns the lists to which execution appends."""
+        """
+        Returns the lists to which execution appends: accesses, barriers, demands, tickets and
+        elected invocations.
+        """
         return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
@@ -467,7 +476,9 @@ class Kernel(AddressExecutor):
         return leaves if isinstance(place.type, VectorType) else leaves[0]
 
     def unset(self, type: Attribute) -> Value:
-        """Returns the value of unwritten memory: any number, or a pointer without target."""
+        """
+        Returns the value of unwritten memory: an arbitrary number, or a pointer without target.
+        """
         if isinstance(type, PointerType):
             return None
         if isinstance(type, CooperativeMatrixType):
@@ -562,11 +573,11 @@ class Kernel(AddressExecutor):
         return super()._compute(op, operands)
 
     def decides(self, op: Operation) -> bool:
-        """True if a question may depend on a result of the operation."""
+        """True if an answer about a bug may depend on a result of the operation."""
         return not self.deciding.isdisjoint(op.results)
 
     def anything(self, type: Attribute) -> Value:
-        """Returns an arbitrary value, for results on which no question depends."""
+        """Returns an arbitrary value, for results on which no answer depends."""
 
         def leaf(t: Attribute) -> Value:
             if isinstance(t, CooperativeMatrixType):

@@ -51,7 +51,9 @@ LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
 """Levels of symbols: shared in a launch, a workgroup or an iteration, or of one invocation."""
 
 INTERVAL, NEAR = "interval", "near"
-"""State keys of the current intervals between workgroup barriers and between subgroup barriers."""
+"""
+`State` keys of the current interval between workgroup barriers, and between subgroup barriers.
+"""
 
 UNROLLED = 64
 """Maximum number of iterations of a loop that is unrolled."""
@@ -74,7 +76,7 @@ Candidate: TypeAlias = Callable[[Cells], Term]
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A store by the invocation since the last barrier."""
+    """A store by the invocation after the last barrier."""
 
     guard: Term
     place: Place
@@ -126,19 +128,21 @@ class LoopExecutor(Executor):
         self.quiet = 0
         self._cut = False
         self.inside: list[flow.LoopOp] = []
-        """The enclosing loops that are executed once for all iterations."""
+        """The enclosing loops whose body is executed once on behalf of all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
         self._about: list[tuple[str, set[str]]] = []
-        """For each fact, its newest symbol, and its symbols created by loops and loads."""
+        """For each fact: its newest symbol, and its symbols that loops and loads created."""
         self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
         """Cached ranges of terms: (number of facts, ranges, ranges by guard)."""
 
     def record(self) -> tuple[list[object], ...]:
-        """Returns the lists to which execution appends."""
+        """
+        Returns the lists to which execution appends. `_unroll` truncates them to undo execution.
+        """
         raise NotImplementedError
 
     def interval(self) -> frozenset[int]:
-        """Creates an interval between barriers."""
+        """Creates an interval between barriers. Returns the set with its id."""
         return frozenset([next(self.numbers)])
 
     def symbol(self, name: str, type: Attribute, level: int) -> Term:
@@ -158,7 +162,7 @@ class LoopExecutor(Executor):
         return build(type, make, self.length)
 
     def cut_iteration(self) -> None:
-        """Stops execution at a barrier if only the code before the barrier is needed."""
+        """Makes code after a barrier unreachable if only the code before it is needed."""
         if self._cut:
             self.guard = NEVER
 
@@ -298,7 +302,7 @@ class LoopExecutor(Executor):
         return term
 
     def _decide(self, condition: Term) -> Term:
-        """Returns the condition, or a constant if ranges prove it."""
+        """Returns the condition, or True or False if ranges prove one of them."""
         decided = self.ranges_under(self.guard).decide(condition)
         return condition if decided is None else z3.BoolVal(decided)
 
@@ -313,7 +317,7 @@ class LoopExecutor(Executor):
         return by_guard[guard.get_id()]
 
     def waits(self, op: Operation) -> bool:
-        """True if an operation waits for the workgroup, also in a called function."""
+        """True if an operation, or a function that it calls, has a barrier for the workgroup."""
         if isinstance(op, flow.FunctionCallOp):
             callee = self.symbols[op.callee.string_value()]
             return any(self.waits(inner) for inner in callee.walk())
@@ -437,7 +441,7 @@ class LoopExecutor(Executor):
     def _keep_inductive(
         self, kept: list[Candidate], head: Cells, back: Sequence[Edge]
     ) -> list[Term]:
-        """Returns the candidate facts that an iteration preserves if all hold before it."""
+        """Returns the candidates that an iteration preserves if all of them hold before it."""
         while True:
             held, still = [holds(head) for holds in kept], kept
             for edge in back:
@@ -449,7 +453,9 @@ class LoopExecutor(Executor):
     def _drop_broken(
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
-        """Drops candidates that counterexamples refute. Returns candidates that `known` implies."""
+        """
+        Returns the candidates that `known` implies for `cells`. Counterexamples exclude others.
+        """
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]
@@ -515,7 +521,7 @@ class LoopExecutor(Executor):
 
 
 def _made_in_loops(terms: Sequence[Term]) -> set[str]:
-    """Returns the names of numbered symbols, which were created for loops, loads and calls."""
+    """Returns the names of numbered symbols (`x!3`), which loops, loads and calls created."""
     names = (str(c) for c in constants_of(terms))
     return {name for name in names if name.rpartition("!")[2].isdecimal() and "!" in name}
 
@@ -559,7 +565,7 @@ def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
 
 
 def is_number(value: Value) -> bool:
-    """True if a value consists of numbers only."""
+    """True if a value is a number, or a composite of numbers."""
     return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(is_number, value)))
 
 

@@ -51,7 +51,9 @@ Compute: TypeAlias = Callable[..., Term]
 
 
 def _shift_by(shift: Compute, fill: Compute) -> Compute:
-    """Returns a shift by an amount of any width. Beyond the value's width the result is `fill`."""
+    """
+    Returns a shift by an amount of any width. If it is at least the value's width, gives `fill`.
+    """
 
     def compute(value: Term, amount: Term) -> Term:
         number = known_number(amount) if z3.is_bv_value(amount) else None
@@ -93,7 +95,7 @@ def _signs(value: Term) -> Term:
 
 
 def by_zero(x: Term, y: Term) -> Term:
-    """Returns the condition that a division is by zero."""
+    """Returns the condition that the divisor `y` of x / y is zero."""
     return y == 0
 
 
@@ -198,7 +200,7 @@ UNDEFINED: dict[type[Operation], Compute] = {
     glsl.GLUClampOp: lambda x, low, high: z3.UGT(low, high),
     glsl.GLSClampOp: lambda x, low, high: low > high,
 }
-"""Conditions under which an instruction's result is undefined for defined operands."""
+"""Maps instructions to conditions under which their results are undefined for defined operands."""
 
 
 def evaluate(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
@@ -235,8 +237,8 @@ def _componentwise(compute: Compute, undefined: Compute | None, operands: Sequen
 
 def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     """
-    Applies an uninterpreted function to the operands' bits, elementwise if possible. Equal
-    instructions with equal properties are the same function.
+    Applies an uninterpreted function to the operands' bits, elementwise if the instruction is
+    elementwise. Instructions with the same name and the same properties use the same function.
     """
     meaning = semantics.TABLE.get(type(op))
     if meaning is None or meaning.kind != "value":
@@ -449,7 +451,7 @@ def _insert(op: composite.CompositeInsertOp, operands: Sequence[Value], terms: T
 
 
 def take(parts: Sequence[Value], index: Scalar) -> Value:
-    """Selects a constituent by a term. The result is undefined beyond the last constituent."""
+    """Returns the part at a symbolic index. The result is undefined beyond the last part."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return parts[number]
@@ -462,7 +464,7 @@ def take(parts: Sequence[Value], index: Scalar) -> Value:
 
 
 def put_part(parts: Sequence[Value], index: Scalar, part: Value) -> Value:
-    """Replaces the part that a term selects."""
+    """Returns the parts with `part` at a symbolic index."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return replace_part(tuple(parts), [number], part)

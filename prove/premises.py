@@ -88,7 +88,10 @@ def _general(kernel: Kernel) -> dict[str, Term]:
 
 
 def _list_numbers(kernel: Kernel) -> dict[str, Term]:
-    """Returns the numbers that a kernel reads: push constants, block members, lengths and sizes."""
+    """
+    Returns the 32-bit numbers that a kernel reads, by name: push constants, block members, lengths
+    and sizes.
+    """
     lengths = {name: kernel.lengths[name] for name in sorted(kernel.read_lengths)}
     listed = kernel.pushed | kernel.members | lengths
     return {name: t for name, t in listed.items() if z3.is_bv(t) and t.size() == 32}
@@ -178,7 +181,10 @@ def premise(text: str, kernel: Kernel) -> Term:
 
 
 def _for_all_invocations(kernel: Kernel, terms: Sequence[Term]) -> Term:
-    """Returns the condition that the terms hold for an invocation and for its renamed copies."""
+    """
+    Returns the condition that the terms hold for an invocation, and for every other invocation that
+    the kernel considers.
+    """
     others = [rename_for(kernel, level) for level in (WORKGROUP, ITERATION, ONE)]
     return z3.And(*terms, *[other(term) for other in others for term in terms])
 

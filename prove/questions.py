@@ -43,7 +43,7 @@ from xdsl_spirv.prove.values import (
 )
 
 Renaming: TypeAlias = Callable[[Term], Term]
-"""A function that renames terms for another invocation."""
+"""A function that renames the symbols of terms, so that the terms describe another invocation."""
 
 MOST_ALONE = 3
 """Maximum number of accesses of one instruction about which separate questions are asked."""
@@ -52,7 +52,7 @@ SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Limits (workgroups along an axis, buffer elements) of launches that are searched, in order."""
 
 Asked: TypeAlias = Callable[[Question], bool]
-"""A function that returns True for the questions to ask."""
+"""A function that selects the questions to ask: it returns True for them."""
 
 
 def is_usual(question: Question) -> bool:
@@ -62,7 +62,7 @@ def is_usual(question: Question) -> bool:
 
 @dataclass
 class Proof:
-    """The answers for a kernel, and the premises on which they depend."""
+    """The answers about a kernel, and the premises on which they depend."""
 
     kernel: Kernel
     questions: list[Question]
@@ -72,11 +72,11 @@ class Proof:
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to complete a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    """Maps instructions to the reason why no launch was found that executes their access."""
+    """Maps an instruction to the reason why no launch was found that executes its access."""
     reached: int = 0
-    """Number of instructions whose access is executed by a launch that satisfies the premises."""
+    """Number of instructions whose access some launch executes under the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])
-    """Instructions whose access no launch executes, under any premises."""
+    """Instructions whose access no launch executes, not even without premises."""
     complete: bool = False
     """True if all questions were proved under the given and suggested premises together."""
 
@@ -329,7 +329,10 @@ def _facts(kernel: Kernel, other: Renaming) -> Term:
 
 
 def _list_event_facts(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
-    """Returns the facts that tickets are unique, and that a subgroup elects one invocation."""
+    """
+    Returns two kinds of facts: results of a counter that only grows differ, and a subgroup elects
+    only one invocation.
+    """
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)
@@ -387,8 +390,8 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
 
 def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Access]:
     """
-    Joins the accesses of one instruction between the same barriers. Pairs of many accesses, as
-    from unrolled loops, would give too many questions.
+    Joins the accesses that one instruction makes between the same barriers, as in an unrolled loop.
+    Otherwise pairs of accesses would give too many questions.
     """
     alike: dict[tuple[object, ...], list[Access]] = {}
     for a in accesses:
@@ -444,7 +447,10 @@ def _is_safe(a: Access, b: Access, level: int) -> bool:
 
 
 def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
-    """Yields conditions under which two paths select the same part of a variable."""
+    """
+    Yields the conditions under which two paths select the same part of a variable. `other` renames
+    the symbols of `y`.
+    """
     for a, b in zip(x.path, y.path, strict=False):
         yield equal(a.term, other(b.term))
 

@@ -93,7 +93,9 @@ class Ranges:
             self._found = {}
 
     def _split(self, condition: Term) -> tuple[Ranges, Ranges]:
-        """Returns the ranges where a condition holds, and where it does not hold."""
+        """
+        Returns two maps of ranges of terms: where a condition holds, and where it does not hold.
+        """
         number = condition.get_id()
         if number not in self._arms:
             self.kept.append(condition)

@@ -19,7 +19,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 from xdsl_spirv.prove.values import Term, Unsupported, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
-"""The conditions hold for some values, hold for no values, or are not decided."""
+"""
+A solver's verdict on conditions: they hold together for some values, they never do, or it is
+unknown.
+"""
 
 
 LATE = "the kernel's time limit is reached"
@@ -33,7 +36,7 @@ class Limits:
     seconds: float = 10.0
     megabytes: int = 2048
     work: int = 4_000_000
-    """Limit of z3's counted work, about ten seconds."""
+    """Limit of z3's own count of work. The default takes about ten seconds."""
     solvers: int = 3
     """Number of solvers to ask, one after the other."""
     until: float = float("inf")
@@ -44,7 +47,7 @@ class Limits:
     """Cache of answers, None without a cache."""
 
     def restart(self) -> Limits:
-        """Returns a copy that allows the processor time of 8 queries from now on."""
+        """Returns limits that end after the processor time of 8 more queries."""
         return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
 
     def check(self) -> None:
@@ -202,7 +205,10 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
-    """Returns tautologies with the constants, so that printers include the constants."""
+    """
+    Returns a tautology for each constant. Printers then declare the constant even if no condition
+    contains it.
+    """
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 
 

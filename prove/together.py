@@ -69,7 +69,10 @@ def _halve(
     limits: Limits,
     depth: int | None = None,
 ) -> list[Question]:
-    """Proves questions together, or halves them up to `depth` times. Returns unproved questions."""
+    """
+    Proves questions together, and if that fails, each half of them, up to `depth` times. Returns
+    unproved questions.
+    """
     if not questions:
         return []
     alone = len(questions) == 1

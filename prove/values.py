@@ -43,7 +43,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Scalar:
-    """A term, and the condition under which the value is undefined."""
+    """A term of bits or a Boolean, and the condition under which its value is undefined."""
 
     term: Term
     undefined: Term = NEVER
@@ -196,7 +196,7 @@ class Terms:
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])
-    """Conditions that define fresh constants. They are added to every question."""
+    """Conditions that define the fresh constants. Every query contains them."""
     count: int = 0
     uninterpreted: int = 0
     """Number of instructions so far that are treated as uninterpreted functions."""

@@ -195,7 +195,9 @@ def _entries(kernel: SPIRVModuleOp) -> list[str]:
 def _buffer(op: GlobalVariableOp, length: int) -> tuple[tuple[int, int], Input]:
     name = op.sym_name.data
     if op.descriptor_set is None or op.binding is None:
-        raise ProgramError(f"@{name} has no descriptor set and binding", f"@{name}", "bind it")
+        raise ProgramError(
+            f"@{name} has no descriptor set and binding", f"@{name}", "add bind(SET, BINDING)"
+        )
     scalars = set(_scalars(op.type.pointee))
     if len(scalars) != 1:
         raise ProgramError(

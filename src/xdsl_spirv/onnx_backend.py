@@ -55,8 +55,8 @@ class PreparedModel(base.BackendRep):
         self.programs: dict[Any, tuple[ImportedModel, Program | None]] = {}
         self.refusal: str | None = None
         """
-        The reason why the last run compiled inputs as constants; None if there were no such
-        inputs.
+        The reason why the last run compiled some inputs as constants. None if no input was compiled
+        as a constant.
         """
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:

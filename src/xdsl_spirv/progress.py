@@ -116,7 +116,7 @@ def noted(what: str, items: Sequence[T], name: Callable[[T], str] = str) -> Gene
 
 @contextmanager
 def heard_by(ticker: Ticker | None) -> Generator[None]:
-    """Reports all stages of the `with` block to a ticker, or not at all for None."""
+    """Reports the stages of the `with` block to a ticker. With None, the block reports nothing."""
     token = _TICKER.set(ticker)
     try:
         yield

@@ -79,7 +79,7 @@ TIE = 0.05
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """Returns at most `MOST` known names that are most similar to a name, the best first."""
+    """Returns the known names that are most similar to `name`, best first. At most `MOST` names."""
     from difflib import SequenceMatcher, get_close_matches
 
     folded: dict[str, str] = {}

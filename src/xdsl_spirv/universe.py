@@ -148,8 +148,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spirv-share-kernels": ("several spirv.module",),
 }
 """
-Names of types, operations and attributes (upstream/passes_on_demand.py) that a pass changes, by
-pass. Pipelines skip a pass if the module has none of its names. Unlisted passes always run.
+Maps a pass to the names of types, operations and attributes that it can change.
+
+Pipelines skip a pass if the module contains none of the pass's names (see
+upstream/passes_on_demand.py). A pass without an entry always runs.
 """
 
 GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -164,8 +166,8 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """
-Maps a pass and a target feature to names in `NEEDS`. For a target with the feature, the pass is
-not run because of these names.
+Maps a pass and a feature of targets to names in `NEEDS`. A target with the feature needs no pass
+for types of these names, so their presence alone does not make the pass run.
 """
 
 TARGETS: dict[str, str] = {
