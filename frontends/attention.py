@@ -44,7 +44,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Attended:
-    """The result of an attention, and its scores after each step."""
+    """The result of an attention, and its scores after each step (product, cap, mask, softmax)."""
 
     result: Tensor
     products: Tensor
@@ -121,7 +121,10 @@ def attend(b: TensorBuilder, q: Tensor, k: Tensor, v: Tensor, scores: Scores) ->
 
 
 def _by_heads(b: TensorBuilder, mask: Tensor, split: Sequence[Size]) -> Tensor:
-    """Splits the head dimension of a mask, if any, into the dimensions `split[1:]`."""
+    """
+    Splits the head dimension of a mask into the dimensions `split[1:]`. Returns a mask without a
+    head dimension unchanged.
+    """
     if mask.rank < 3 or len(split) == 2:
         return mask
     heads = [1, 1] if mask.sizes[-3] == 1 else list(split[1:])
@@ -200,7 +203,9 @@ def _softmax_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def additive(b: TensorBuilder, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """Converts a mask to numbers to add to scores; a boolean mask hides keys where it is False."""
+    """
+    Converts a mask to numbers to add to scores. A boolean mask becomes `hidden` where it is False.
+    """
     if mask.element.is_float:
         return mask
     return b.elementwise(

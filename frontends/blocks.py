@@ -216,7 +216,7 @@ def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
 
 
 def _power_scaled(x: Numbers, i: Numbers) -> Number:
-    """Converts an f4 and multiplies it by a power of two."""
+    """Computes an element of a block that consists of f4 elements and a power of two as scale."""
     return _four_float(x, i, x["d"].scalars.reinterpret(x["d"].to(I32) << 23, F32))
 
 
@@ -326,7 +326,11 @@ def _look_up(blocks: Array) -> Array:
 
 
 def _exponent(blocks: Array) -> Array:
-    """Returns the f32 exponent of a block's power of two, plus 14; refuses powers above 2^113."""
+    """
+    Returns the exponent bits of an f32 for each block's power of two, plus 14.
+
+    Raises `FrontendError` for powers above 2^113.
+    """
     biased = blocks["d"].astype(np.int32) + 14
     if (most := biased.max(initial=0)) > 254:
         raise FrontendError(

@@ -258,7 +258,7 @@ def _sum(
     term: Callable[..., Number],
     operands: Sequence[tuple[Tensor, Map]],
 ) -> Tensor:
-    """Returns sums of `term` over an added innermost loop, as a tensor of i32; True counts as 1."""
+    """Sums `term` over an additional innermost loop. Returns a tensor of i32. True counts as 1."""
 
     def add(s: Scalars, *numbers: Number) -> Sequence[Number]:
         return [numbers[-1] + term(s, *numbers[:-1]).to(I32)]

@@ -41,7 +41,10 @@ class Router:
     biased: bool = False
     """True if `exp_probs_b` is added to the scores for choosing experts, but not to the weights."""
     shared: Literal["", "added", "gated"] = ""
-    """An additional expert for every token; `gated` multiplies its result by a sigmoid."""
+    """
+    Kind of the expert that every token uses additionally; "" for none. The result of a `gated` one
+    is multiplied by a sigmoid.
+    """
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Architecture:
     fused: bool = False
     """True if query, key and value are one matrix, and gate and up are one matrix `ffn_up`."""
     turns_part: bool = True
-    """True if a file may restrict rotation to the first elements of a head."""
+    """True if a file may restrict rotary positions to the first elements of a head."""
     unturned: int = 0
     """
     A number n: every n-th block, counted from 1, has no rotary positions. 0 if all blocks have

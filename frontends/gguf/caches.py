@@ -27,7 +27,10 @@ TAKEN_BACK = 16
 
 @dataclass(frozen=True)
 class Sliding:
-    """Tokens that the states of windowed blocks hold (`room`) and keep after a slide (`keep`)."""
+    """
+    Sizes of the states of windowed blocks, in tokens: the states hold `room` tokens, and keep the
+    last `keep` tokens when the tokens move to the front.
+    """
 
     room: int
     keep: int

@@ -95,7 +95,9 @@ class Weights:
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
-        """Concatenates tensors of one format along their rows. Returns an array per block field."""
+        """
+        Concatenates tensors of one format along their rows. Returns one array per block field.
+        """
         whole = "+".join(names)
         if whole not in self._arrays:
             tensors = [self.file.tensors[name] for name in names]
@@ -345,7 +347,7 @@ class Step:
         )
 
     def joined(self, block: str, names: Sequence[str], kind: str) -> dict[str, Tensor]:
-        """Concatenates matrices, or biases (`kind`). Returns an array per block field."""
+        """Concatenates matrices, or biases (`kind`). Returns one array per block field."""
         arrays = self.weights.joined([f"{block}{name}.{kind}" for name in names])
         called = f"{block}{'_'.join(names)}.{kind}"
         return {p: self.constant(f"{called}{p and '.'}{p}", array) for p, array in arrays.items()}

@@ -37,7 +37,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     **{f"tokenizer.ggml.{role}_token_id": (int,) for role in "bos eos eot eom unknown".split()},
     **dict.fromkeys(("tokenizer.ggml.add_bos_token", "tokenizer.ggml.add_space_prefix"), (bool,)),
 }
-"""Expected Python type of a value by key; for a list, followed by the type of its elements."""
+"""Expected Python types of values, by key. For a list, the second type is that of its elements."""
 
 
 def read_metadata(path: str | os.PathLike[str]) -> Mapping[str, Any]:

@@ -79,7 +79,7 @@ class TensorBuilder:
         """Values of the large constants that become arguments, by name."""
         self._last_constant: Operation | None = None
         self.insisted: set[tuple[Size, Size]] = set()
-        """Pairs of sizes that must be equal; an integer comes second."""
+        """Pairs of sizes that must be equal. In a pair with an integer, the integer is second."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         """Raises `FrontendError` for the current node."""

@@ -148,7 +148,9 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the candidates' axis in an elementwise result, or None if it is not known."""
+    """
+    Returns the axis of a data-dependent list in an elementwise result, or None if it is not known.
+    """
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -194,7 +196,10 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the candidates' axis in a result of Slice, Concat or Split along other axes."""
+    """
+    Returns the axis of a data-dependent list after Slice, Concat or Split along other axes, or
+    None.
+    """
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -203,7 +208,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the axis of a data-dependent list after an operator on rows (MatMul), else None."""
+    """Returns the axis of a data-dependent list after an operator on rows (MatMul), or None."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -219,7 +224,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """Returns the axis of a data-dependent list after a reshape; None if elements are mixed."""
+    """Returns the axis of a data-dependent list after a reshape, or None if elements are mixed."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or prod(others) == 1
@@ -240,7 +245,10 @@ RULES: dict[str, Rule] = {
 
 
 def _result_axis(operator: str, inputs: Inputs, attributes: Attributes) -> int | None:
-    """Returns the candidates' axis in the results; None if the operator is not supported."""
+    """
+    Returns the axis of a data-dependent list in the results of an operator, or None if the operator
+    does not support such lists.
+    """
     entry = lookup("", operator, 18)
     elementwise = entry is not None and entry.function.__module__.endswith(".elementwise")
     rule = _of_elements if elementwise else RULES.get(operator)

@@ -93,16 +93,16 @@ def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> I
 
 def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """
-    Yields one of the possible choices of axes. All choices give the same elements in the same
-    order.
+    Yields axes of Squeeze that give the declared sizes. All possible choices have the same result,
+    so only one is yielded.
     """
     return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
     """
-    Yields one of the possible choices of axes. All choices give the same elements in the same
-    order.
+    Yields axes of Unsqueeze that give the declared sizes. All possible choices have the same
+    result, so only one is yielded.
     """
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):

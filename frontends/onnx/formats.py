@@ -29,8 +29,8 @@ POWERS = "f8E8M0FNU"
 
 ROUNDINGS = {"up": (0x7FFFFF, 0x400000), "nearest": (0x400000, 0x5FFFFF), "down": (0, 0x7FFFFF)}
 """
-Maps each `round_mode` to the number to add to the bits of an f32 before truncation, and to the
-greatest bits that become code 0.
+Maps each `round_mode` to the number that is added to the bits of an f32 before truncation, and to
+the largest bit pattern that becomes code 0.
 """
 
 

@@ -389,9 +389,9 @@ class Nodes(TensorBuilder):
 
     def _move_sizes(self, node: Any, inputs: Sequence[Tensor | None]) -> list[Tensor] | None:
         """
-        Folds a node that only moves elements, which are symbolic sizes.
+        Folds a node that only moves elements, if the elements are symbolic sizes.
 
-        The evaluator moves integers instead: the position of each size in a list.
+        onnx's evaluator moves the indices of the sizes in a list, because it cannot move the sizes.
         """
         onnx: Any = import_module("onnx")
         schema = onnx.defs.get_schema(node.op_type, self.versions.get("", 1))

@@ -67,7 +67,7 @@ def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
 
 
 def _total(x: Tensor, first: Size, result: Tensor) -> Tensor:
-    """Returns the sum of equal elements as a size (number of elements times the element)."""
+    """Returns the sum of equal elements, known as a size: the number of elements times `first`."""
     if result.element.is_float or not all(isinstance(size, int) for size in result.sizes):
         return result
     count = exact_quotient(prod(x.sizes), prod(result.sizes))

@@ -118,8 +118,8 @@ def _declare(
     """
     Adds arguments for inputs, the number of past tokens, and states. Returns them by name.
 
-    Adds each state that grows with the tokens to `fronts`: the filled part of its tensor, which is
-    all that nodes read.
+    If a state grows with the tokens, adds the filled part of its tensor to `fronts`. Nodes read
+    only this part.
     """
     given = onnx_file.inputs_of(nodes.model)
     grows = any(state.axis is not None for state in session.held.values())

@@ -32,8 +32,8 @@ class Element:
     """
     An element type: MLIR's name with signedness (`ui8`), and the types in MLIR and numpy.
 
-    A type of fewer than 8 bits, or a float without device support, is stored in a byte; `narrow`
-    is then the type of computations.
+    A type of fewer than 8 bits, or a float without device support, is stored in a byte. `narrow` is
+    then the type in which devices compute with its elements.
     """
 
     name: str
@@ -147,8 +147,8 @@ class Tensor:
     """
     A tensor of the model.
 
-    `known` is the data if known: numbers, or objects that are sizes (`Size`) for integers. `value`
-    is the SSA value; None for a known tensor that is not used as a value yet.
+    `known` is an array of the elements if they are known: numbers, or sizes (`Size`) as integers.
+    `value` is the SSA value. It is None for a known tensor that no operation has used yet.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class Listed(Tensor):
 
 
 class Chosen(Listed):
-    """A tensor whose size along an axis depends on data; see `chosen`."""
+    """A tensor whose size along an axis depends on data (see the module `chosen`)."""
 
     remedy = "sum or count the elements, or cut the model before this node"
 

@@ -16,7 +16,10 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Atom, Size, is_dynamic
 
 Sum: TypeAlias = Size
-"""A sum of products of numbers with integer factors. A number is the `Extent` of an index."""
+"""
+A sum of products with integer factors. The products consist of values of type `index`, each of
+which is represented as the size of a dimension (`Extent`).
+"""
 
 
 def terms_of(total: Sum) -> Sequence[tuple[tuple[Atom, ...], int]]:
@@ -61,7 +64,10 @@ class Affine:
         return Affine(self.shape, self.start * by, tuple(step * by for step in self.steps))
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
-        """Reshapes: a new axis takes the step of an old axis; a new axis for None has step 0."""
+        """
+        Returns the integers in a new shape. Each new axis has the step of the old axis in `axes`,
+        or 0 for None.
+        """
         kept = [0 if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes]
         return Affine(tuple(shape), self.start, tuple(kept))
 
@@ -94,7 +100,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A view of an array; reads out of bounds give `outside`."""
+    """A view of an array. Reads out of bounds return NaN if `nan` is set, else 0."""
 
     view: SSAValue
     nan: bool = False

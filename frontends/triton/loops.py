@@ -45,14 +45,16 @@ class Carried:
 
 
 def _affine(form: Form) -> Affine | None:
-    """Returns the integers or offsets of a representation as a sum, or None."""
+    """
+    Returns the integers, or the offsets of pointers, in affine form. Returns None for other values.
+    """
     if isinstance(form, Pointer) and form.rest is None:
         return form.offset
     return form if isinstance(form, Affine) else None
 
 
 def _with(form: Form, start: Sum) -> Form:
-    """Replaces the start of integers or pointers."""
+    """Returns integers or pointers with another start value."""
     if isinstance(form, Pointer):
         return replace(form, offset=replace(form.offset, start=start))
     assert isinstance(form, Affine)

@@ -36,7 +36,9 @@ class Writer:
     def __init__(self, block: Block, name: str):
         self.block, self.name = block, name
         self.numbers: dict[SSAValue, int] = {}
-        """Position of each value of type `index` that occurs in sums, in the order of creation."""
+        """
+        Maps each value of type `index` that occurs in sums to its number, in the order of creation.
+        """
         self.not_negative: set[SSAValue] = set()
         self.assumed: set[Sum | None] = set()
         """Sums that `tl.assume` declares not negative."""
@@ -102,7 +104,7 @@ class Writer:
     # Sums
 
     def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
-        """Returns a `Sum` of a single number: the value, cast to an index."""
+        """Returns a value as a `Sum`. A value of another type is first cast to `index`."""
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))

@@ -380,10 +380,10 @@ def tree_ensemble_classifier(
 
 def _score_both(b: Nodes, score: Tensor, least: float, post_transform: str) -> Tensor:
     """
-    Returns the scores of two classes (rows x 2) if only one has weights (`score`, rows x 1).
+    Returns the scores of two classes (rows x 2), computed from `score` (rows x 1).
 
-    The score is that of the second class, although the first one has the weights. Without negative
-    weights it is a probability. `least` is the least weight.
+    Only the first class has weights, but `score` is the score of the second class. If the least
+    weight, `least`, is not negative, `score` is a probability.
     """
     if post_transform != ("LOGISTIC" if least < 0 else "NONE"):
         refuse_transform(b, post_transform)

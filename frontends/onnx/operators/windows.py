@@ -142,10 +142,10 @@ def window_of(
 
 def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
     """
-    Returns the number of elements that the windows need in addition to `size`.
+    Returns the number of elements that `count` windows need in addition to `size`.
 
-    The last window covers at least `inside` elements, so that up to `step - inside` elements may
-    be unused.
+    A window covers `reach` elements, and starts `step` elements after the previous one. At most
+    `step - inside` of the `size` elements are in no window.
     """
     spare = max(0, step - inside)
     rest = (count - 1) * step + reach + spare - size
