@@ -122,8 +122,10 @@ def dispatch(
 
 def with_first_values(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Array]:
     """
-    Returns one value for each argument: `inputs`, completed by the stored weights and states.
-    Returns `inputs` unchanged if the weights and states are included already.
+    Returns one value for each argument of a host function. Takes the stored values of weights and
+    states, and `inputs` for the other arguments.
+
+    Returns `inputs` unchanged if they do not have the number of the other arguments.
     """
     given = inputs_of(function)
     if len(given) != len(inputs):

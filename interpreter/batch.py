@@ -52,10 +52,10 @@ class Geometry:
 
 class Batch:
     """
-    The workgroups `first` to `last` (exclusive) of a launch, by linear index, and their execution
-    state.
+    Workgroups of a launch that execute together, and the state of their execution.
 
-    A batch made by `Batch.of` may skip workgroups. Its `first` is the lowest linear index.
+    `first` and `last` (exclusive) are the range of their linear indices. A batch made by `Batch.of`
+    may skip workgroups in the range.
 
     - `mask`: the active lanes, None if all are active.
     - `partial`: True if lanes have diverged, so that new values must be merged with older ones.
@@ -64,8 +64,9 @@ class Batch:
     - `nobody`: True if no lane is left in the region.
     - `pauses`: True if execution may be suspended (suspension.py).
     - `resuming`: the frames in which a suspended batch continues, outermost frame last.
-    - `apart`: True if the batch stops at barriers, because other batches share its workgroups.
-    - `meets`: the lanes, also of these other batches, for which the next barrier is executed.
+    - `apart`: True if other batches run invocations of the same workgroups. The batch then stops at
+      barriers.
+    - `meets`: the lanes that execute the next barrier together, also lanes of these other batches.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):

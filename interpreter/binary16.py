@@ -1,10 +1,10 @@
 """
 Decides which binary16 values of a kernel are stored as binary32 while the kernel runs.
 
-If only arithmetic reads a binary16 value (also through loop-carried values), the value is stored
-as binary32 and rounded to a binary16 number after every instruction. This avoids narrowing and
-widening between two arithmetic instructions. `WidenedValues` decides once for each value, from its
-uses, and inserts conversions at the other uses.
+A binary16 value that only arithmetic reads (also through loop-carried values) is stored as
+binary32, and is rounded to a binary16 number after every instruction. This avoids a conversion
+before and after each arithmetic instruction. `WidenedValues` decides for each value from its uses,
+and inserts conversions at the other uses.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ def _to_float32(op: Operation) -> bool:
 
 class WidenedValues:
     """
-    Decides which binary16 values of a function are stored as binary32 (none unless `enabled`). A
-    value is widened if arithmetic reads it and no other instruction in its block reads it. A
-    reader in another block (a store after a loop) gets the narrowed value.
+    Decides which binary16 values of a function are stored as binary32 (none unless `enabled`).
+
+    A value is widened if arithmetic reads it, and if no other instruction of its block reads it.
+    Readers in other blocks, such as a store after a loop, get the value narrowed to binary16.
     """
 
     def __init__(self, context: Context, enabled: bool = True):
@@ -102,7 +103,10 @@ class WidenedValues:
     def moves(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> list[Convert | None]:
-        """Returns the conversion, or None, for each assignment of a source to its target."""
+        """
+        Returns one entry for each pair of a source and its target: the conversion between their
+        stored widths, or None if the widths are equal.
+        """
         return [
             self._converter(self.held(source), self.held(target))
             for source, target in zip(sources, targets, strict=True)
@@ -120,8 +124,8 @@ class WidenedValues:
 
     def adapt(self, op: Operation, function: Function, first: int) -> Function:
         """
-        Wraps the function of an operation so that it accepts operands stored as binary32. The
-        operands follow the `first` leading arguments of the function.
+        Wraps the function of an operation so that it accepts operands that are stored as binary32.
+        `first` is the number of arguments before the operands.
         """
         computed = COMPUTED.get(type(op))
         result = self.held(op.results[0]) if len(op.results) == 1 else False

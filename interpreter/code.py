@@ -1,13 +1,13 @@
 """
 Compiles a function into closures over a list of values.
 
-Every SSA value has a slot in the list `env`. Slot 0 holds the batch. A step is a closure that
-reads the slots of its operands and writes the slots of its results, so a running kernel needs no
+Every SSA value has a slot in the list `env`. Slot 0 holds the batch. A step is a closure that reads
+the slots of its operands and writes the slots of its results, so a running kernel needs no
 dictionary look-ups and no type tests. When a value dies inside its block, a later value reuses its
 slot, so the list holds only live arrays.
 
-A value used in another block may be defined under one mask and used under another. If the lanes of
-the region have diverged, a new value is merged with the old one in its slot.
+A value that another block reads may be defined for other lanes than it is used. If the lanes of the
+region have diverged, a new value is therefore merged with the old one in its slot.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RETURNS = (
     "spirv.mlir.break",
     "spirv.mlir.continue",
 )
-"""Terminators that end a lane's function or leave an enclosing construct."""
+"""Terminators that return from the function or leave an enclosing construct."""
 
 
 class Steps:
@@ -170,7 +170,10 @@ class Compiler:
         """Operations with a region in which lanes may return from the function."""
 
     def _widens_binary16(self) -> bool:
-        """True if binary16 may be stored as binary32. False while a debugger shows values."""
+        """
+        True if binary16 values may be stored as binary32. False for a debugger, which shows the
+        values.
+        """
         return self.context.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
@@ -199,18 +202,24 @@ class Compiler:
         return tuple(self._slots[value] for value in values)
 
     def keep(self, value: SSAValue) -> int:
-        """Allocates the slot of a block argument. Several edges write it, so it is not reused."""
+        """
+        Allocates the slot of a block argument. Several edges write the argument, so the slot is not
+        reused.
+        """
         self._escaping.add(value)
         return self.define(value, lasting=True)
 
     def outside(self, value: SSAValue) -> int:
-        """Allocates the slot of a value that the caller stores."""
+        """
+        Allocates the slot of a value that is computed outside the function and stored by the
+        caller.
+        """
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
 
     def preserve(self, value: SSAValue) -> None:
-        """Prevents that another value reuses the slot of a value."""
+        """Prevents reuse of a value's slot for other values."""
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:
@@ -218,11 +227,11 @@ class Compiler:
         return value in self._slots
 
     def escapes(self, value: SSAValue) -> bool:
-        """True if a value is used outside of its block, so that its slot is not reused."""
+        """True if a value is used outside of its block. Its slot is then not reused."""
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """Returns for each value: its merge function if another block uses the value, else None."""
+        """Returns the merge function of each value; None for a value that no other block uses."""
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values
@@ -233,7 +242,10 @@ class Compiler:
         return Code(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """Returns a function that reads the values in slots, for `assigner`."""
+        """
+        Returns a function that reads the values in slots. Pass the values to the function of
+        `assigner`.
+        """
         return lambda env: [env[slot] for slot in slots]
 
     def mover(
@@ -251,7 +263,10 @@ class Compiler:
         return assigner(slots, merges)
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """Returns the closure that ends a block. It counts the block if the steps are limited."""
+        """
+        Returns the closure that ends a block. If the number of steps is limited, the closure counts
+        the block.
+        """
         if self.context.debug is not None:
             terminate = self.context.debug.attach_end(op, terminate, self)
         steps = self.context.steps
@@ -273,7 +288,10 @@ class Compiler:
         return self._slots.get(value)
 
     def release(self, values: Sequence[SSAValue]) -> None:
-        """Frees the slots of values after their last use, except if a debugger may read them."""
+        """
+        Frees the slots of values after their last use. With a debugger, which may read them, keeps
+        them.
+        """
         if self.context.debug is not None:
             return
         for value in values:
@@ -311,7 +329,10 @@ class Compiler:
             self._returning.add(parent)
 
     def _last_use(self, value: SSAValue, block: Block, order: dict[Operation, int]) -> int | None:
-        """Returns the index of a value's last use in the block; None if used in another block."""
+        """
+        Returns the index of a value's last use in the block. Returns None if another block uses the
+        value.
+        """
         last = 0
         for use in value.uses:
             user = block.find_ancestor_op_in_block(use.operation)
@@ -373,7 +394,10 @@ def link(function: Function, arguments: Slots, results: Slots, merges: list[Merg
 
 
 def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Sequence[Any]], None]:
-    """Returns `assign(env, values)`, which writes slots, under the mask if lanes have diverged."""
+    """
+    Returns `assign(env, values)`, which writes values to slots. If lanes have diverged, it writes
+    only the active lanes.
+    """
     targets = list(zip(slots, merges, strict=True))
 
     def assign(env: Env, values: Sequence[Any]) -> None:
@@ -404,7 +428,7 @@ def _caller(function: Function, slots: Slots) -> Callable[[Env], Any]:
 
 
 def _single(function: Function, slots: Slots, result: int) -> Step:
-    """Compiles the step of a function with one result, the common case, without a loop."""
+    """Compiles the step of a function with one result. This common case needs no loop."""
     match slots:
         case (a,):
 

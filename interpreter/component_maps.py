@@ -40,9 +40,10 @@ USES = {
 @cache
 def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | None:
     """
-    Returns an array with a row for each lane: for each component that the lane holds, the
-    row-major index of the matrix element. Returns None if there is no data for the mapping or for
-    such matrices.
+    Returns an array with one row for each lane. The row lists the lane's components, each by the
+    row-major index of its matrix element.
+
+    Returns None if there is no data for the mapping or for such matrices.
     """
     if mapping in RULES or form.scope != Scope.Subgroup:
         return None
@@ -56,7 +57,9 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
-    """True if a mapping supports matrices of this shape and type, for `lanes` invocations."""
+    """
+    True if a mapping supports matrices of this representation for subgroups of `lanes` invocations.
+    """
     if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
@@ -66,7 +69,7 @@ def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
 
 
 def count(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> int:
-    """Returns the number of components in each invocation, rounded up."""
+    """Returns the number of components that each invocation stores."""
     table = fragment(mapping, form, lanes)
     return -(-form.rows * form.columns // lanes) if table is None else table.shape[1]
 
@@ -75,7 +78,8 @@ def positions(
     mapping: Mapping, form: CooperativeMatrix, lanes: int, lane: Array, index: Array
 ) -> Array:
     """
-    Returns the row-major position of component `index` of invocation `lane`.
+    Returns the row-major index of the matrix element that component `index` of invocation `lane`
+    stores.
 
     Raises `InterpreterError` if the mapping does not support the matrix.
     """

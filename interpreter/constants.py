@@ -33,7 +33,10 @@ from xdsl_spirv.upstream.held_tensors import HeldTensorAttr, resource_bytes
 
 
 def scalar(number: Any, dtype: DType) -> Array:
-    """Converts a Python number to a 0-d array: integers modulo 2^N, floats to nearest even."""
+    """
+    Converts a Python number to a 0-d array. An integer wraps modulo 2^N, a float is rounded to
+    nearest even.
+    """
     if dtype == BOOL:
         return np.array(bool(number), dtype)
     if dtype.kind in "iu":
@@ -73,7 +76,9 @@ def _is_number(value: Any) -> bool:
 
 
 def attribute_array(attribute: Attribute) -> Array:
-    """Converts a dense attribute to an array of its shape, or a number to a 0-d array."""
+    """
+    Converts a dense attribute to an array of its shape, and a number attribute to a 0-d array.
+    """
     if isinstance(attribute, IntegerAttr | FloatAttr):
         dtype = scalar_dtype(attribute.type)
         if dtype is None:

@@ -1,8 +1,8 @@
 """
-Holds the state to compile functions: module symbols, specialization constants and options.
+Holds the state for compiling functions: module symbols, specialization constants and options.
 
-Specialization constants are known at launch, so sizes that depend on them are plain numbers here.
-A launch with other values compiles the functions again.
+Specialization constants are known at launch. Sizes that depend on them are therefore plain numbers
+here, and a launch with other values compiles the functions again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
 
 Value = Any
-"""A value at run time: an array, a tuple of values, or a pointer, by its type (forms.py)."""
+"""
+A value at run time. Its type decides if it is an array, a tuple of values, or a pointer (forms.py).
+"""
 
 
 class Runnable(Protocol):
-    """A compiled function (code.py). `lane_bytes` is the size of its values per invocation."""
+    """A compiled function (code.py). `lane_bytes` is the size of all its values, per invocation."""
 
     lane_bytes: float
 
@@ -55,16 +57,22 @@ class Observer(Protocol):
         ...
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Switches to a batch of the group `chunk`, after batches of other groups may have run."""
+        """
+        Switches to a batch of the workgroups `chunk`. Batches of other workgroups may have run
+        before.
+        """
         ...
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports that invocations polled the read `op` in a loop until another workgroup wrote."""
+        """Reports a load `op` that was repeated in a loop until another workgroup wrote."""
         ...
 
 
 class Watcher(Protocol):
-    """Interface of objects that wrap tensor operations to inspect operands (host/poison.py)."""
+    """
+    Interface of objects that wrap tensor operations in order to inspect their operands
+    (host/poison.py).
+    """
 
     def watch(self, op: Operation, context: Context, function: Any) -> Any:
         """Wraps the function of an operation so that the operands are inspected."""
@@ -80,7 +88,8 @@ class Context:
     - `global_slots`: index of each module variable in a batch's `globals`, and in `creators`.
     - `memories`: the buffers of the launch. `images` describes the buffers that are images.
     - `checker`: observes the run if the options enable checks.
-    - `products`: number of products that `magnitudes` (options.py) sums.
+    - `products`: number of products that are summed with the accumulation `magnitudes`
+      (options.py).
     - `clock`: number of clock reads.
     - `waited`: True if invocations have waited for others.
     - `may_wait`: True if workgroups may wait for other workgroups.
@@ -128,14 +137,17 @@ class Context:
         return op
 
     def add_global(self, name: str, creator: Callable[[Batch], Value]) -> int:
-        """Assigns a slot to a module variable. `creator` creates the variable for each batch."""
+        """
+        Assigns a slot to a module variable. Each batch calls `creator` to create its own instance
+        of the variable.
+        """
         slot = len(self.creators)
         self.global_slots[name] = slot
         self.creators.append(creator)
         return slot
 
     def add_specialized(self, name: str, value: Value) -> None:
-        """Sets the value of a specialization constant, which may be an array length."""
+        """Sets the value of a specialization constant. Array lengths may refer to it."""
         self.specialized[name] = value
         if not isinstance(value, tuple) and value.dtype.kind == "i" and value.size == 1:
             self.lengths[name] = int(value.item())
@@ -153,7 +165,10 @@ class Context:
         return self.specialized[symbol]
 
     def number(self, number: Attribute) -> int:
-        """Returns a number or enumerant, given directly or by a specialization constant."""
+        """
+        Returns the value of a number or enumerant. It is either given directly or names a
+        specialization constant.
+        """
         if isinstance(number, IntegerAttr):
             return number.value.data
         if isinstance(number, IntAttr | spv.EnumerationAttr):
@@ -161,7 +176,10 @@ class Context:
         return int(self.specialize(number).item())
 
     def size(self, size: Attribute) -> int:
-        """Returns a size that is a number or a constant. Raises `InterpreterError` below 1."""
+        """
+        Returns the value of a size, which is a number or a specialization constant. Raises
+        `InterpreterError` for a size below 1.
+        """
         number = self.number(size)
         if number < 1 and not isinstance(size, IntAttr):
             raise InterpreterError(
@@ -172,7 +190,7 @@ class Context:
         return number
 
     def scope(self, scope: Attribute) -> spv.Scope:
-        """Returns a scope that is given directly or by a specialization constant."""
+        """Returns a scope. It is either given directly or names a specialization constant."""
         return spv.Scope(self.number(scope))
 
     def form(self, type: Attribute) -> Form:
@@ -183,7 +201,10 @@ class Context:
         return form
 
     def plain(self, type: Attribute) -> Plain:
-        """Returns a scalar's or vector's representation. Raises `InterpreterError` for others."""
+        """
+        Returns the representation of a scalar or vector type. Raises `InterpreterError` for other
+        types.
+        """
         form = self.form(type)
         if not isinstance(form, Plain):
             raise InterpreterError(f"{type} is not a scalar or a vector")

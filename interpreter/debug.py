@@ -7,11 +7,11 @@ Debugs a running kernel with breakpoints, printed values and traces.
 
     dispatch(module, "main", grid, buffers, options=Options(debug=Debug([Break("%sum", look)])))
 
-A breakpoint names an instruction by its result (`%sum`), by its position in its function (`#17`,
-as in findings), or by its line (`18`, `reduce.comp:18`). The name of a source variable (`sum`)
-means all instructions that assign the variable. The action is called after the instruction has run
-for all invocations of a chunk. Only steps with a breakpoint are wrapped. Without `Options.debug`
-this module is not used.
+A breakpoint names an instruction by its result (`%sum`), by its position in its function (`#17`, as
+in findings), or by its line (`18`, `reduce.comp:18`). The name of a source variable (`sum`) means
+all instructions that assign the variable. The action is called after the instruction has run for
+all invocations of a chunk. Only steps with a breakpoint are wrapped. Without `Options.debug` this
+module is not used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """Two bools: an operation begins a line of the module's text, or a line of the source."""
+    """
+    States if an operation is the first one of a line of the module's text, and of a line of the
+    source.
+    """
 
     line: bool
     source_line: bool
@@ -46,10 +49,12 @@ class Begins(NamedTuple):
 @dataclass(frozen=True)
 class Break:
     """
-    A breakpoint: calls `action` after an instruction, if `condition` is missing or holds.
+    A breakpoint. Calls `action` after an instruction has run, unless `condition` is given and
+    returns False.
 
-    `at` is `%name` or `#position`; a line as a number or `FILE:NUMBER`, for the first instruction
-    of the line; or a source variable, for all instructions that assign the variable.
+    `at` selects the instruction: `%name` or `#position`; a line as a number or `FILE:NUMBER`, for
+    the first instruction of the line; or a source variable, for all instructions that assign the
+    variable.
     """
 
     at: str | int
@@ -57,7 +62,10 @@ class Break:
     condition: Callable[[Stop], bool] | None = None
 
     def names(self, op: Operation, begins: Begins) -> bool:
-        """True if the breakpoint is at an operation that begins the lines `begins`."""
+        """
+        True if the breakpoint is at this operation. `begins` states which lines the operation
+        begins.
+        """
         at = str(self.at)
         file, _, number = at.rpartition(":")
         if at.startswith("#"):
@@ -98,7 +106,10 @@ class Debug:
     steps: int = field(default=0, init=False)
     reached: set[str | int] = field(default_factory=set[str | int], init=False)
     following: list[tuple[int, Break]] = field(default_factory=list[tuple[int, Break]], init=False)
-    """Pairs from `Stop.step`: the last step to stop at, and the breakpoint with the action."""
+    """
+    Pending calls of `Stop.step`: the number of the last step to stop at, and the breakpoint whose
+    action is called.
+    """
     _last: list[Any] = field(default_factory=lambda: [None, None], init=False)
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
@@ -135,7 +146,10 @@ class Debug:
         return terminate
 
     def _begins(self, op: Operation) -> Begins:
-        """Returns the lines that start at this operation. Must be called in the block's order."""
+        """
+        States which lines start at this operation. Must be called for the operations of a block in
+        order.
+        """
         place, line = source_of(op), places.line_of(op)
         now = (line, None if place is None else (place.file, place.line))
         begun: list[bool] = []
@@ -160,8 +174,8 @@ class Debug:
 
 class Stop:
     """
-    The state right after an instruction: `op`, `line` (0 if unknown), `source` (None if unknown),
-    the batch, and the values of operands and results.
+    State right after an instruction has run: the operation `op`, its `line` (0 if unknown) and
+    `source` (None if unknown), the batch, and the values of operands and results.
     """
 
     def __init__(
@@ -172,7 +186,7 @@ class Stop:
         self.source = source_of(op)
         self.batch = batch
         self.in_kernel = hasattr(batch, "geometry")
-        """False in a linalg body, whose values are arrays over all loop iterations."""
+        """False in a linalg body. The values there are arrays over all loop iterations."""
         self.mask: Any = batch.active() if self.in_kernel else None
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
@@ -182,7 +196,7 @@ class Stop:
 
     def step(self, count: int = 1) -> None:
         """
-        Makes each of the next `count` instructions call the breakpoint's action.
+        Calls the breakpoint's action again after each of the next `count` instructions.
 
         Raises `InterpreterError` if `Debug.stepping` is off.
         """
@@ -200,7 +214,9 @@ class Stop:
         return text + (f", line {self.line}" if self.line else "")
 
     def names(self) -> dict[str, SSAValue]:
-        """Returns the operands and results by name. The first result is also named `result`."""
+        """
+        Returns the operands and results by name. The first result can also be read as `result`.
+        """
         values = {places.name_of(value): value for value in self.op.operands}
         values.update((places.name_of(value), value) for value in self.op.results)
         if self.op.results:
@@ -240,7 +256,9 @@ class Stop:
         return variables
 
     def active(self) -> Any:
-        """Mask (workgroups, invocations) of the invocations that execute the instruction."""
+        """
+        Mask of the invocations that execute the instruction, with the axes (workgroup, invocation).
+        """
         batch = self.batch
         full = np.broadcast_to(self.mask, batch.shape)
         return full.reshape(batch.workgroups, -1)[:, : batch.geometry.invocations]
@@ -258,8 +276,10 @@ class Stop:
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
-        Returns the values that the breakpoint shows, for one or all invocations: its variable, all
-        variables at its source line, or the `result` of its instruction.
+        Returns the values that the breakpoint shows, by name. Shows the breakpoint's variable; for
+        a breakpoint at a source line, all variables; otherwise the `result` of the instruction.
+
+        Without `workgroup`, returns the values in all invocations.
         """
         at = None if self.hit is None else self.hit[1]
         if at is not None and at.variable:
@@ -297,7 +317,7 @@ class Stop:
 
 
 def spread_out(value: Any, form: Form, batch: Batch) -> Any:
-    """Broadcasts a value along its uniform axes, which have length 1."""
+    """Repeats a value along its uniform axes, which have length 1."""
     if isinstance(form, Plain):
         full = np.broadcast_to(value, batch.shape + tuple(form.shape))
         full = full.reshape(batch.workgroups, -1, *form.shape)
@@ -313,7 +333,7 @@ def spread_out(value: Any, form: Form, batch: Batch) -> Any:
 
 
 def _summary(value: Any) -> Any:
-    """Returns a uniform value, or the range of a value that varies."""
+    """Returns the value if it is uniform, otherwise the range of its values."""
     if isinstance(value, Pointer):
         return {"pointer into": value.memory.label, **_summary(value.index * value.scale)}
     if not isinstance(value, np.ndarray):

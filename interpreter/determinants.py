@@ -1,11 +1,10 @@
 """
-Computes determinants and inverses by cofactors, in the operands' type. binary16 is computed in
-binary32, because Khronos' conformance tests require an error of at most one unit in the last
-place.
+Computes determinants and inverses by cofactors, in the operands' type.
 
-Drivers use the same method (Mesa's `vtn_glsl450.c`), with multiplications and additions only. The
-determinant of a singular matrix of small integers is therefore exactly 0, unlike with LU
-decomposition.
+binary16 is computed in binary32, because Khronos' conformance tests allow an error of at most one
+unit in the last place. Drivers use the same method (Mesa's `vtn_glsl450.c`), with multiplications
+and additions only. The determinant of a singular matrix of small integers is therefore exactly 0,
+unlike with LU decomposition.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def determinant(a: Array) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """Returns the inverses (..., n, n) of matrices, NaN where the determinant is 0."""
+    """Returns the inverses (..., n, n) of matrices. The inverse is NaN if the determinant is 0."""
     if a.dtype == F16:
         return inverse(a.astype(F32)).astype(F16)
     size = a.shape[-1]

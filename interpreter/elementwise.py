@@ -2,8 +2,8 @@
 Implements elementwise arithmetic that the kernel-level dialects and SPIR-V share.
 
 Each function computes elementwise on arrays of the operands' dtypes. Results that SPIR-V leaves
-undefined are defined here: division by zero gives 0, the most negative integer divided by -1
-wraps, and a shift by the width or more equals repeated shifts by one bit.
+undefined are defined here: division by zero gives 0, and the most negative integer divided by -1
+wraps. A shift by the width or more gives the same result as repeated shifts by one bit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ from xdsl_spirv.interpreter.semantics import Function
 
 
 def on_unsigned(function: Function) -> Function:
-    """Wraps a function so that it reads operands as unsigned and returns signed integers."""
+    """
+    Wraps a function of unsigned integers: converts the operands to unsigned and the results to
+    signed.
+    """
 
     def call(*operands: Array) -> Array:
         result = function(*[unsigned(operand) for operand in operands])
@@ -174,7 +177,10 @@ def _high_64(a: Array, b: Array, sign: bool) -> Array:
 
 
 def wide_math(function: Function) -> Function:
-    """Wraps a function so that it computes in binary64 and rounds once to the operands' type."""
+    """
+    Wraps a function so that it computes in binary64, and rounds the result once to the operands'
+    type.
+    """
 
     def call(*operands: Array) -> Array:
         result = function(*[operand.astype(F64, copy=False) for operand in operands])
@@ -200,10 +206,11 @@ def in_binary32(function: Function) -> Function:
 
 def half_in_binary32(function: Function) -> Function:
     """
-    Wraps +, -, * or / so that binary16 is computed in binary32, and the result rounded to binary16.
+    Wraps +, -, * or / so that binary16 operands are computed in binary32 and the result is rounded
+    to binary16.
 
-    Both roundings together give the correctly rounded result, because binary32 has more than twice
-    the precision. numpy's binary16 loops are slow, since they convert one number at a time.
+    The two roundings give the correctly rounded result, because binary32 has more than twice the
+    precision. numpy's binary16 loops are slow, since they convert one number at a time.
     """
     widen = widener(F16)
 
@@ -224,7 +231,10 @@ def reverse_bits(a: Array) -> Array:
 
 
 Conversion: TypeAlias = Callable[[DType, DType, Rounding], Function]
-"""A function of (source, target, rounding to bfloat16) that returns a conversion of arrays."""
+"""
+Function that returns a conversion of arrays. Its arguments are the source type, the target type,
+and the rounding mode for bfloat16.
+"""
 
 
 def _to_integer(convert: Callable[[DType, bool], Function], sign: bool) -> Conversion:

@@ -42,7 +42,7 @@ class InterpreterError(Exception):
         super().__init__(cause)
 
     def at(self, op: Operation) -> InterpreterError:
-        """Sets the place to `op` if the error has no place. Returns the error."""
+        """Sets the place to `op` if the error has no place yet. Returns the error itself."""
         if self.place is None:
             self.place, self.source = place_of(op), source_of(op)
             self.cause, self.hint = in_source(op, self.cause), hint_of(op)
@@ -50,7 +50,7 @@ class InterpreterError(Exception):
 
     @property
     def where(self) -> str:
-        """Returns the place for a message: the source location, or else `place`."""
+        """Returns the location for a message: the source location if known, otherwise `place`."""
         if self.source is None:
             return f"{self.place} ({self.hint})" if self.hint else self.place or ""
         return "\n  ".join([quoted(self.source, self.place or ""), *inlined(self.source)])

@@ -1,16 +1,17 @@
 """
-Compiles regions with branches: whole blocks run while lanes agree, masked blocks after divergence.
+Compiles regions with branches. While lanes agree, whole blocks run; after divergence, masked
+blocks.
 
-Blocks are numbered so that a block comes after its predecessors, and blocks after a loop come
-after all blocks of the loop. While all lanes take the same branches, running a region means
-following block numbers. After a divergent branch, each lane waits at its next block. The
-lowest-numbered block with waiting lanes runs next, for these lanes only. Lanes therefore join
-again where the branches merge, and lanes that leave a loop wait until the other lanes leave it.
+Blocks are numbered so that a block comes after its predecessors, and blocks after a loop come after
+all blocks of the loop. While all lanes take the same branches, running a region means following
+block numbers. After a divergent branch, each lane waits at its next block. The lowest-numbered
+block with waiting lanes runs next, for these lanes only. Lanes therefore join again where the
+branches merge, and lanes that leave a loop wait until the other lanes leave it.
 
 A branch's operands become the arguments of the target block (SPIR-V uses phis for this).
 
-A break or continue leaves several regions at once. Its lanes are stored at the target region. They
-continue there when the construct that contains the branch is done.
+A break or continue may leave several nested regions at once. Its lanes are then recorded at the
+region of the target block. They continue there when the construct that contains the branch is done.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ RETURN = -2
 """Block number that stands for returning from the function."""
 
 Leaving: TypeAlias = int | list[tuple[int, Mask]]
-"""Target of a terminator: one block number for all active lanes, or block numbers with masks."""
+"""
+Next blocks after a terminator: one block number for all active lanes, or a list of block numbers
+with masks of their lanes.
+"""
 
 Terminator: TypeAlias = Callable[[Env], Leaving]
 
@@ -87,7 +91,10 @@ class Flow:
     def edge(
         self, target: Block, operands: Sequence[SSAValue]
     ) -> tuple[int, Callable[[Env], Any], Callable[[Env, Any], None]]:
-        """Returns a block's number, a reader of the operands, and an assigner of its arguments."""
+        """
+        Compiles the edge to a block. Returns the block's number, a function that reads the
+        operands, and a function that assigns them to the block's arguments.
+        """
         slots = self.compiler.slots(target.args)
         assign = self.compiler.assigner(slots, self.compiler.merges(target.args))
         return self.numbers[target], self.compiler.mover(operands, target.args), assign
@@ -107,7 +114,9 @@ class Flow:
     def _follow(
         self, env: Env, batch: Batch, number: int, block: Step, outer_partial: bool
     ) -> None:
-        """Runs blocks until all lanes have left. `block` is the rest of the first block."""
+        """
+        Runs blocks until all lanes have left the region. `block` runs the rest of block `number`.
+        """
         exits = self.exits
         try:
             while True:
@@ -160,18 +169,24 @@ class Flow:
         return self.compiler.slot(value)
 
     def forget(self, env: Env) -> None:
-        """Resets the iterations that were recorded to detect waiting loops."""
+        """
+        Discards the recorded iterations of loops. They serve to detect loops that wait for other
+        invocations.
+        """
         for slot in self.trackers:
             env[slot] = None
 
     def exit(self, env: Env, number: int) -> int:
-        """Sends the active lanes from an inner region to a block of this region."""
+        """Sends the active lanes, which leave an inner region, to a block of this region."""
         batch: Batch = env[WAVE]
         env[self.exits] = [*(env[self.exits] or ()), (number, batch.mask)]
         return RETURN
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
-        """Returns the lanes' next blocks, according to the terminator or to inner constructs."""
+        """
+        Returns the next block of each lane: as its terminator says, or as an inner construct that
+        it left.
+        """
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:
             batch.nobody = False
@@ -186,7 +201,10 @@ class Flow:
         return [*([(going, batch.mask)] if isinstance(going, int) else going), *pending]
 
     def _rejoin(self, env: Env, batch: Batch, number: int) -> int:
-        """Continues lanes that left an inner construct. Returns the block where all continue."""
+        """
+        Continues after a block, also for lanes that left an inner construct. Returns the block at
+        which all lanes meet.
+        """
         leaving = self._left(env, batch, number)
         batch.partial = False
         if len(leaving) == 1:
@@ -200,7 +218,9 @@ class Flow:
     def _run_parted(
         self, env: Env, batch: Batch, leaving: list[tuple[int, Mask]], whole: Mask
     ) -> int:
-        """Runs diverged lanes until all remaining lanes are at one block. Returns its number."""
+        """
+        Runs diverged lanes until all remaining lanes are at one block. Returns the block's number.
+        """
         departures = batch.departures
         waiting: dict[int, Mask] = {}
         batch.partial = True
@@ -216,7 +236,10 @@ class Flow:
         departures: int,
         frame: FlowFrame | None = None,
     ) -> int:
-        """Runs blocks until waiting lanes are at one block. First resumes `frame`, if given."""
+        """
+        Runs blocks until all waiting lanes are at one block, and returns its number. If `frame` is
+        given, first resumes it.
+        """
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
@@ -254,7 +277,9 @@ def _covers(mask: Mask, whole: Mask) -> bool:
 
 
 def _priority(number: int) -> int:
-    """Returns the sort key of a block number; negative numbers (exits) come last."""
+    """
+    Returns the sort key of a block number. Negative numbers, which stand for exits, come last.
+    """
     return number if number >= 0 else 1 << 60
 
 
@@ -290,7 +315,10 @@ def block_order(region: Region) -> list[Block]:
 
 
 def _successors(block: Block) -> Sequence[Block]:
-    """Returns the blocks that may follow a block: by its terminator, or by breaks inside of it."""
+    """
+    Returns the blocks that may follow a block, through its terminator or through breaks inside of
+    it.
+    """
     if block.last_op is None:
         return ()
     successors = list(block.last_op.successors)

@@ -46,7 +46,7 @@ class Plain:
 class CooperativeMatrix:
     """
     Representation of a matrix that the invocations of `scope` share. `dtype` is the type of its
-    components. `use` (A, B or accumulator) may select the component mapping.
+    components. `use` (A, B or accumulator) may influence the component mapping.
     """
 
     dtype: DType
@@ -93,7 +93,10 @@ def zeros(form: Form) -> Any:
 
 
 def lane_bytes(form: Form, lanes: int) -> float:
-    """Returns an upper bound of a value's bytes per invocation. `lanes` lanes share a matrix."""
+    """
+    Returns an upper bound of a value's bytes per invocation. A matrix is shared by `lanes`
+    invocations.
+    """
     if isinstance(form, Plain):
         return prod(form.shape) * form.dtype.itemsize
     if isinstance(form, CooperativeMatrix):
@@ -104,7 +107,7 @@ def lane_bytes(form: Form, lanes: int) -> float:
 
 
 def within(mask: Mask, lanes: Any) -> Any:
-    """Returns the mask of `lanes` that are also active in `mask`."""
+    """Returns the intersection of the masks `lanes` and `mask`."""
     return lanes if mask is None else mask & lanes
 
 

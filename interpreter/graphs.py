@@ -25,7 +25,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Refused(Exception):
-    """Raised if an operator's result is undefined."""
+    """Error raised if an operator's result is undefined."""
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
@@ -163,7 +163,10 @@ def _multiply(op: spv.TosaOp, a: Array, b: Array, shift: Array) -> Array:
 
 
 def _check_range(x: Array, type_: Any) -> Array:
-    """Casts an array to a type. Refuses overflow, which TOSA leaves undefined."""
+    """
+    Casts an array to a type. Refuses values out of range, for which TOSA leaves the result
+    undefined.
+    """
     bounds = np.iinfo(type_)
     if x.size and (x.min() < bounds.min or x.max() > bounds.max):
         raise Refused(f"the result overflows {np.dtype(type_)}, which is undefined")
@@ -171,7 +174,7 @@ def _check_range(x: Array, type_: Any) -> Array:
 
 
 def _sum(function: Any) -> Execute:
-    """Wraps a sum or difference so that it refuses overflow."""
+    """Wraps a function that computes a sum or a difference, so that it refuses overflow."""
 
     def execute(op: spv.TosaOp, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
@@ -238,7 +241,10 @@ def _cast(op: spv.TosaOp, x: Array) -> Array:
 
 
 def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: Array) -> Array:
-    """Scales integers by TOSA's apply_scale_32 or apply_scale_16, per channel or for all."""
+    """
+    Scales integers by TOSA's apply_scale_32 or apply_scale_16. The scale is one per channel or one
+    for all.
+    """
     type_ = op.result.type
     assert isinstance(type_, spv.TensorArmType)
     wanted = numpy_type(type_.element_type)
@@ -267,7 +273,10 @@ def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: 
 def _windows(
     x: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Array:
-    """Views a padded N...C tensor as (batch, output positions, kernel positions, channel)."""
+    """
+    Returns a view of a padded tensor (batch, spatial dimensions, channel) with the axes (batch,
+    output positions, kernel positions, channel).
+    """
     spatial = x.shape[1:-1]
     places = [
         (extent - (k - 1) * d - 1) // s + 1
@@ -290,7 +299,7 @@ def _pad_spatial(x: Array, pad: Sequence[int], fill: Any) -> Array:
 
 
 def _subtract_zero(x: Array, zero: Array) -> Array:
-    """Subtracts the zero point exactly, in the type in which sums are computed."""
+    """Subtracts the zero point exactly, in the type that is used for sums."""
     if x.dtype.kind == "f":
         return x.astype(np.float32)
     return x.astype(np.int64) - int(zero[0])
@@ -517,4 +526,4 @@ OPERATORS: Mapping[type[spv.TosaOp], Execute] = {
     spv.TosaCastOp: _cast,
     spv.TosaRescaleOp: _rescale,
 }
-"""Functions of all operators except FFT2D and RFFT2D."""
+"""Maps each operator to its function. FFT2D and RFFT2D are not supported."""

@@ -1,7 +1,7 @@
 """
 Converts values between the axes (subgroup, lane) and a single axis over the members of a group.
 
-Group instructions see arrays (workgroup, group, member, ...). The members are the subgroup's
+Group instructions work on arrays (workgroup, group, member, ...). The members are the subgroup's
 lanes, or all invocations of the workgroup by local index.
 """
 
@@ -19,15 +19,19 @@ from xdsl_spirv.interpreter.numbers import Array
 
 @dataclass(frozen=True)
 class Group:
-    """The scope of a group instruction. A workgroup is treated as one large subgroup."""
+    """
+    The set of invocations that execute a group instruction together. A workgroup is treated as one
+    large subgroup.
+    """
 
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
         """
-        Arranges a value as (workgroup, group, member, ...).
+        Converts a value from the axes (workgroup, subgroup, lane, ...) to (workgroup, group,
+        member, ...).
 
-        The axis of members has its full length, even if all members have the same value.
+        The member axis always has its full length, also for a uniform value.
         """
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
@@ -38,13 +42,19 @@ class Group:
         return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
     def spread(self, row: Array, batch: Batch) -> Array:
-        """Arranges a row (workgroup, group, member, ...) by lanes, unless it is uniform."""
+        """
+        Converts the axes (workgroup, group, member, ...) back to (workgroup, subgroup, lane, ...).
+        A uniform value needs no change.
+        """
         if not self.workgroup or row.shape[2] == 1:
             return row
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
 
     def members(self, batch: Batch) -> int:
-        """Returns the number of invocation slots in a group, including missing invocations."""
+        """
+        Returns the number of members in a group, including places without an invocation in a partly
+        filled subgroup.
+        """
         return batch.subgroups * batch.lanes if self.workgroup else batch.lanes
 
     def invocations(self, batch: Batch) -> int:
@@ -71,7 +81,7 @@ def group_of(scope: Scope) -> Group:
 
 
 def take_members(row: Array, source: Array) -> Array:
-    """Gathers from `row` by the member indices `source`. Invalid indices read member 0."""
+    """Gathers from `row` by the member indices `source`. An invalid index reads member 0."""
     count = row.shape[2]
     source = np.where((source >= 0) & (source < count), source, 0)
     lead = np.broadcast_shapes(row.shape[:2], source.shape[:2])

@@ -38,7 +38,7 @@ U8 = np.dtype(np.uint8)
 
 @dataclass(frozen=True)
 class View:
-    """A named memory location or value, with the context and the batch in which it is read."""
+    """Memory location or value with a name, and the context and the batch in which it is read."""
 
     name: str
     pointer: Any
@@ -48,7 +48,7 @@ class View:
 
     @property
     def plain(self) -> Any:
-        """The type without the matrix stride of the location."""
+        """The type of the value, without the matrix stride of the location."""
         return plain_type(self.type)
 
     @property
@@ -65,7 +65,7 @@ class View:
         return None if source is None else source.names
 
     def count(self) -> int:
-        """Number of parts, 0 for a scalar and for a pointer."""
+        """Number of parts. A scalar and a pointer have 0 parts."""
         match self.plain:
             case spv.StructType() as struct:
                 return len(struct.member_types)
@@ -91,13 +91,15 @@ class View:
         return max(pointer.memory.size - int(address.min()), 0)
 
     def parts(self, start: int = 0, count: int | None = None) -> list[View]:
-        """Returns `count` parts, or all parts, from index `start` on."""
+        """Returns `count` parts from index `start` on, or all remaining parts."""
         last = self.count()
         end = last if count is None else min(start + count, last)
         return [self.part(number) for number in range(start, end)]
 
     def part(self, index: int | Array) -> View:
-        """Returns a member or element. The index may differ between invocations."""
+        """
+        Returns the member or element with this index. The index may differ between invocations.
+        """
         type = self.plain
         if isinstance(type, spv.StructType):
             assert isinstance(index, int)
@@ -133,11 +135,11 @@ class View:
 
     def read(self, mask: Any = None) -> Any:
         """
-        Returns the value over (workgroups, subgroups, lanes). Axes of a uniform value have length
-        1.
+        Returns the value as an array (workgroup, subgroup, lane, ...). An axis along which the
+        value is uniform has length 1.
 
-        Only invocations of `mask` need a valid location. Raises `InterpreterError` for a location
-        outside of its memory.
+        Only the invocations of `mask` need a valid location. Raises `InterpreterError` for a
+        location outside of its memory.
         """
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
@@ -149,7 +151,9 @@ class View:
         return unsigned(value) if self.is_unsigned() else value
 
     def is_unsigned(self) -> bool:
-        """True for unsigned integers, and in compiled modules for signless integers."""
+        """
+        True if the value is an unsigned integer. In compiled modules, also for signless integers.
+        """
         type = self.plain.element_type if isinstance(self.plain, VectorType) else self.plain
         if not isinstance(type, IntegerType) or type.width.data == 1:
             return False
@@ -159,7 +163,7 @@ class View:
         )
 
     def find_undefined(self, mask: Any = None) -> Any:
-        """Returns a mask that is True where the checks found the value undefined or unwritten."""
+        """Returns a mask that is True where the checks know the value to be undefined."""
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
             variable = pointer.variable
@@ -247,8 +251,8 @@ class Scene:
 
     def variables(self, built_in: bool) -> Iterator[View]:
         """
-        Yields the module's built-in variables, or all its other variables. An unnamed block yields
-        its members, as in the source.
+        Yields the module's built-in variables, or all its other variables. Instead of a block
+        without a name, yields the members of the block, as in the source.
         """
         source = map_of(self.context.module)
         for symbol, slot in self.context.global_slots.items():
@@ -266,7 +270,10 @@ class Scene:
             yield from view.parts() if UNNAMED.fullmatch(symbol) else [view]
 
     def find(self, name: str) -> View | None:
-        """Returns the innermost variable `name`, or the result `%name` or `#position`, or None."""
+        """
+        Returns the view with this name: the innermost source variable, or the result `%name` or
+        `#position`. Returns None if there is none.
+        """
         if name.startswith(("%", "#")):
             return next((view for view in self.values() if view.name == name), None)
         for views in (self.locals(), self.variables(False), self.variables(True)):

@@ -21,9 +21,9 @@ KEPT = (32 << 20) - (8 << 10)
 """
 Size in bytes of an array that is allocated and freed once, when this module is imported.
 
-glibc returns freed memory to the system above a threshold, which grows with the largest freed
-array, up to 32 MiB. Without this array, each operation on a million lanes would get new pages from
-the system.
+glibc returns freed memory to the system if it is above a threshold. The threshold grows with the
+largest freed array, up to 32 MiB. Without this array, each operation on a million lanes would get
+new pages from the system.
 """
 np.empty(KEPT, np.uint8)
 
@@ -46,7 +46,9 @@ def _triple(numbers: Sequence[int]) -> Triple:
 def run(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None = None
 ) -> None:
-    """Runs a function for the first `workgroups` workgroups of the launch, or for all."""
+    """
+    Runs a function for the first `workgroups` workgroups of the launch, or for all if it is None.
+    """
     if context.options.schedule is not None:
         run_scheduled(context, function, arguments, workgroups)
         return
@@ -70,7 +72,9 @@ PACE_SECONDS = 2.0
 
 
 def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> None:
-    """Raises `InterpreterError` if a launch at its present speed would exceed its time limit."""
+    """
+    Raises `InterpreterError` if a launch would exceed its time limit at the speed measured so far.
+    """
     if seconds < min(PACE_SECONDS, most) or seconds * workgroups <= most * done:
         return
     raise InterpreterError(

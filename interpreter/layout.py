@@ -28,10 +28,10 @@ from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 @dataclass(frozen=True)
 class Strided:
     """
-    A matrix type, or an array of matrices, with the stride that a struct member gives it.
+    A matrix type, or an array of matrices, with the stride that a struct member declares for it.
 
-    MatrixStride and RowMajor decorate members, not types. A column of a row-major matrix is
-    strided, too.
+    MatrixStride and RowMajor decorate members, not types. In a row-major matrix, a column also has
+    a stride.
     """
 
     type: Attribute
@@ -40,7 +40,7 @@ class Strided:
 
 
 Placed: TypeAlias = Attribute | Strided
-"""A type, possibly with the matrix stride of its struct member."""
+"""A type. If it is the type of a struct member, it may include the matrix stride."""
 
 
 def plain_type(type: Placed) -> Attribute:
@@ -61,7 +61,10 @@ class Layout:
         return spv.size_in_bytes(type, lengths=self.context.lengths)
 
     def extent(self, type: Placed) -> int:
-        """Returns the bytes up to the last scalar of a value, without padding after it."""
+        """
+        Returns the number of bytes from the start of a value to the end of its last scalar, without
+        padding after it.
+        """
         plain = plain_type(type)
         if isinstance(plain, spv.StructType):
             members = range(len(plain.member_types))
@@ -76,7 +79,7 @@ class Layout:
         return self.context.form(plain_type(type))
 
     def member(self, struct: spv.StructType, number: int) -> Placed:
-        """Returns a member's type, with the matrix stride that the struct declares."""
+        """Returns a member's type. It includes the matrix stride that the struct declares."""
         type = inner = struct.member_types[number]
         while isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
             inner = inner.element_type
@@ -102,7 +105,9 @@ class Layout:
         raise InterpreterError(f"{type} is not an array, vector or matrix, and has no elements")
 
     def count(self, type: Attribute) -> int:
-        """Returns the number of elements of an array, vector or matrix; 0 for a runtime array."""
+        """
+        Returns the number of elements of an array, vector or matrix. Returns 0 for a runtime array.
+        """
         match type:
             case spv.ArrayType():
                 return self.context.size(type.length)
@@ -138,15 +143,18 @@ class Layout:
 
 
 Index: TypeAlias = int | None
-"""An index of an access chain: its constant value, or None if only a run knows the value."""
+"""
+The value of a constant index of an access chain, or None for an index that is computed at run time.
+"""
 
 
 class Chain:
     """
     The offset that an access chain adds to a pointer.
 
-    It is the sum of constant bytes (`offset`) and, for each index that is not constant, of the
-    index times a stride (`dynamic`). `type` is the type of the part that the chain leads to.
+    Constant indices add `offset` bytes. `dynamic` lists the other indices: the position of each one
+    in the chain, and the bytes that it is multiplied by. `type` is the type of the part that the
+    chain leads to.
     """
 
     def __init__(self, layout: Layout, type: Placed, indexes: Sequence[Index]):
@@ -168,7 +176,10 @@ class Chain:
         self.type = type
 
     def follow(self, base: Pointer | Pointers, indexes: Sequence[Array]) -> Pointer | Pointers:
-        """Returns the pointer that the chain computes from `base` and the values of its indexes."""
+        """
+        Returns the pointer that the chain computes from the pointer `base` and the values of all
+        indices.
+        """
         pointer = base.plus_bytes(self.offset) if self.offset else base
         for number, stride in self.dynamic:
             pointer = pointer.plus(indexes[number], stride, 0)
@@ -182,7 +193,9 @@ PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
 def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loader:
-    """Returns the function that reads a value of a type, by `load` for each scalar or vector."""
+    """
+    Returns a function that reads a value of a type. It calls `load` for each scalar or vector.
+    """
     read, merge = _loader(type, layout, load), merger(layout.form(type))
 
     return lambda pointer, mask: by_case(pointer, mask, read, merge)
@@ -205,7 +218,9 @@ def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:
 
 
 def storer(type: Placed, layout: Layout, store: PlainStorer = memory.store) -> Storer:
-    """Returns the function that writes a value of a type by `store`."""
+    """
+    Returns a function that writes a value of a type. It calls `store` for each scalar or vector.
+    """
     write = _storer(type, layout, store)
 
     def store_to(pointer: Pointer | Pointers, value: Any, mask: Mask) -> None:

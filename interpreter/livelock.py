@@ -25,7 +25,7 @@ SHOWN = 4
 
 
 class Described:
-    """Writes the message lines for one launch."""
+    """Writes the lines of an error message for one launch."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -54,7 +54,10 @@ class Described:
         return [f"  it reads byte {byte} of {name}{shown} at {where}", *self.writers(op)]
 
     def writers(self, read: Operation) -> list[str]:
-        """Lists the other instructions that may write the memory of a read, if they are known."""
+        """
+        Lists the other instructions that may write the memory of a read. Returns no lines if the
+        memory is not known.
+        """
         pointer = next(operand for operand in read.operands if is_shared(operand))
         root, path = _path(pointer)
         if root is None:
@@ -78,7 +81,10 @@ def _writes(op: Operation, root: str, path: Sequence[int | None]) -> bool:
 
 
 def _path(pointer: SSAValue) -> tuple[str | None, list[int | None]]:
-    """Returns the variable of a pointer, and the indices of its access chain, None if unknown."""
+    """
+    Returns the module variable that a pointer leads to (None if unknown), and the indices of its
+    access chain (None for an unknown index).
+    """
     path: list[int | None] = []
     owner = pointer.owner
     while isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
@@ -98,7 +104,7 @@ def _who(stopped: Sequence[Stopped]) -> str:
 
 
 def _first(value: Any, stopped: Stopped) -> Any:
-    """Returns a value in the first stopped lane, or None for a value that is not a number."""
+    """Returns a value in the first stopped lane. Returns None for a value that is not a number."""
     if not isinstance(value, np.ndarray) or value.ndim != 3:
         return None
     array: Array = np.broadcast_to(value, stopped.batch.shape)  # pyright: ignore

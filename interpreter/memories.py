@@ -30,7 +30,9 @@ def nothing() -> Memory:
 
 
 def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
-    """Copies the buffers. The copies share bytes where C-contiguous originals share bytes."""
+    """
+    Copies the buffers. Where C-contiguous originals share bytes, their copies share bytes, too.
+    """
     copies = {place: array.copy() for place, array in buffers.items()}
     spans = (
         (array.ctypes.data, array.ctypes.data + array.nbytes, place)
@@ -52,8 +54,8 @@ def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, lis
     """
     Merges address ranges that overlap.
 
-    Each range of `spans` is its first address, its end (exclusive) and its owner. A merged range
-    has the list of all owners in place of one owner.
+    Each range of `spans` has its first address, its end (exclusive) and its owner. A merged range
+    has a list of all owners.
     """
     groups: list[tuple[int, int, list[T]]] = []
     for start, end, owner in sorted(spans, key=lambda span: span[:2]):
@@ -71,7 +73,10 @@ def null_pointer() -> Pointer:
 
 
 class Memories:
-    """The buffers of a launch by (descriptor set, binding). Several variables may share one."""
+    """
+    The buffers of a launch by (descriptor set, binding). Several variables may have the same
+    buffer.
+    """
 
     def __init__(self) -> None:
         self._by_place: dict[Place, Memory] = {}
@@ -83,8 +88,10 @@ class Memories:
         originals: Mapping[Place, Array],
     ) -> None:
         """
-        Creates a memory for every buffer, and discards earlier ones. A buffer without a variable
-        is reachable by its address. A copy has the address of its original.
+        Creates a memory for every buffer, and discards memories of an earlier call.
+
+        Buffers without a variable can be accessed through their address. If `buffers` are copies,
+        programs see the addresses of `originals`.
         """
         self._by_place.clear()
         for place, array in buffers.items():
@@ -94,7 +101,7 @@ class Memories:
                 memory.address = originals[place].ctypes.data
 
     def buffer(self, place: Place, label: str) -> Memory:
-        """Returns the buffer at `place`, named `label` in messages."""
+        """Returns the buffer at `place`. Messages call it `label`."""
         memory = self._by_place[place]
         memory.label = label
         memory.names.add(label.partition("@")[2].partition(" ")[0])
@@ -105,7 +112,7 @@ class Memories:
         return self._by_place.values()
 
     def at(self, addresses: Array, mask: Mask) -> Pointer | Pointers:
-        """Converts the physical address of each lane to a pointer."""
+        """Converts physical addresses, one for each lane, to a pointer."""
         rest = np.ones((1, 1, 1), np.bool_) if mask is None else mask
         places = (
             (Pointer(m, addresses - m.address, 1), (addresses >= m.address) & (addresses < m.end))
@@ -122,13 +129,15 @@ class Descriptors:
         self.missing = Memory(np.zeros((1, 0), np.uint8), label=f"the buffers of {label}")
 
     def at(self, index: Array) -> Pointer | Pointers:
-        """Returns a pointer to the buffer that each lane's index selects."""
+        """Returns a pointer to a buffer. Each lane selects it by `index`."""
         bound = ((start_of(memory), index == n) for n, memory in self.memories.items())
         return chosen(bound, np.ones(index.shape, np.bool_), start_of(self.missing))
 
 
 def physical(pointer: Any) -> Array:
-    """Returns each lane's physical address, for a pointer into memory that has bytes."""
+    """
+    Returns the physical address of each lane. The pointer must refer to memory that has bytes.
+    """
     if isinstance(pointer, Pointer):
         memory = pointer.memory
         if not memory.data.shape[1]:

@@ -30,8 +30,8 @@ UNWRITTEN = 0xFF
 
 ROOM = 16
 """
-Row sizes are a multiple of this many bytes, so that any scalar type divides a row. An empty buffer
-has this many bytes, which inactive lanes read.
+Row sizes are multiples of this number of bytes, so that any scalar type divides a row. An empty
+buffer has a row of this size, because inactive lanes read some element.
 """
 
 PIECES = (32, 16, 8)
@@ -47,9 +47,9 @@ class Memory:
     - `data`: C-contiguous uint8 array (rows, bytes).
     - `label`: name in messages. `names`: the module variables that are bound to the memory.
     - `shadow`: state of the checks.
-    - `address`: address that programs see.
+    - `address`: physical address that programs see.
     - `shape`: shape of the bound array.
-    - `size`: bytes of a row that belong to the memory. The first `defined` bytes have a value.
+    - `size`: bytes of a row that belong to the memory. Bytes from `defined` on start undefined.
     - `robust`: True if reads outside give 0 and writes outside are dropped (robustBufferAccess2).
     - `image`, `sampler`: an image's format, a sampler's settings.
     """
@@ -82,7 +82,9 @@ class Memory:
 
     @classmethod
     def unwritten(cls, size: int, rows: Rows, batch: Batch, label: str = "") -> Memory:
-        """Creates `size` unwritten bytes for each workgroup or invocation of a batch."""
+        """
+        Creates a memory of `size` unwritten bytes for each workgroup or invocation of a batch.
+        """
         count = batch.workgroups if rows == "workgroup" else prod(batch.shape)
         row = -(-max(size, 1) // ROOM) * ROOM
         memory = cls(np.full((count, row), UNWRITTEN, np.uint8), rows, batch, label)
@@ -95,7 +97,10 @@ class Memory:
         return self.address + self.size
 
     def view(self, dtype: DType) -> Array:
-        """Returns the bytes as (rows, elements) of `dtype`, without an incomplete last element."""
+        """
+        Returns the bytes as an array (rows, elements) of `dtype`. Leaves out an incomplete last
+        element.
+        """
         view = self.views.get(dtype)
         if view is None:
             size = self.data.shape[1]
@@ -104,11 +109,14 @@ class Memory:
         return view
 
     def length(self, dtype: DType) -> int:
-        """Returns the number of elements of a row that belong to the memory."""
+        """Returns the number of elements of `dtype` in a row, without padding."""
         return self.size // dtype.itemsize
 
     def row_starts(self, length: int) -> Array:
-        """Returns the first element of each invocation's row, for rows of `length` elements."""
+        """
+        Returns the index of the first element of each invocation's row, if a row has `length`
+        elements.
+        """
         assert self.batch is not None
         shape = self.batch.shape
         if self.rows == "workgroup":
@@ -148,7 +156,7 @@ class Pointer:
 
     def items(self, size: int, mask: Mask = None) -> Array:
         """
-        Returns the index of the pointed-to element of `size` bytes in its row. Raises
+        Returns the index, in its row, of the element of `size` bytes that is pointed to. Raises
         `InterpreterError` if an active lane's address is not a multiple of `size`.
         """
         if self.scale % size == 0 and self.base % size == 0:
@@ -188,7 +196,7 @@ class Pointers:
 
     @classmethod
     def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
-        """Returns the pointer that is `new` in the mask's lanes and `old` in other lanes."""
+        """Returns a pointer that is `new` in the lanes of the mask and `old` in the other lanes."""
         by_memory: dict[int, tuple[Pointer, Array]] = {}
         for side, pointer in ((mask, new), (~mask, old)):
             for one, lanes in cases(pointer, side):
@@ -214,7 +222,7 @@ class Pointers:
 
 
 def cases(pointer: Pointer | Pointers, mask: Mask) -> list[tuple[Pointer, Mask]]:
-    """Splits a pointer by memory. Returns a (pointer, mask of active lanes) for each memory."""
+    """Splits a pointer by memory. Returns a pointer and a mask of active lanes for each memory."""
     if isinstance(pointer, Pointer):
         return [(pointer, mask)]
     active_cases = [(one, m if mask is None else m & mask) for one, m in pointer.cases]
@@ -227,7 +235,9 @@ def by_case(
     function: Callable[[Pointer, Mask], Any],
     merge: Callable[[Mask, Any, Any], Any] = np.where,
 ) -> Any:
-    """Applies a function once for each memory that a pointer refers to. Merges the results."""
+    """
+    Applies a function separately to each memory that a pointer refers to, and merges the results.
+    """
     if isinstance(pointer, Pointer):
         return function(pointer, mask)
     (first, lanes), *others = cases(pointer, mask)
@@ -238,7 +248,10 @@ def by_case(
 
 
 def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointer) -> Any:
-    """Joins pointers by lane masks. Lanes of `rest` without a pointer get `other`."""
+    """
+    Joins pointers, each for the lanes of its mask. Returns `other` in the lanes of `rest` that no
+    mask contains.
+    """
     parts: list[tuple[Pointer, Array]] = []
     for pointer, lanes in pointers:
         if (lanes & rest).any():
@@ -305,7 +318,9 @@ class Access:
         return bool((outside if mask is None else outside & mask).any())
 
     def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
-        """Returns a mask of the components outside a robust memory, and all element indices."""
+        """
+        Returns a mask of the components outside a robust memory, and the indices of all components.
+        """
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
@@ -318,21 +333,26 @@ class Access:
         return lost, np.where(lost, 0, items)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """Returns the checked element indices, with 0 in inactive lanes."""
+        """
+        Checks element indices against the bounds. Returns them, with index 0 in inactive lanes.
+        """
         if mask is not None:
             items = np.where(mask, items, 0)
         check_items(self.memory, items, self.count, self.length, what, mask)
         return items
 
     def in_rows(self) -> Array:
-        """Returns the element indices in the whole memory, counted over all rows."""
+        """
+        Returns the element indices counted from the start of the memory, instead of from the start
+        of a row.
+        """
         if self.memory.rows == "shared":
             return self.items
         starts = self.memory.row_starts(self.memory.view(self.dtype).shape[1])
         return self.items + (starts if self.count == 1 else starts[..., None])
 
     def give(self, gathered: Array) -> Array:
-        """Reinterprets gathered elements as a value of the type."""
+        """Converts gathered elements to a value of the accessed type."""
         form = self.form
         if not form.shape:
             return gathered.view(form.dtype)
@@ -341,7 +361,7 @@ class Access:
         return gathered.view(form.dtype).reshape(*gathered.shape[:3], *form.shape)
 
     def take(self, value: Array) -> Array:
-        """Reinterprets a value as elements to scatter."""
+        """Converts a value of the accessed type to elements for `put`."""
         form = self.form
         if not form.shape:
             return value.view(self.dtype)
@@ -349,7 +369,10 @@ class Access:
         return flat[..., 0] if self.count == 1 else flat
 
     def gather(self, view: Array) -> Array:
-        """Returns the accessed elements of an array (rows, elements): values or undefined parts."""
+        """
+        Returns the accessed elements of an array (rows, elements), which has the memory's values or
+        its marks of undefined parts.
+        """
         items = self.items
         if self.memory.rows == "workgroup" and items.shape[0] == 1:
             return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
@@ -365,11 +388,17 @@ class Access:
         return self.give(elements)
 
     def store(self, value: Array, mask: Mask) -> None:
-        """Stores the value at each active lane's address, in the order of the lanes."""
+        """
+        Stores the value at each active lane's address. If lanes have the same address, the last
+        lane wins.
+        """
         self.put(self.memory.view(self.dtype), self.take(value), mask)
 
     def put(self, view: Array, value: Array, mask: Mask) -> None:
-        """Writes the elements to `view`: the memory, or its marks of undefined parts."""
+        """
+        Writes elements in active lanes to `view`, which is the memory or its marks of undefined
+        parts.
+        """
         items = self.in_rows()
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])
@@ -402,7 +431,10 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
 
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
-    """Returns the pointer of the first active lane along `axes`, for an access by a whole scope."""
+    """
+    Returns the pointer of the first active lane along `axes`. An instruction of a whole scope uses
+    this pointer.
+    """
     if isinstance(pointer, Pointers):
         raise InterpreterError(
             "the pointer of a cooperative access refers to several memories",
@@ -415,7 +447,7 @@ def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> P
 
 
 def first_active(value: Array, mask: Mask, axes: tuple[int, ...]) -> Array:
-    """Returns the value of the first active lane along `axes`, which are ascending."""
+    """Returns the value of the first active lane along `axes`, which must be in ascending order."""
     if mask is None:
         return value[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(3))]
     shape = np.broadcast_shapes(value.shape[:3], mask.shape)
@@ -445,7 +477,10 @@ class Tiles:
         self.lines, self.width = shape
 
     def load(self, dtype: DType, mask: Mask) -> Array:
-        """Loads (workgroup, subgroup, line, element). Inactive matrices have arbitrary elements."""
+        """
+        Loads the matrices as an array (workgroup, subgroup, line, element). The elements of
+        inactive matrices are arbitrary.
+        """
         memory = self.memory
         view = memory.view(raw_dtype(dtype))
         starts = self.starts
@@ -476,7 +511,10 @@ class Tiles:
         return elements.view(dtype)
 
     def store(self, dtype: DType, value: Array, mask: Mask) -> None:
-        """Stores the matrices (workgroup, subgroup, line, element), one after the other."""
+        """
+        Stores matrices, given as an array (workgroup, subgroup, line, element), one after the
+        other.
+        """
         memory = self.memory
         raw = raw_dtype(dtype)
         view = memory.view(raw)
@@ -507,19 +545,25 @@ class Tiles:
 
     @staticmethod
     def _load_inside(view: Array, items: Array, lost: Array) -> Array:
-        """Loads the elements of robust memory, with 0 for elements outside."""
+        """Loads elements of a robust memory. Elements outside of it are 0."""
         if not view.size:
             return np.zeros(items.shape, view.dtype)
         elements = view.reshape(-1).take(np.where(lost, 0, items))
         return np.where(lost, view.dtype.type(0), elements)
 
     def items(self, starts: Array) -> Array:
-        """Returns the index of every element, as (workgroup, subgroup, line, element)."""
+        """
+        Returns the index of every element of the matrices that begin at `starts`, as an array
+        (workgroup, subgroup, line, element).
+        """
         lines = np.arange(self.lines)[:, None] * self.stride.reshape(*self.stride.shape[:2], 1, 1)
         return starts[..., None] + (lines + np.arange(self.width))
 
     def _in_pieces(self, dtype: DType, length: int, starts: Array) -> Array | None:
-        """Loads matrices in blocks of several components; None if no block size is aligned."""
+        """
+        Loads matrices in blocks of several components. Returns None if the matrices are not aligned
+        to blocks of any size.
+        """
         width, stride, memory = self.width, int(self.stride.item()), self.memory
         common = gcd(width, stride) * dtype.itemsize
         for size in PIECES:
@@ -542,7 +586,10 @@ class Tiles:
         return pieces.view(dtype)
 
     def _windows(self, view: Array, starts: Array, what: str) -> Array:
-        """Returns a view of the tile that starts at each element: (rows, first, lines, width)."""
+        """
+        Returns a view with a tile for each element of a row at which the tile may begin. Its axes
+        are (row, first element, line, element of the line).
+        """
         stride = int(self.stride.item())
         extent = (self.lines - 1) * stride + self.width
         check_items(self.memory, starts, extent, self.memory.length(view.dtype), what)

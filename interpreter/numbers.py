@@ -1,8 +1,8 @@
 """
 Represents scalars as numpy dtypes, and converts between them.
 
-An N-bit integer is numpy's *signed* N-bit integer, whatever its signedness in the type: SPIR-V's
-instructions, not its types, define how bits are read, and `unsigned` views the same bits. An i1 is
+An N-bit integer is numpy's *signed* N-bit integer, also for an unsigned type: in SPIR-V, the
+instruction and not the type defines how bits are read. `unsigned` reinterprets the bits. An i1 is
 numpy's bool, and an `index` is a 64-bit integer. bfloat16 and the 8-bit floats are `ml_dtypes`
 types. They are converted to and from other types through binary32 (BF-06).
 
@@ -148,20 +148,27 @@ def widener(source: DType) -> Callable[[Array], Array]:
 
 
 KEPT = 21
-"""Number of leading binary32 bits that determine the binary16. The last one is a sticky bit."""
+"""
+Number of leading bits of a binary32 that determine its binary16. The last one is a sticky bit.
+"""
 
 DROPPED = 32 - KEPT
 SHORT = 256
-"""Maximum number of elements of an array that numpy rounds directly, which needs fewer calls."""
+"""
+Maximum length of an array that numpy rounds directly. For short arrays this is faster than the
+table.
+"""
 
 SIGN, EXPONENT = np.int32(-(1 << 31)), np.int32(0x7F800000)
 """Masks of the sign and exponent bits of binary32."""
 
 HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
-"""Exponents of the smallest normal and the largest binary16, as binary32 exponent bits."""
+"""
+Exponents of the smallest normal and of the largest binary16 number, as exponent bits of a binary32.
+"""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Number whose sum with the exponent bits of x gives the bits of m (see `round_to_half`)."""
+"""Offset from the exponent bits of x to the bits of the number m that `round_to_half` adds to x."""
 
 
 @cache

@@ -21,10 +21,10 @@ Mapping: TypeAlias = str
 """
 Name of a map from invocations to components of a cooperative matrix (CM-18).
 
-`row-major` and `column-major` distribute the components round-robin over the lanes, in that order.
-`opaque` uses a fixed pseudo-random order, on which no correct program depends. `lavapipe` and
-`nvidia` were measured on those drivers (component_maps.py). Any other name is a target whose file
-has a `component_map`.
+`row-major` and `column-major` distribute the components over the lanes in turn, in that order.
+`opaque` uses a fixed pseudo-random order, so that programs that rely on an order fail. `lavapipe`
+and `nvidia` were measured on those drivers (component_maps.py). Any other name is a target whose
+file has a `component_map`.
 """
 
 RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe", "nvidia")
@@ -32,13 +32,16 @@ RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe",
 
 
 def mappings() -> tuple[Mapping, ...]:
-    """Returns the names of all mappings: first the ones in code, then the targets'."""
+    """
+    Returns the names of all mappings: first the ones that are implemented in code, then the
+    targets'.
+    """
     known = (name for name in targets.names() if targets.load(name).component_map)
     return *RULES, *(name for name in known if name not in RULES)
 
 
 def mapping_of(target: str) -> Mapping:
-    """Returns the mapping of a target whose file describes one, otherwise `row-major`."""
+    """Returns the mapping that a target's file describes, or `row-major` if it describes none."""
     return target if _has_map(target) else "row-major"
 
 
@@ -50,7 +53,7 @@ Order of the additions in a floating-point cooperative MulAdd (CM-25).
 - `halves`: C, then the products' first half, then the second half. Each sum is rounded to the
   accumulator's type.
 - `exact`: in binary64, rounded once.
-- `magnitudes`: |A| |B| + |C|, from which error bounds are derived. This is not a result.
+- `magnitudes`: |A| |B| + |C| instead of the result. Error bounds are derived from it.
 """
 
 
@@ -66,8 +69,8 @@ class MemoryBudget:
     """
     Limit, in bytes, for the values and Workgroup memory of workgroups that run together.
 
-    Workgroups run in chunks that are as large as the limit allows, with at least one workgroup.
-    Small chunks also fit the processor's caches. The default was measured on tiled matrix
+    Workgroups run in chunks that are as large as the limit allows, with at least one workgroup. A
+    small limit lets a chunk fit the processor's caches. The default was measured on tiled matrix
     multiplications.
     """
 
@@ -101,11 +104,11 @@ class Debugger(Protocol):
     """Interface of debuggers, which observe instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """Returns the step of an operation, extended by the debugger."""
+        """Returns the step of an operation, extended by the debugger's actions."""
         ...
 
     def attach_end(self, op: Operation, terminate: Any, compiler: Any) -> Any:
-        """Returns the terminator of a block, extended by the debugger."""
+        """Returns the terminator of a block, extended by the debugger's actions."""
         ...
 
     def check_reached(self) -> None:
@@ -172,15 +175,15 @@ class Options:
 
 
 MADE_FOR = "schedule.target"
-"""Module attribute with the name of the target for which the module was compiled."""
+"""Name of the module attribute that states the target for which the module was compiled."""
 
 
 def options_for(module: Operation | None, size: int | None = None, **choices: Any) -> Options:
     """
     Returns the options for a module, with the given `choices`.
 
-    The target named by the module, or by a module around it, determines the component mapping. It
-    also determines the subgroup size if `size` is None.
+    The module, or a module around it, may name its target. The target determines the component
+    mapping and, if `size` is None, the subgroup size.
     """
     while module is not None and MADE_FOR not in module.attributes:
         module = module.parent_op()

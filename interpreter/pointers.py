@@ -1,4 +1,4 @@
-"""Traces pointers back to their variables, and finds instructions that access memory."""
+"""Finds the variables to which pointers lead, and the instructions that access memory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ SHARED = (
 """Storage classes whose memory other invocations may write."""
 
 CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
-"""Instructions whose result points into the memory that their first operand points to."""
+"""Instructions that compute a pointer into the same memory as their first operand."""
 
 Root: TypeAlias = SSAValue | str
-"""A function's variable (as a value), or the symbol of a module variable."""
+"""
+The variable that a pointer leads to: a function's variable as a value, or a module variable as a
+symbol.
+"""
 
 
 def pointer_type(value: SSAValue) -> spv.PointerType:
-    """Returns the type of a pointer value. Raises `InterpreterError` if it is untyped."""
+    """Returns the type of a pointer value. Raises `InterpreterError` for an untyped pointer."""
     if isinstance(value.type, spv.UntypedPointerType):
         raise InterpreterError(
             "this access through an untyped pointer is not supported",
@@ -60,7 +63,10 @@ def is_shared(value: SSAValue) -> bool:
 
 
 def source_of_pointer(pointer: SSAValue) -> SSAValue:
-    """Returns the pointer from which access chains and copies derived this pointer."""
+    """
+    Follows access chains and copies backwards. Returns the pointer from which they derive this
+    pointer.
+    """
     owner = pointer.owner
     while isinstance(owner, CHAINS) or carries(owner, "OpImageTexelPointer"):
         pointer = owner.operands[0]
@@ -74,7 +80,10 @@ def carries(op: object, *instructions: str) -> TypeGuard[spv.RawOp]:
 
 
 def image_pointer(op: spv.RawOp) -> SSAValue | None:
-    """Returns the pointer to the variable of the image that an instruction accesses, or None."""
+    """
+    Returns the pointer to the variable of the image that an instruction accesses. Returns None if
+    it accesses no image.
+    """
     if not op.instruction.data.startswith("OpImage") or "Query" in op.instruction.data:
         return None
     owner = op.arguments[0].owner
@@ -84,20 +93,25 @@ def image_pointer(op: spv.RawOp) -> SSAValue | None:
 
 
 def named_variable(pointer: SSAValue) -> str | None:
-    """Returns the symbol if the value is the address of a module variable, otherwise None."""
+    """Returns the symbol of a module variable if the value is its address, otherwise None."""
     owner = pointer.owner
     return owner.variable.string_value() if isinstance(owner, spv.AddressOfOp) else None
 
 
 def root_of(pointer: SSAValue) -> str | None:
-    """Returns the symbol of the module variable that a pointer points into, None if not obvious."""
+    """
+    Returns the symbol of the module variable that a pointer leads to. Returns None if it is not
+    obvious.
+    """
     return named_variable(source_of_pointer(pointer))
 
 
 def probable_root(pointer: SSAValue) -> Root:
     """
-    Returns the probable variable of a pointer. Follows first operands through casts and
-    selections, and returns the value at the end of the chain if it is not a variable.
+    Returns the variable that a pointer probably leads to.
+
+    Follows the first operands of casts and selections, too. If the last value is not a variable,
+    returns that value.
     """
     owner: Operation | Block = pointer.owner
     while isinstance(owner, Operation) and owner.operands:
@@ -153,7 +167,10 @@ def is_write(op: Operation) -> bool:
 
 
 def written_variables(module: Operation) -> set[str] | None:
-    """Returns the variables that instructions may write; None if a write may reach any variable."""
+    """
+    Returns the variables that instructions may write. Returns None if a write may reach any
+    variable.
+    """
     written: set[str] = set()
     for op in module.walk():
         if not is_write(op):

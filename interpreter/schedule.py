@@ -1,11 +1,11 @@
 """
-Runs invocations in another order than lockstep, as a device may, so that races change results.
+Runs invocations in another order than lockstep, as a device may. Races then change results.
 
 A schedule shuffles the workgroups and splits them into chunks. Within a chunk, each workgroup's
 invocations are distributed over several parts. The parts run one after another, each until the
-workgroup's next barrier or its end. Everything that a part does before a barrier therefore happens
-entirely before or after the work of another part. If a barrier between a store and a load is
-missing, one of a few schedules executes them in the wrong order.
+workgroup's next barrier or its end. One part therefore does all its work before a barrier before
+another part starts. If a barrier between a store and a load is missing, one of a few schedules
+executes them in the wrong order.
 
 If a module has subgroup instructions, a part consists of whole subgroups. If it has workgroup
 instructions other than barriers, there is only one part. Each part is a batch. Batches take turns
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 PARTS = 4
-"""Maximum number of parts of a workgroup's invocations."""
+"""Maximum number of parts into which a workgroup's invocations are split."""
 CHUNK = 4
 """Maximum number of workgroups that a schedule runs together."""
 
@@ -38,7 +38,7 @@ CHUNK = 4
 def run_scheduled(
     context: Context, function: Operation, arguments: Sequence[Any], workgroups: int | None
 ) -> None:
-    """Runs a function for all or the first `workgroups` workgroups, in the schedule's order."""
+    """Runs a function in the schedule's order, for the first `workgroups` workgroups or for all."""
     schedule = context.options.schedule
     assert schedule is not None
     context.steps = Budget(context.options.max_steps or BLOCKS)
@@ -74,7 +74,10 @@ def _parts(
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
-    """Distributes the integers below `count` at random over at most `PARTS` sorted lists."""
+    """
+    Distributes the integers from 0 to `count` - 1 at random over at most `PARTS` lists, which are
+    sorted.
+    """
     numbers = random.permutation(count)
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 
@@ -90,7 +93,7 @@ def _lanes(random: np.random.Generator, batch: Batch) -> list[Array]:
 
 
 def _globals(context: Context, whole: Batch, part: Batch) -> list[Any]:
-    """Returns a part's variables. All parts share their workgroup's Workgroup memory."""
+    """Returns the variables of a part. The parts of a workgroup share its Workgroup memory."""
     variables: list[Any] = []
     for create, value in zip(context.creators, whole.globals, strict=True):
         shared = isinstance(value, Pointer) and value.memory.rows == "workgroup"

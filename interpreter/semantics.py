@@ -52,7 +52,7 @@ StageT = TypeVar("StageT", bound=Stage)
 
 @dataclass(frozen=True)
 class Semantics:
-    """The compile function of an operation (`stage`), and the kind of function that it returns."""
+    """The function that compiles an operation (`stage`), and the kind of the compiled function."""
 
     kind: Kind
     stage: Stage
@@ -62,10 +62,10 @@ Key: TypeAlias = type[Operation] | str
 """An operation class, or the name of an instruction that `spirv.Raw` represents."""
 
 TABLE: dict[type[Operation], Semantics] = {}
-"""Semantics of every operation that can run in a kernel. `load()` fills the table."""
+"""Maps an operation class to its semantics in a kernel. `load()` fills the table."""
 
 CARRIED: dict[str, Semantics] = {}
-"""Semantics of the instructions that `spirv.Raw` represents, by name."""
+"""Maps the name of an instruction in a `spirv.Raw` to its semantics."""
 
 PACKAGES = ("kernel", "spirv", "host")
 """Subpackages whose modules define semantics."""
@@ -90,11 +90,17 @@ def _register(kind: Kind, ops: Iterable[Key], stage: Stage) -> None:
 
 @dataclass(frozen=True)
 class Decorator:
-    """Registers the decorated function for operations, as in `@value(IAddOp, ISubOp)`."""
+    """
+    Decorator that registers a function as the semantics of operations, as in `@value(IAddOp,
+    ISubOp)`.
+    """
 
     kind: Kind
     of_operands: bool = False
-    """True if the decorated function is the second stage: the operation's properties are unused."""
+    """
+    True if the decorated function computes on operands directly, without a first stage that reads
+    the operation.
+    """
 
     def __call__(self, *ops: Key) -> Callable[[StageT], StageT]:
         def decorate(stage: StageT) -> StageT:
@@ -114,13 +120,18 @@ terminator = Decorator("terminator")
 
 
 def value_table(functions: Mapping[type[Operation], Function]) -> None:
-    """Registers functions of operands for operations whose properties do not matter."""
+    """
+    Registers a function of operands for each operation. Suitable if the operation's properties do
+    not matter.
+    """
     for op, function in functions.items():
         _register("value", (op,), _regardless(function))
 
 
 def same(operand: Any) -> Any:
-    """Returns the operand, as the semantics of an operation that only changes its type."""
+    """
+    Returns the operand unchanged. This is the semantics of an operation that only changes a type.
+    """
     return operand
 
 

@@ -1,15 +1,15 @@
 """
 Controls a launch: stops before instructions, continues, and steps back.
 
-The launch runs on its own thread. Before each instruction the thread calls a `Wish`, which decides
-if the launch stops. At a stop, it calls a listener and waits for the next wish. To step back,
-the launch runs again from the start: since a launch is deterministic, the same number of
-instructions leads to the same state. The first of two runs finds the target instruction, and the
-second run stops there.
+The launch runs on its own thread. Before each instruction the thread calls a `Wish`, a function
+that decides if the launch stops. At a stop, the thread calls a listener and waits for the next
+`Wish`. To step back, the launch runs again from the start: since a launch is deterministic, the
+same number of instructions leads to the same state. The first of two runs finds the target
+instruction, and the second run stops there.
 
-Invocations run in lockstep (batch.py), so all of them stop together. One of them is in focus: a
-step ends where this invocation is active, or any invocation of its subgroup or workgroup
-(`follow`).
+Invocations run in lockstep (batch.py), so all of them stop together. One of them is in focus. A
+step ends where this invocation is active, or where any invocation of its subgroup or workgroup is
+active (`follow`).
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ Follow: TypeAlias = Literal["invocation", "subgroup", "workgroup"]
 
 
 class Abandoned(BaseException):
-    """Ends a run early. It derives from `BaseException`, so that error handlers do not catch it."""
+    """
+    Exception that ends a run early. It derives from `BaseException`, so that error handlers do not
+    catch it.
+    """
 
 
 def line_of(op: Operation) -> Line | None:
-    """Returns the line of an operation, or None if it is unknown."""
+    """Returns the source file and line of an operation. Returns None if they are unknown."""
     source = source_of(op)
     if source is not None:
         return source.file, source.line
@@ -53,7 +56,7 @@ def line_of(op: Operation) -> Line | None:
 
 @dataclass(frozen=True)
 class Frame:
-    """A function that is being executed, and its current operation."""
+    """A function that is being executed, with its current operation."""
 
     op: Operation
     env: Env
@@ -62,12 +65,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of a run before its instruction `number`. Frames are innermost first."""
+    """
+    The state of a run before its instruction `number`. `frames` begins with the innermost function.
+    """
 
     number: int
     frames: tuple[Frame, ...]
     enters: bool
-    """True if the instruction begins a line."""
+    """True if the instruction is the first one of a line."""
     finding: Finding | None = None
 
     @property
@@ -100,18 +105,21 @@ class Moment:
 
 
 Wish: TypeAlias = Callable[[Moment], str]
-"""A function that decides if a run stops: returns the reason, or "" to continue."""
+"""A function that decides if a run stops. Returns the reason for a stop, or "" to continue."""
 
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run. `error` is the reason if the launch did not complete, otherwise None."""
+    """The end of a run. `error` is the reason why the launch failed, or None if it completed."""
 
     error: Exception | None = None
 
 
 def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
-    """True if a followed invocation is active: the one in focus, or a member of its group."""
+    """
+    True if a followed invocation is active: the invocation in focus, or any member of its subgroup
+    or workgroup if `follow` says so.
+    """
     active, (_, invocation) = moment.active(focus[0]), focus
     if follow == "invocation":
         return bool(active[invocation])
@@ -123,21 +131,25 @@ def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
 @dataclass
 class Stepper:
     """
-    Runs `launch` repeatedly, with itself as the debugger (`Options.debug`). `listen` is called on
-    the launch's thread: at a stop with the moment and the reason, and at the end.
+    Runs `launch`, several times if needed, and is its debugger (`Options.debug`).
+
+    The thread of the launch calls `listen`: at a stop with the state and the reason, and at the end
+    of the run.
     """
 
     launch: Callable[[Stepper], None]
     listen: Callable[[Moment | End, str], None]
     breaks_on_findings: bool = True
     at_instructions: bool = False
-    """True to stop at any instruction, False to stop only where the line or frame changes."""
+    """
+    True to stop before any instruction. False to stop only where the line or the frame changes.
+    """
     _count: int = 0
     _calls: list[Frame] = field(default_factory=list[Frame])
     _now: Frame | None = None
     _wish: Wish = lambda moment: ""
     _quiet: float = 0
-    """Index of the first instruction at which findings stop the launch."""
+    """Number of the first instruction at which a finding stops the launch."""
     _entered: dict[int, tuple[Batch, Line, Operation]] = field(
         default_factory=dict[int, tuple[Batch, Line, Operation]]
     )
@@ -146,24 +158,28 @@ class Stepper:
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
     """
-    First workgroup of a batch -> for each invocation, the index in `ops` of the operation that
-    last began a line; -1 for none.
+    Maps the first workgroup of a batch to an array with one entry for each invocation: the index in
+    `ops` of the last operation that began a line, or -1.
     """
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
     def start(self, wish: Wish, quiet: float = 0) -> None:
-        """Begins a run that stops where `wish` decides. Ignores findings before step `quiet`."""
+        """
+        Begins a run that stops where `wish` decides. Ignores findings before instruction `quiet`.
+        """
         self._reset(wish, quiet)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def go(self, wish: Wish) -> None:
-        """Continues after a stop."""
+        """Continues after a stop, until `wish` decides to stop again."""
         self._wishes.put(wish)
 
     def now(self) -> Moment | None:
-        """Returns the state before the latest instruction; None before the first instruction."""
+        """
+        Returns the state at the latest instruction. Returns None before the first instruction.
+        """
         return None if self._now is None else self._moment(False)
 
     def end(self) -> None:
@@ -174,7 +190,10 @@ class Stepper:
             self._thread = None
 
     def back(self, before: float, wish: Wish) -> None:
-        """Goes back to the last moment before `before` where `wish` stops, or to the first line."""
+        """
+        Goes back to the last instruction before instruction `before` at which `wish` stops. If
+        there is none, goes back to the first line.
+        """
         self.end()
         target, reason = 0, "entry"
 
@@ -218,7 +237,7 @@ class Stepper:
         self._wish = wish
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """Wraps an operation's step so that a decision about a stop precedes it."""
+        """Wraps an operation's step so that it first decides about a stop."""
         line, begins = line_of(op), False
         assert op.parent is not None
         if line is not None:
@@ -246,10 +265,12 @@ class Stepper:
     attach_end = attach
 
     def check_reached(self) -> None:
-        """Does nothing, because breakpoints were resolved before."""
+        """Does nothing. Breakpoints were resolved before the launch."""
 
     def _ask(self, begun: Line | None) -> None:
-        """Calls the function that decides about a stop. Records where active invocations are."""
+        """
+        Stops if the current `Wish` decides so. Records the current line of the active invocations.
+        """
         frame, depth = self._now, len(self._calls)
         assert frame is not None
         enters = False
@@ -280,6 +301,6 @@ class Stepper:
         last[np.broadcast_to(batch.active(), batch.shape)] = number
 
     def report(self, finding: Finding, op: object) -> None:
-        """Stops at a finding of a check (`Checks.found`)."""
+        """Stops the launch at a finding of a check (`Checks.found`)."""
         if self.breaks_on_findings and self._now is not None and self._count >= self._quiet:
             self._stop(self._moment(False, finding), "exception")

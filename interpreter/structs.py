@@ -1,8 +1,9 @@
 """
-Packs values by member name into the bytes of a struct: push constants, uniform blocks.
+Packs named values into the bytes of a struct: push constants, uniform blocks.
 
-Members have the struct's own offsets (interpreter/layout.py). Names are the module's OpMemberName,
-or the member's index if it has no name. Every member must be given, because there are no defaults.
+Members have the struct's own offsets (interpreter/layout.py). A member is named by the module's
+OpMemberName, or by its index if it has no name. Every member must be given, because there are no
+defaults.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from xdsl_spirv.interpreter.numbers import I64, DType, scalar_dtype
 from xdsl_spirv.interpreter.source.source_map import map_of
 
 PushConstants: TypeAlias = bytes | Mapping[str, Any]
-"""A launch's push constants: their bytes, or the members' values by name."""
+"""A launch's push constants: their bytes, or a mapping from the names of members to values."""
 
 
 def member_names(module: Operation, struct: Attribute) -> list[str]:
-    """Returns the names of a struct's members in order. A member without a name gets its index."""
+    """
+    Returns the names of a struct's members in order. For a member without a name, returns its
+    index.
+    """
     if not isinstance(struct, spv.StructType):
         return []
     source = map_of(module)
@@ -47,11 +51,11 @@ def pack_struct(
     module: Operation, struct: spv.StructType, values: Mapping[str, Any], layout: Layout
 ) -> bytes:
     """
-    Packs the values of a struct's members, up to the end of the last member.
+    Packs the values of a struct's members into bytes that end after the last member.
 
-    Vectors are lists of components, matrices are lists of columns, arrays are lists of elements
-    (or numpy arrays of the same shape), and structs are mappings. Raises
-    `InterpreterError` for a member that is missing, unknown, or of another shape.
+    Vectors are lists of components, matrices are lists of columns, arrays are lists of elements (or
+    numpy arrays of the same shape), and structs are mappings. Raises `InterpreterError` for a
+    member that is missing, unknown, or of another shape.
     """
     data = bytearray(layout.extent(struct))
     _write_struct(data, 0, module, struct, values, layout, "")

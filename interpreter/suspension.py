@@ -1,5 +1,5 @@
 """
-Suspends and resumes batches, whose position in the program is stored as data.
+Suspends and resumes batches. The position of a suspended batch in the program is stored as data.
 
 Compiled code consists of closures that call each other, so the position of a running batch is
 Python's stack. A batch stops by raising `Suspended`: while the exception propagates, each function
@@ -8,8 +8,8 @@ these frames (`Batch.resuming`). Each call and region takes its frame and contin
 rebuilds the same Python stack. A batch that never stops only pays for testing an empty list.
 
 Since the position is data, a batch can also be split (`Stopped.part`): some lanes continue and the
-others remain stopped. Each part gets the frames that contain its lanes. Values are never changed
-in place and variables only in active lanes, so the parts share all of them.
+others remain stopped. Each part gets the frames that contain its lanes. The parts share all values
+and variables: a value is never changed in place, and a variable only in active lanes.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from xdsl_spirv.interpreter.semantics import Env
 
 
 class RunningRegion(Protocol):
-    """Interface of the region of a frame (flow.py)."""
+    """Interface of the running region that a frame refers to (flow.py)."""
 
     numbers: dict[Block, int]
     blocks: list[Any]
     exits: int
 
     def forget(self, env: Env) -> None:
-        """Resets the iterations that were recorded to detect waiting loops."""
+        """
+        Discards the recorded iterations of loops. They serve to detect loops that wait for other
+        invocations.
+        """
         ...
 
     def exit(self, env: Env, number: int) -> int:
-        """Sends the active lanes from inner regions to a block of this region."""
+        """Sends the active lanes, which leave inner regions, to a block of this region."""
         ...
 
     def slot(self, value: SSAValue) -> int:
@@ -49,7 +52,7 @@ class RunningRegion(Protocol):
 
 @dataclass(frozen=True)
 class CallFrame:
-    """A function that the lanes `mask` execute. `finished` is True if all have returned."""
+    """A call of a function by the lanes `mask`. `finished` is True if all of them have returned."""
 
     env: Env
     mask: Mask
@@ -60,9 +63,11 @@ class CallFrame:
 @dataclass(frozen=True)
 class FlowFrame:
     """
-    A region in execution. It continues in block `number` at step `at`, where an index after the
-    last step means the terminator. `abandoned` is True if no lanes of the block are left. After a
-    divergence, `waiting` holds the lanes that wait at each block, otherwise None.
+    Saved position of a region in execution: step `at` of block `number`.
+
+    If `at` is behind the last step, the terminator is next. `abandoned` is True if no lanes of the
+    block are left. After a divergence, `waiting` maps blocks to the lanes that wait there;
+    otherwise it is None.
     """
 
     flow: RunningRegion
@@ -85,11 +90,11 @@ class FlowFrame:
 
 class Suspended(BaseException):
     """
-    Raised to stop a batch before the next iteration of a waiting loop (`reason` is its `Watch`),
-    or before a barrier (`reason` is its operation).
+    Exception that stops a batch before a barrier, or in a loop that waits.
 
-    `idle` is True if nothing changed since the last stop at this point. `repeats` is True if
-    nothing will change until other invocations write.
+    `reason` is the barrier's operation or the `Watch` of the loop. `idle` is True if nothing
+    changed since the last stop at this point. `repeats` is True if nothing will change until other
+    invocations write.
     """
 
     def __init__(self, reason: object, idle: bool = False, repeats: bool = True):
@@ -101,7 +106,7 @@ class Suspended(BaseException):
         self.at: int | None = None
 
     def leave_call(self, env: Env, mask: Mask, partial: bool) -> None:
-        """Appends the frame of a function call through which the exception passes."""
+        """Saves the position in a function call. Called when the exception leaves the call."""
         self.frames.append(CallFrame(env, mask, partial))
 
     def leave_parted(
@@ -113,15 +118,18 @@ class Suspended(BaseException):
         whole: Mask,
         since: int,
     ) -> None:
-        """Appends the frame of a region whose lanes have diverged, as the exception passes it."""
+        """
+        Saves the position in a region whose lanes have diverged. Called when the exception leaves
+        the region.
+        """
         self.frames.append(
             FlowFrame(flow, env, number, self._at(flow, number), False, waiting, whole, since)
         )
 
     def leave(self, flow: RunningRegion, env: Env, number: int, outer_partial: bool) -> None:
         """
-        Appends the frame of a region through which the exception passes. The frame saves the
-        position in block `number`, where the region will continue.
+        Saves the position in a region, which will continue in block `number`. Called when the
+        exception leaves the region.
         """
         last = self.frames[-1] if self.frames else None
         if isinstance(last, FlowFrame) and last.flow is flow and last.env is env:
@@ -136,7 +144,7 @@ class Suspended(BaseException):
 
 
 class Stopped:
-    """A stopped batch and its frames, innermost first."""
+    """A batch that has stopped, with its frames. The innermost frame is first."""
 
     def __init__(self, batch: Batch, suspended: Suspended):
         self.batch = batch
@@ -144,14 +152,14 @@ class Stopped:
         self.frames = suspended.frames
 
     def resume(self) -> Batch:
-        """Returns the batch, prepared so that a call of its function continues execution."""
+        """Prepares the batch so that calling its function continues execution, and returns it."""
         batch = self.batch
         batch.mask, batch.nobody = self.mask, False
         batch.resuming = [*self.frames]
         return batch
 
     def here(self) -> Array:
-        """Returns a mask of the lanes that have stopped."""
+        """Returns a mask of the lanes that stopped at the innermost frame."""
         return _full(self.mask, self.batch)
 
     def alive(self) -> Array:
@@ -188,7 +196,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """Returns a copy of a frame for the lanes `lanes` only; None if no lane is left."""
+    """Returns a copy of a frame that contains only `lanes`. Returns None if no lane is left."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

@@ -10,7 +10,7 @@ from xdsl_spirv.images import Format
 from xdsl_spirv.interpreter.numbers import Array, DType
 
 OPAQUE = (0, 0, 0, 1)
-"""Default values of components that a format lacks."""
+"""Values of the four components that replace components which a format lacks."""
 
 
 def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
@@ -53,7 +53,7 @@ def encode_texels(format: Format, components: Array) -> Array:
 
 
 def _clamp(parts: Array, format: Format) -> Array:
-    """Clamps integers to the format's range. Vulkan leaves numbers outside undefined."""
+    """Clamps integers to the format's range. Vulkan leaves numbers out of range undefined."""
     if format.bits[0] >= 32:
         return parts
     wide = parts if format.kind == "sint" else parts.view(f"u{parts.dtype.itemsize}")
@@ -80,7 +80,9 @@ def _decode_small(parts: Array, bits: Sequence[int]) -> Array:
 
 
 def _encode_small(parts: Array, bits: Sequence[int]) -> Array:
-    """Encodes unsigned small floats, clamped to the range from 0 to the largest number."""
+    """
+    Encodes unsigned floats with 5 exponent bits. Clamps to the range from 0 to the largest number.
+    """
     shifts = np.array([15 - width for width in bits], np.uint32)
     wide = np.ascontiguousarray(parts, np.float64)
     least = np.exp2(-24.0 + shifts)

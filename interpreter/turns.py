@@ -1,15 +1,17 @@
 """
-Chooses the next batch to run, so that batches that wait let others run. Raises an error if all
-wait forever.
+Chooses the next batch to run, so that batches that wait let others run. Raises an error if all wait
+forever.
 
-A chunk of workgroups is one batch, and runs to its end before the next chunk begins, unless an
+A chunk of workgroups is one batch. It runs to its end before the next chunk begins, unless an
 iteration of a loop makes no progress (waiting.py). Then the batch stops. Its workgroups without a
 lane in the loop become a new batch that continues, and other batches take their turns. If no batch
-makes progress, subgroups without a lane in the loop are split off. They run to the next barrier
-and wait there. If this does not help, the next chunk begins. Workgroups and subgroups therefore
-make progress independently, as on devices. Invocations of one subgroup do not: Vulkan guarantees
-them no independent progress, and many devices run them in lockstep. It is an error if a loop waits
-for an action of another invocation of the same subgroup after the loop (WAIT-02).
+makes progress, subgroups without a lane in the loop are split off. They run to the next barrier and
+wait there. If this does not help, the next chunk begins.
+
+Workgroups and subgroups therefore make progress independently, as on devices. Invocations of one
+subgroup do not: Vulkan guarantees them no independent progress, and many devices run them in
+lockstep. An error (WAIT-02) is raised if a loop waits for another invocation of the same subgroup
+that can only act after the loop.
 
 The launch waits forever (WAIT-01) if all chunks have begun, and in a whole round no batch makes
 progress and no byte of memory changes.
@@ -39,8 +41,8 @@ PATIENCE = 4
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
 """
-Ways to split a batch: into workgroups, subgroups or single invocations. Each lists the axes of
-(workgroup, subgroup, lane) that stay whole.
+Ways to split a batch: into workgroups, subgroups or single invocations. Each way is the tuple of
+the axes of (workgroup, subgroup, lane) that are not split.
 """
 
 
@@ -62,7 +64,10 @@ def parted_by(context: Context, function: Operation) -> spv.Scope:
 
 
 def _scope(op: Operation, context: Context) -> spv.Scope | None:
-    """Returns the scope that must execute an operation together; None for single invocations."""
+    """
+    Returns the scope whose invocations must execute an operation together. Returns None if there is
+    no such scope.
+    """
     if isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")
@@ -79,14 +84,14 @@ def _scope(op: Operation, context: Context) -> spv.Scope | None:
 
 
 def chunk_size(context: Context, code: Runnable) -> int:
-    """Returns the number of workgroups that fit the memory budget, at least one."""
+    """Returns the number of workgroups that fit the memory budget, but at least 1."""
     lanes = context.geometry.subgroups * context.geometry.lanes
     per_workgroup = code.lane_bytes * lanes + context.workgroup_bytes
     return max(1, int(context.options.memory.bytes // max(per_workgroup, 1)))
 
 
 class Turn:
-    """A batch that has not ended. `stopped` is None before the batch first runs."""
+    """A batch that has not ended. `stopped` is None until the batch has stopped once."""
 
     def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk
@@ -134,10 +139,10 @@ class Turns:
         self.turns: list[Turn] = []
         context.waited = False
         self.open_end = False
-        """True if a stopped batch may progress without writes of other batches."""
+        """True if a stopped batch may progress although no other batch writes."""
 
     def run(self, chunk: Batch, batches: Sequence[Batch] = ()) -> None:
-        """Starts batches of a chunk, and runs until all have ended or wait."""
+        """Starts the batches of a chunk. Runs until all batches have ended or wait."""
         for batch in batches or (chunk,):
             batch.pauses = True
             self.turns.append(Turn(chunk, batch))
@@ -197,7 +202,10 @@ class Turns:
         return True
 
     def _report_release(self, watch: Watch | None, lanes: Array | None) -> None:
-        """Reports a loop in which `lanes` waited until another workgroup wrote (PROGRESS-01)."""
+        """
+        Reports the wait of `lanes` in a loop, which ended because another workgroup wrote
+        (PROGRESS-01).
+        """
         checker = self.context.checker
         if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
             return
@@ -207,8 +215,8 @@ class Turns:
 
     def _part(self, axes: tuple[int, ...]) -> bool:
         """
-        Splits each waiting batch into waiting and other lanes, where `axes` stay whole. Returns
-        True if any batch was split.
+        Splits each waiting batch into the lanes that wait and the other lanes. Does not split along
+        `axes`. Returns True if any batch was split.
         """
         if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
@@ -229,7 +237,7 @@ class Turns:
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
-        """Removes all lanes but `stay` from a turn. Returns a new turn with the removed lanes."""
+        """Splits a turn: it retains the lanes `stay`. Returns a new turn with the other lanes."""
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)
@@ -240,7 +248,9 @@ class Turns:
         return others
 
     def _open_barriers(self) -> bool:
-        """Releases workgroups with all lanes at barriers. Returns True if there are any."""
+        """
+        Releases the workgroups whose lanes are all at barriers. Returns True if there are any.
+        """
         released: list[Turn] = []
         for turn in [turn for turn in self.turns if turn.barrier is not None]:
             blocked = np.zeros(turn.batch.workgroups, np.bool_)
@@ -260,7 +270,10 @@ class Turns:
 
     @staticmethod
     def _meet(turn: Turn, released: Sequence[Turn]) -> None:
-        """Lets the first batch at a barrier execute the barrier for all batches."""
+        """
+        Prepares a released batch to execute its barrier. The first batch at the barrier executes it
+        for all of them.
+        """
         all_here = [other for other in released if other.chunk is turn.chunk]
         same = [other for other in all_here if other.barrier is turn.barrier]
         assert turn.stopped is not None

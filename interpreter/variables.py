@@ -2,8 +2,8 @@
 Implements memory without bytes: Function, Private and Input variables, and pointers to them.
 
 A store replaces the value of a variable, so variables that are only loaded and stored as a whole
-cost nothing. A pointer to a part of a variable is the variable and a path of indices. A component
-of a cooperative matrix is accessed through the mapping of the options (CM-18).
+cost nothing. A pointer to a part of a variable consists of the variable and a path of indices. A
+component of a cooperative matrix is accessed through the option `component_mapping` (CM-18).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Mapping
 
 Path: TypeAlias = tuple[Any, ...]
-"""Indices, outermost first: ints, or integer arrays with an index for each lane."""
+"""Indices, outermost first. An index is an int, or an integer array if it differs between lanes."""
 
 
 class Variable:
@@ -46,7 +46,10 @@ class VariablePointer:
         self.path = path
 
     def merge(self, mask: Mask, old: Any) -> VariablePointer:
-        """Returns this pointer where the mask is set, else `old`, which has the same variable."""
+        """
+        Returns a pointer that is this one in the lanes of the mask and `old` elsewhere. Both have
+        the same variable.
+        """
         if old is None or old is self:
             return self
         if old.variable is not self.variable or len(old.path) != len(self.path):
@@ -63,7 +66,10 @@ class VariablePointer:
 def component_position(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, index: Any
 ) -> tuple[Array, Array]:
-    """Returns the position of each lane's component `index`, and a mask of lanes that have one."""
+    """
+    Returns the row-major position of component `index` of each lane, and a mask of the lanes that
+    have this component.
+    """
     whole = form.scope == Scope.Workgroup
     lanes = batch.geometry.invocations if whole else batch.lanes
     lane = batch.local_index if whole else batch.lane_ids()
@@ -79,7 +85,7 @@ def component_position(
 def extract_component(
     form: CooperativeMatrix, mapping: Mapping, batch: Batch, matrix: Array, index: Any
 ) -> Array:
-    """Returns component `index` of each lane, 0 in lanes with fewer components."""
+    """Returns component `index` of each lane. Returns 0 in lanes that have fewer components."""
     position, exists = component_position(form, mapping, batch, index)
     flat = matrix.reshape(*matrix.shape[:2], -1)
     lead = np.broadcast_shapes(flat.shape[:2], position.shape[:2])
@@ -98,7 +104,10 @@ def insert_component(
     component: Array,
     mask: Mask,
 ) -> Array:
-    """Replaces component `index` in active lanes. If lanes share a component, the first wins."""
+    """
+    Replaces component `index` in active lanes. If lanes share the component, the value of the first
+    lane is stored.
+    """
     position, exists = component_position(form, mapping, batch, index)
     if mask is not None:
         exists = exists & mask
@@ -176,7 +185,7 @@ def write_part(
 
 
 def chosen_members(form: Composite, index: Any) -> Sequence[int]:
-    """Returns the members of a composite that an index selects in any lane."""
+    """Returns the indices of the members that `index` selects in any lane."""
     if isinstance(index, int):
         return (index,)
     count = len(form.members)
@@ -199,7 +208,10 @@ def holds_matrix(form: Form) -> bool:
 
 
 def part_form(form: Form, path: Sequence[Any]) -> Form:
-    """Returns the representation of the part at a path; equal for all elements of an array."""
+    """
+    Returns the representation of the part of a value at a path. All elements of an array have the
+    same one.
+    """
     for index in path:
         if isinstance(form, Composite):
             form = form.members[index if isinstance(index, int) else 0]
@@ -211,7 +223,7 @@ def part_form(form: Form, path: Sequence[Any]) -> Form:
 
 
 def take_element(value: Array, index: Any) -> Array:
-    """Returns element `index` of a vector or array (of its outermost dimension)."""
+    """Returns element `index` along the outermost dimension of a vector or array."""
     if isinstance(index, int) or index.size == 1:
         return value[:, :, :, in_bounds(index if isinstance(index, int) else index.item(), value)]
     lead = np.broadcast_shapes(value.shape[:3], index.shape)
@@ -222,7 +234,7 @@ def take_element(value: Array, index: Any) -> Array:
 
 
 def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]) -> Array:
-    """Returns a vector or array with element `index` of its outermost dimension replaced."""
+    """Returns a vector or array in which element `index` of the outermost dimension is replaced."""
     lead = np.broadcast_shapes(value.shape[:3], element.shape[:3])
     if not isinstance(index, int) and index.size > 1:
         lead = np.broadcast_shapes(lead, index.shape)
@@ -240,7 +252,10 @@ def put_element(value: Array, index: Any, element: Array, shape: tuple[int, ...]
 
 
 def in_bounds(index: Any, value: Array) -> int:
-    """Returns a uniform index into a vector or array. Raises `InterpreterError` if outside."""
+    """
+    Returns a uniform index into a vector or array. Raises `InterpreterError` if it is out of
+    bounds.
+    """
     number, count = int(index), value.shape[3]
     if not 0 <= number < count:
         raise InterpreterError(f"index {number} is outside an array or vector of {count}")

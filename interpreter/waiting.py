@@ -1,12 +1,12 @@
 """
 Detects loops that wait for other invocations, and iterations without progress.
 
-A loop may wait if one of its branches depends on memory that the module writes. Other loops are
-not watched. An iteration made no progress if all inputs of the loop's branches equal an earlier
-iteration's, for the same invocations: the loop-carried values, variables and reads on which the
-branches depend. Such an iteration repeats until another invocation writes. A counter on which no
-branch depends may change. A loop that gives up after a number of iterations never counts as
-waiting, because its branch depends on the counter.
+A loop may wait if one of its branches depends on memory that the module writes. Other loops are not
+watched. The branches of a loop depend on loop-carried values, variables and reads. If all of these
+equal the values in an earlier iteration, for the same invocations, the iteration made no progress.
+Such an iteration repeats until another invocation writes. A counter on which no branch depends may
+change. A loop that gives up after a number of iterations never counts as waiting, because its
+branch depends on the counter.
 
 A batch without progress stops (`Suspended`), and others run (turns.py).
 """
@@ -31,11 +31,16 @@ from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 FIRST = 16
-"""Number of iterations of a loop before the comparison of iterations begins."""
+"""Number of iterations of a loop before iterations are compared."""
 WINDOW = 64
-"""Number of iterations compared with a stored iteration. Iterations 1, 2, 4, 8, ... are stored."""
+"""
+Number of iterations that are compared with a stored one. Iterations 1, 2, 4, 8, ... are stored.
+"""
 QUIET = 32
-"""Number of iterations with equal reads after which other batches run in any case."""
+"""
+Number of iterations with equal reads after which other batches are run, even if the loop makes
+progress.
+"""
 
 DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
 BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
@@ -43,13 +48,16 @@ WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.Funct
 """Instructions that may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
-"""A function variable, or the symbol of a module variable."""
+"""A function's variable as a value, or a module variable as a symbol."""
 State: TypeAlias = tuple[Any, Form]
 """A run-time value and its representation (forms.py)."""
 
 
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
-    """Returns the successors of a terminator, with the operands that become their arguments."""
+    """
+    Returns the successor blocks of a terminator, each with the operands that become the block's
+    arguments.
+    """
     if isinstance(op, spv.ExitOp):
         return [] if op.target is None else [(op.target, op.arguments)]
     return op.edges if isinstance(op, spv.Branching) else []
@@ -59,9 +67,9 @@ class Slice:
     """
     The program slice that determines the branches of a loop.
 
-    `needed` are its values, including results of shared `reads` (with their pointers) and of
-    `clocks`. `variables` are variables of the invocation. `sources` are pointers to shared memory
-    that is read, and calls.
+    `needed` are its values. Among them are `reads`, the results of reading shared memory (with
+    their pointers), and `clocks`. `variables` are the invocation's own variables in the slice.
+    `sources` are the calls, and the pointers to shared memory that is read.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):
@@ -111,8 +119,8 @@ class Slice:
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
         """
-        Adds the memory that an operation reads to the slice. Returns the operands of all stores to
-        the invocation's variables that the operation reads.
+        Adds the memory that an operation reads to the slice. For each of the invocation's own
+        variables that it reads, returns the operands of all stores to the variable.
         """
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
         if isinstance(op, spv.FunctionCallOp):
@@ -135,7 +143,7 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """Adds a call to the slice, as something that may read any memory."""
+        """Adds a call to the slice. The call counts as a read of any memory."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None
@@ -149,7 +157,7 @@ class Slice:
         return any(map(self._is_written, self.sources))
 
     def for_workgroups(self) -> bool:
-        """True if the loop may wait for another workgroup."""
+        """True if the loop may wait for an invocation of another workgroup."""
         written = [source for source in self.sources if self._is_written(source)]
         classes = [s.type.storage_class.data for s in written if isinstance(s, SSAValue)]  # pyright: ignore
         return len(classes) < len(written) or set(classes) != {spv.StorageClass.Workgroup}
@@ -162,7 +170,7 @@ class Slice:
 
 
 def variable_of(pointer: SSAValue) -> Root | None:
-    """Returns the invocation's variable that a pointer refers to, or None."""
+    """Returns the invocation's own variable that a pointer refers to, or None."""
     return None if storage_of(pointer) is None or is_shared(pointer) else probable_root(pointer)
 
 
@@ -180,7 +188,7 @@ def written_by(op: Operation) -> Iterable[Root]:
 
 
 class Tracker:
-    """The values that were recorded in iterations of one execution of a loop."""
+    """The values recorded while a loop is executed once."""
 
     __slots__ = ("count", "kept", "last", "mask", "period", "quiet", "since", "stopped", "stuck")
 
@@ -198,8 +206,8 @@ class Tracker:
 
 class Watch:
     """
-    Detects iterations of one loop that make no progress, by comparing the loop's values with
-    earlier iterations. Such an iteration stops the batch (`Suspended`).
+    Detects iterations of one loop that make no progress, by comparing the loop's values with the
+    values of earlier iterations. Stops the batch at such an iteration (`Suspended`).
 
     `op` is the branch back to the loop's header. `decisive` has the values, variables and reads on
     which the loop's branches depend.
@@ -225,7 +233,7 @@ class Watch:
                 compiler.preserve(pointer)
 
     def locate(self, compiler: Compiler) -> None:
-        """Looks up the values' slots, after the region was compiled."""
+        """Looks up the slots of the values. Called after the region was compiled."""
         known, context, decisive = compiler.known, compiler.context, self.decisive
         reads = [value for value in decisive.reads if known(value)]
         self.carried = [value for value in self.carried if known(value)]
@@ -260,7 +268,10 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stops the batch if an iteration repeats an earlier one, or reads stay equal for long."""
+        """
+        Stops the batch if an iteration repeats an earlier one, or if reads have stayed equal for
+        many iterations.
+        """
         batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0
@@ -300,7 +311,7 @@ class Watch:
 
 
 def same(state: Sequence[State], mask: Mask, kept: Sequence[State], before: Mask) -> bool:
-    """True if two states are equal: equal values in equal lanes."""
+    """True if two states have equal masks, and equal values in the lanes of the mask."""
     if mask is not before and not np.array_equal(mask, before):
         return False
     pairs = zip(state, kept, strict=True)
@@ -325,7 +336,7 @@ def _equal(a: Any, b: Any, form: Form, mask: Mask) -> bool:
 
 
 def _bits(array: Array) -> Array:
-    """Views numbers as bits, so that NaN equals itself."""
+    """Reinterprets numbers as bits, so that a NaN equals the same NaN."""
     return array if array.dtype.kind in "biu" else array.view(f"u{array.dtype.itemsize}")
 
 
@@ -347,7 +358,9 @@ def watches(order: Sequence[Block], compiler: Compiler) -> dict[Operation, Watch
 
 
 def reads_shared(function: Operation, context: Context, seen: set[Operation]) -> bool:
-    """True if a function, or a function that it calls, reads memory that others may write."""
+    """
+    True if a function, or a function that it calls, reads memory that other invocations may write.
+    """
     seen.add(function)
     for op in function.walk():
         if isinstance(op, spv.AtomicOperation | spv.LoadOp | spv.CopyMemoryOp):

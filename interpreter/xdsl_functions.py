@@ -1,13 +1,13 @@
 """
-Provides host semantics as xDSL's `InterpreterFunctions`, so that xDSL's `Interpreter` runs
-programs.
+Provides the semantics of host functions as xDSL's `InterpreterFunctions`, so that xDSL's
+`Interpreter` runs programs.
 
     interpreter = Interpreter(module)
     register_implementations(interpreter)
     interpreter.call_op("main", (a, b))
 
-Values are numpy arrays, as in `interpret`. A `gpu.launch_func` runs its kernel compiled into
-closures. xDSL's interpreter looks up each operation whenever it runs, which is too slow for
+Values are numpy arrays, as in `interpret`. The kernel of a `gpu.launch_func` runs compiled into
+closures, because xDSL's interpreter looks up each operation whenever it runs, which is too slow for
 kernels.
 """
 
@@ -69,7 +69,10 @@ class HostFunctions(InterpreterFunctions):
 
 @cache
 def _operations() -> set[type[Operation]]:
-    """Returns all classes that `Host` runs, because xDSL does not look up base classes."""
+    """
+    Returns all operation classes that `Host` runs. Includes subclasses, because xDSL does not look
+    up base classes.
+    """
     dialects = Universe.get_multiverse().all_dialects
     offered = {op for name in DIALECTS for op in dialects[name]().operations}
     # A dialect may have a class that only parses text and creates operations of its base class.

@@ -14,7 +14,10 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""(leading shape of the accesses, mask of the active invocations, shape of the other axes)."""
+"""
+Tuple of the leading shape of the accesses, the mask of active invocations, and the shape of the
+remaining axes.
+"""
 
 
 class Access:
@@ -42,7 +45,10 @@ class Access:
         self.offset = 0
         """Offset of the memory from the start of its region, in bytes."""
         self.new: Callable[[], Array] | None = None
-        """Computes the values that a store writes. `old` computes the overwritten values."""
+        """
+        Computes the values that a store writes; `old` computes the values that the store
+        overwrites.
+        """
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
         self.apart = False

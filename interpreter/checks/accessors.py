@@ -1,9 +1,9 @@
 """
-Encodes the accessor of a memory location: one invocation, a subgroup, a workgroup, or several
+Encodes who accessed a memory location: one invocation, a subgroup, a workgroup, or several
 workgroups.
 
-A history stores one code for each location, so several readers are recorded as the smallest group
-that contains all of them. A code consists of the kind of group, the index of the group in the
+A history has room for one code per location. Several readers are therefore recorded as the smallest
+group that contains all of them. A code consists of the kind of group, the index of the group in the
 launch, and two flags of the access: atomic and private.
 """
 
@@ -28,7 +28,7 @@ WHO = (1 << 32) - 1
 Triple: TypeAlias = tuple[int, int, int]
 
 SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP, SAME_DEVICE = range(4)
-"""Levels of the smallest scope that contains two accessors, in increasing order of scope."""
+"""Smallest scope that contains two accessors, numbered from the narrowest to the widest."""
 
 
 class Accessors:
@@ -69,14 +69,19 @@ class Accessors:
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
-        """Returns the accessor codes of the subgroup and the workgroup around an accessor."""
+        """
+        Returns the accessor codes of the subgroup and of the workgroup that contain an accessor.
+        """
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """Returns the accessor codes of a workgroup's subgroups, or of a subgroup's invocations."""
+        """
+        Returns the codes one level below: the subgroups of a workgroup, or the invocations of a
+        subgroup.
+        """
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each
@@ -88,7 +93,7 @@ class Accessors:
         return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
 
     def distance(self, a: Array, b: Array) -> Array:
-        """Returns the level of the smallest scope that contains both accessors."""
+        """Returns the smallest scope (`SAME_INVOCATION`, ...) that contains both accessors."""
         a, b = np.broadcast_arrays(a, b)
         groups, others = self.group_of(a), self.group_of(b)
         near, far = self.subgroup_of(a), self.subgroup_of(b)
@@ -97,7 +102,7 @@ class Accessors:
         return np.where(self.are_one_invocation(a, b), SAME_INVOCATION, same)
 
     def between(self, a: int, b: int) -> int:
-        """Returns the level of the smallest scope that contains two invocations."""
+        """Returns the smallest scope (`SAME_INVOCATION`, ...) that contains both invocations."""
         a, b = a & NUMBER, b & NUMBER
         if a == b:
             return SAME_INVOCATION
@@ -111,7 +116,10 @@ class Accessors:
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
-        """Returns the code of the smallest group with both accessors, and the later time stamp."""
+        """
+        Returns the code of the smallest group that contains both accessors, with the later of their
+        time stamps.
+        """
         first, second = a & WHO, b & WHO
         flags = first & second & ATOMIC | (first | second) & PRIVATE
         groups = self.group_of(first), self.group_of(second)
@@ -124,7 +132,10 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns a mask of the chunk's invocations that belong to `codes` (of one kind)."""
+        """
+        Returns a mask of the chunk's invocations that belong to the groups `codes`. All codes must
+        be of one kind.
+        """
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)

@@ -82,7 +82,10 @@ class CheckedAtomic:
         return by_case(values[self.place], batch.mask, one_memory, _merge)
 
     def _update(self, batch: Batch, values: list[Any], pointer: Pointer) -> tuple[Any, Shadow]:
-        """Runs the atomic in the lanes whose address is in bounds, and reports the other lanes."""
+        """
+        Runs the atomic in the lanes whose address is in bounds. Reports the lanes whose address is
+        not.
+        """
         op, checker, mask = self.op, self.checker, batch.mask
         pointer = aligned(checker, op, pointer, self.form.dtype.itemsize, "an atomic")
         access = CheckedAccess(checker, op, pointer, self.form, mask, "an atomic access")

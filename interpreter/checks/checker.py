@@ -1,4 +1,6 @@
-"""Holds the state of a checked launch: findings, order of accesses, and memory shadows."""
+"""
+Stores the state of a checked launch: findings, order of accesses, and masks of undefined memory.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,13 @@ class Checker(Findings):
         self.counters = Counters(checks.report) if checks.counters else None
         self.chunk: Batch = None  # pyright: ignore
         self.others: dict[Batch, tuple[dict[Operation, list[Array]], dict[str, Any] | None]] = {}
-        """For each suspended batch: its divergent branches and the state of its race check."""
+        """Maps a suspended batch to its divergent branches and the state of its race check."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """Switches to a batch. Restores the state of the group `chunk` if another group ran."""
+        """
+        Switches the checks to the batch that runs next. If its workgroups (`chunk`) are not the
+        current ones, saves the state of the current workgroups and restores the state of `chunk`.
+        """
         if self.chunk is not chunk:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings, races = self.others.pop(chunk)
@@ -46,7 +51,7 @@ class Checker(Findings):
         self.existing = batch.existing
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """Reports a read that was polled until another workgroup wrote (rule PROGRESS-01)."""
+        """Reports a load in a loop that waits for another workgroup to write (rule PROGRESS-01)."""
         self.find(
             "PROGRESS-01",
             op,
@@ -79,7 +84,9 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Makes `lanes` active during the `with`, even if some lanes belong to other batches."""
+        """
+        Context manager that makes `lanes` active, even if some of them belong to other batches.
+        """
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

@@ -3,14 +3,18 @@ Checks that results do not depend on choices that the specifications leave to an
 
 The first workgroups of a launch run again, unchecked, with other choices. Their results are
 compared with the results of the launch. (If atomics let other workgroups change the results, the
-first workgroups run twice and both runs are compared.) No bit of a result may depend on the
-component mapping (CM-18). Floats may depend on the order of a MulAdd's additions and on bfloat16's
-rounding, within the error interval that docs/numerics.md derives. The interval follows from the
-length n of the longest sum, and from a run in which every MulAdd computes |A| |B| + |C|. n is at
-most the number of executed MulAdds times their K. The interval is valid if everything after the
-MulAdds is linear or clamps. If a kernel, apart from its MulAdds, only moves floats and stores no
-other type, its results are always in the interval, so it is not run again. If a kernel applies
-other functions to floats, no interval can be derived, and only integers are compared.
+first workgroups run twice and both runs are compared.)
+
+No bit of a result may depend on the component mapping (CM-18). Floats may depend on the order of a
+MulAdd's additions and on bfloat16's rounding, within the error interval that docs/numerics.md
+derives. The width of the interval follows from the length n of the longest sum, and from a run in
+which every MulAdd computes |A| |B| + |C|. n is at most the number of executed MulAdds times their
+K.
+
+The interval is valid if all operations after the MulAdds are linear or clamp. For a kernel with
+other functions of floats no interval is known, so only its integers are compared. A kernel that
+stores only floats, and only moves them apart from its MulAdds, always stays in the interval. It is
+not run again.
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ LINEAR = (
     glsl.GLFClampOp,
     glsl.GLFmaOp,
 )
-"""Operations on floats after which the derived error interval is still valid."""
+"""Float operations that may follow a MulAdd. The error interval is valid for their results, too."""
 
 _MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "Undef", "Variable")
 
@@ -100,9 +104,10 @@ class Choices:
         run: Run,
     ) -> None:
         """
-        Runs the module with every choice and reports results that differ. `buffers` hold the
-        contents before the launch, `results` hold the contents after it. Nothing is compared if
-        the program also fails without checks, because that failure is reported elsewhere.
+        Runs the module with every choice, and reports results that differ from `results`.
+
+        `buffers` are the contents before the launch, `results` the contents after it. Nothing is
+        compared if the program fails even without checks. That failure is reported elsewhere.
         """
         tried = self.plain
 
@@ -197,7 +202,10 @@ class Choices:
                 return
 
     def _different(self, place: Place, own: Array, other: Array) -> Array:
-        """Returns a mask of the elements, written by the repeated workgroups, whose bits differ."""
+        """
+        Returns a mask of the elements whose bits differ. Excludes elements that the repeated
+        workgroups did not write.
+        """
         different = _raw(own) != _raw(other)
         if self.partial and different.any():
             different &= _raw(other) != _raw(self.before[place])
@@ -205,10 +213,10 @@ class Choices:
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
         """
-        Compares the floats of two runs, `own` and `other`. Returns a mask of those that differ by
-        more than `rule` allows.
+        Compares the floats of two runs, `own` and `other`. Returns a mask of the elements whose
+        difference is larger than `rule` allows.
 
-        `magnitude` has the results of the same operations on absolute values.
+        `magnitude` is the result of the same operations on absolute values.
         """
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
@@ -217,7 +225,9 @@ class Choices:
         return ~same & ~(np.abs(own - other) <= allowed) & np.isfinite(magnitude)
 
     def _allowed(self, rule: str, value: Array, magnitude: Array, dtype: Any) -> Array:
-        """Returns the width of the error interval that must contain both results."""
+        """
+        Returns the largest difference that `rule` allows between the two results of each element.
+        """
         v = float(ml_dtypes.finfo(dtype).eps)
         size = magnitude + np.abs(value)
         if rule == "CHOICE-03":
@@ -292,7 +302,7 @@ def _matrix(type: Any) -> bool:
 
 
 SKIPPED_TARGETS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
-"""Targets that are not tested, because the mapping of another target equals theirs."""
+"""Targets that need no test of their own: another target has the same component mapping."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
@@ -300,9 +310,8 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     Returns the component mappings that apply to every matrix of the modules, for subgroups of
     `lanes` lanes.
 
-    Some mappings store a component in several invocations, so that an invocation has more
-    components than its share. Such mappings are left out for modules without
-    OpCooperativeMatrixLengthKHR.
+    Some mappings store a component in several invocations. These mappings are included only if a
+    module reads the number of an invocation's components (OpCooperativeMatrixLengthKHR).
     """
     operations = [op for module in modules for op in module.walk()]
     asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)
@@ -377,7 +386,9 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 
 def _leaves_floats(op: Operation) -> bool:
-    """True if a float operand gives a result (or stored value) of a type other than float."""
+    """
+    True if an operation has float operands but a result (or stored value) that is not a float.
+    """
     if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
         return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):
@@ -395,7 +406,10 @@ def _float(type: Any) -> bool:
 
 
 def _is_linear(op: Operation) -> bool:
-    """True if the error interval of the result follows from the intervals of the float operands."""
+    """
+    True if an operation is linear in its float operands, so that an error interval of the operands
+    gives one of the result.
+    """
     if not op.results or isinstance(op, LINEAR):
         return True
     if any(part in op.name for part in _MOVING) or not op.name.startswith("spirv."):

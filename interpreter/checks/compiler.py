@@ -1,8 +1,8 @@
 """
 Compiles a function so that every step also computes shadows (masks of undefined parts).
 
-The slot of a value is followed by the slot of its shadow. The check of an operation is looked up
-by its exact class in `CHECKED`. Operations without an entry follow the general rules of values.py.
+Each value has two slots: one for the value and the next one for its shadow. `CHECKED` lists the
+checks by class of operation. Other operations follow the general rules of values.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
 """A checked step: (batch, operands, masks of undefined parts) -> (result, its mask)."""
 
 CheckedStage: TypeAlias = Callable[[Any, "CheckedCompiler", Function], Checked]
-"""Builds a checked step: (operation, compiler, the unchecked function) -> the checked step."""
+"""Function that builds a checked step from an operation, the compiler, and the unchecked step."""
 
 MODULES = (
     "values",
@@ -51,11 +51,14 @@ MODULES = (
 """The modules of this package that define how operations are checked."""
 
 CHECKED: dict[Key, CheckedStage] = {}
-"""Checks of single operations, by operation. The modules of this package fill the table."""
+"""Maps an operation's class to its check. The modules of this package fill the table."""
 
 
 GENERAL: dict[str, CheckedStage] = {}
-"""Checks of operations that are not in `CHECKED`, by kind. values.py fills the table."""
+"""
+Maps a kind of operation to the check of operations that are not in `CHECKED`. values.py fills the
+table.
+"""
 
 
 def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
@@ -96,7 +99,7 @@ class CheckedCompiler(Compiler):
         self.checker = checker
 
     def _widens_binary16(self) -> bool:
-        """Always False, because checks need every value in its own type."""
+        """Returns False, because checks need every value in its own type."""
         return False
 
     def new_slot(self, initial: Any = None) -> int:

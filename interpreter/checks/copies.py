@@ -26,13 +26,17 @@ from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
 
 Stage: TypeAlias = Callable[[Any, Any, Any], Function]
-"""Builds an instruction's function from the operation, a context, and a load or store."""
+"""
+Builds an instruction's function from the operation, a context, and a function that loads or stores.
+"""
 
 
 def addresses(
     compiler: CheckedCompiler, op: Any, shadows: list[Any], numbers: Sequence[int], mask: Mask
 ) -> None:
-    """Reports undefined pointers, offsets and strides. `numbers` are their operand indices."""
+    """
+    Reports undefined addresses. `numbers` are the indices of the operands that form the address.
+    """
     for number in numbers:
         shadow = shadows[number]
         if shadow is not None:
@@ -43,9 +47,11 @@ def loading(
     op: Any, compiler: CheckedCompiler, stage: Stage, placing: Sequence[int], moved: int | None
 ) -> Checked:
     """
-    Checks an instruction that loads from memory. `placing` are the indices of the address
-    operands. `moved` is the index of the operand whose elements the result keeps where nothing is
-    loaded, or None.
+    Checks an instruction that loads from memory.
+
+    `stage` builds the instruction's function. `placing` are the indices of the address operands. If
+    the instruction leaves elements of an operand unchanged where nothing is loaded, `moved` is the
+    index of this operand.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load
@@ -76,9 +82,11 @@ def storing(
     report: Callable[[list[Any]], str] | None = None,
 ) -> Checked:
     """
-    Checks an instruction that stores its operand of index `stored`. `placing` are the indices of
-    the address operands. If other invocations can see the memory, the value must be defined, and
-    `report` describes it for the finding.
+    Checks an instruction that stores its operand of index `stored`.
+
+    `stage` builds the instruction's function. `placing` are the indices of the address operands. If
+    other invocations can see the memory, an undefined value is a finding, and `report` describes
+    the value. Otherwise the memory is marked as undefined.
     """
     context, checker = compiler.context, compiler.checker
     plain = PlainAccess(checker, op)

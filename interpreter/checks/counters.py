@@ -1,4 +1,4 @@
-"""Counts results of each instruction that saturated, wrapped, or were not normal numbers."""
+"""Counts the results of each instruction that saturated, wrapped, or are not normal numbers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ class Counters:
 
 
 def _at_limits(result: Array, dtype: DType, sign: bool) -> Array:
-    """Returns a mask of results at an end of the range, where saturated results are."""
+    """
+    Returns a mask of results that are the minimum or maximum of their type, as saturated results
+    are.
+    """
     limits = np.iinfo(dtype)
     return (result == limits.min) | (result == limits.max) if sign else result == -1
 

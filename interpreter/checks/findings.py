@@ -26,7 +26,9 @@ SHOWN = 4
 
 @dataclass
 class Origin:
-    """An instruction that produces undefined values, the reason, and one invocation's operands."""
+    """
+    Instruction that produces undefined values, with the reason, and the operands of one invocation.
+    """
 
     op: Operation
     rule: str
@@ -35,7 +37,7 @@ class Origin:
 
 
 class Findings:
-    """Records the rules of SPIR-V that instructions of the current batch break."""
+    """Records each rule of SPIR-V that an instruction of the current batch breaks."""
 
     def __init__(self, context: Context, checks: Checks):
         self.context = context
@@ -49,9 +51,11 @@ class Findings:
 
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
-        Returns the index of an instruction that makes undefined values, assigned at the first
-        call. The last index is shared when all are used. Returns 0, which means "defined", if no
-        check needs origins.
+        Returns the mask value of undefined parts that an instruction makes, assigned at the first
+        call.
+
+        Instructions share the last value when all others are in use. Returns 0, which means
+        "defined", if the enabled checks ignore the instruction.
         """
         if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
             return 0
@@ -66,7 +70,9 @@ class Findings:
         return number
 
     def example(self, number: int, where: Array, values: Mapping[str, Any]) -> None:
-        """Stores the operands of the first invocation (in `where`) whose result is undefined."""
+        """
+        Stores an example for a note: the operands of the first invocation of the mask `where`.
+        """
         origin = self.origins[number]
         if origin is not None and not origin.values:
             lanes = self.lanes(where)
@@ -78,9 +84,11 @@ class Findings:
         self, op: Operation, what: str, shadow: Shadow, mask: Mask, form: Form | None = None
     ) -> bool:
         """
-        Reports a value with an undefined part in an active lane. Returns True if there is one.
+        Reports a value with an undefined part in an active lane. Returns True if there is such a
+        part.
+
         `what` names the value in the message. `shadow` is the value's mask of undefined parts.
-        Without `form`, its shape is (workgroup, subgroup, lane).
+        Without `form`, the mask has the shape (workgroup, subgroup, lane).
         """
         if shadow is None:
             return False
@@ -115,10 +123,11 @@ class Findings:
 
     def lanes(self, where: Array) -> Array:
         """
-        Broadcasts a condition (workgroup, subgroup, lane) to the invocations that exist.
+        Returns the existing invocations for which a condition of shape (workgroup, subgroup, lane)
+        is true.
 
-        In a function that is called for each component of a matrix, the condition applies to all
-        invocations that hold the matrix.
+        In a function that is called for each component of a matrix, the last axis is not a lane.
+        The condition then applies to all invocations that hold the matrix.
         """
         if where.shape[2] not in (1, self.batch.shape[2]):
             where = where.any(axis=2, keepdims=True)
@@ -193,7 +202,10 @@ class Findings:
         self.partings[op] = masks
 
     def who_parted(self, here: Array, missing: Array) -> list[Related]:
-        """Describes the last branch that separated the lanes of two masks, if there is one."""
+        """
+        Describes the last branch that sent lanes of `here` and lanes of `missing` to different
+        blocks, if there is one.
+        """
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):
@@ -201,7 +213,10 @@ class Findings:
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """Returns the inactive invocations of partly active subgroups (or workgroups), or None."""
+        """
+        Returns the inactive invocations of subgroups (or workgroups) that have active ones, or
+        None.
+        """
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)

@@ -56,7 +56,9 @@ checked(*(op for op in GROUP if op.get_irdl_definition().operands))(_in_group)
 
 @checked(*ARITHMETIC)
 def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks group arithmetic: the cluster size is a power of two, at most the group's size."""
+    """
+    Checks group arithmetic: the cluster size must be a power of two, and at most the group's size.
+    """
     inner = _in_group(op, compiler, function)
     if op.cluster_size is None:
         return inner
@@ -87,7 +89,10 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
-    """Returns two masks of members: reads outside the group, and reads of an inactive member."""
+    """
+    Returns two masks of the reading members: one that read outside the group, one that read an
+    inactive member.
+    """
     count = active.shape[2]
     outside = (source < 0) | (source >= count)
     lead = np.broadcast_shapes(source.shape[:2], active.shape[:2])
@@ -100,8 +105,8 @@ def read_from(source: Array, active: Array) -> tuple[Array, Array]:
 @checked(*SOURCES)
 def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """
-    Checks reads of the values of inactive or missing invocations. The instruction's class tells if
-    such a read breaks a rule or gives an undefined value.
+    Checks an instruction that reads values of other invocations. Reading from an inactive or
+    missing invocation breaks a rule or gives an undefined value, depending on the instruction.
     """
     checker, group = compiler.checker, group_for(op)
     form = shadow_form(compiler.context.form(op.result.type))

@@ -28,20 +28,23 @@ from xdsl_spirv.interpreter.memory import Memory, Rows
 from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
-"""Maximum number of single accesses recorded for a region of memory."""
+"""Maximum number of accesses by single invocations that are recorded for a region of memory."""
 
 HELD = 8
-"""Maximum number of reads of a region of memory whose recording is delayed."""
+"""Maximum number of reads of a region of memory that wait to be recorded."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Keys of `Region.words`: a granule's last reader, and the last reader that differs from it."""
+"""Keys of `Region.words` for the last two different readers of a granule."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Accesses by single invocations: (granule indices, time stamps with accessor codes)."""
 
 
 class Region:
-    """A range of bytes that one or more memories share, divided into granules, and its history."""
+    """
+    A range of bytes that one or more memories share, divided into granules, with the history of its
+    accesses.
+    """
 
     def __init__(
         self, rows: Rows, count: int, size: int, granule: int, names: AbstractSet[str] = frozenset()
@@ -57,12 +60,14 @@ class Region:
         self.last = {"writes": 0, "reads": 0}
         """The latest recorded time stamp of a write and of a read."""
         self.held: list[tuple[int, History, Access]] = []
-        """Delayed reads, which are not recorded in `words` yet, with their time stamps."""
+        """Reads that are not recorded in `words` yet, with their time stamps."""
         self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Returns a (time stamp, accessor) word per granule for `which`: `writes`, `reads`, ..."""
+        """
+        Returns one history word for each granule. `which` names the history: `writes`, `reads`, ...
+        """
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
@@ -92,18 +97,21 @@ class Region:
         return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
 
     def keep(self, which: str, index: Array, words: Array) -> None:
-        """Records single accesses to the granules `index` before a group's record replaces them."""
+        """
+        Records accesses by single invocations to the granules `index`. Afterwards, a group's record
+        may replace their words.
+        """
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
         """
-        Records the last two different readers of each granule that invocations share.
+        Records the last two different readers of each granule that several invocations read.
 
         `now` and `earlier` are the readers of the granules `index`. `fresh` is a mask of the
-        granules whose earlier reader counts. Returns a mask of the granules with two different
-        readers, or None if there are none.
+        granules whose earlier reader is taken into account. Returns a mask of the granules with two
+        different readers, or None if there are none.
         """
         if not fresh.any():
             return None
@@ -131,8 +139,9 @@ class Region:
         keep: bool,
     ) -> None:
         """
-        Stores the accessors `now` of granules (byte ranges). Where `fresh` is set, stores the
-        smallest group with the accessors `earlier` and `now`. `keep` also records single accesses.
+        Stores the accessors `now` of the granules `index`. Where `fresh` is set, stores the
+        smallest group that contains the accessors `earlier` and `now`. With `keep`, also records
+        the accesses by single invocations.
         """
         words, join = self.words[which], accessors.join
         new = np.where(fresh, join(earlier, now), now) if fresh.any() else now
@@ -159,11 +168,11 @@ class Region:
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
-        Looks up recorded single accesses to the granules `index`. Returns two arrays with an entry
-        for each access: its granule's position in `index`, and its time stamp with accessor code.
+        Looks up the accesses by single invocations to the granules `index`. Returns two arrays with
+        an entry for each access: the position of its granule in `index`, and its history word.
 
-        Accesses later than the stamps in `words` are left out. A granule without recorded accesses
-        gets its entry of `words`.
+        Accesses later than the time stamps in `words` are left out. For a granule without such
+        accesses, the entry is its word in `words`.
         """
         if self._kept >= KEPT or not self.singles[which]:
             return np.arange(index.size), words
@@ -188,7 +197,7 @@ class Region:
 
 @dataclass
 class History:
-    """The part of a region that one memory covers, from byte `offset` of the region."""
+    """History of one memory: the part of a region that begins at byte `offset`."""
 
     memory: Memory
     region: Region
@@ -197,7 +206,9 @@ class History:
 
 @dataclass
 class Bytes:
-    """A range of addresses that one or more buffers cover. `region` is None until it is needed."""
+    """
+    Address range of one or more buffers that share bytes. `region` is None until it is needed.
+    """
 
     start: int
     end: int
@@ -215,14 +226,16 @@ class Bytes:
 
 @dataclass
 class Histories:
-    """Finds the access history of each memory of a launch. Read-only memory has none."""
+    """Finds the access history of each memory of a launch. Read-only memory has no history."""
 
     written: AbstractSet[str] | None
     """Names of the variables that the module writes, or None if it may write any variable."""
     buffers: list[Bytes] = field(default_factory=list)
 
     def bind(self, memories: Iterable[Memory]) -> None:
-        """Groups the buffers of a launch that share bytes. Leaves out read-only groups."""
+        """
+        Groups the buffers of a launch that share bytes. Ignores groups that are never written.
+        """
         spans = ((*_span(memory), memory.names) for memory in memories)
         shared = [Bytes(s, e, set[str]().union(*names)) for s, e, names in overlapping(spans)]
         self.buffers = [bytes for bytes in shared if self._is_written(bytes.names)]
@@ -267,8 +280,8 @@ class MemoryShadow:
         Returns the mask of undefined bytes for a load of `count` bytes, or None if all bytes are
         defined.
 
-        All bytes are examined again when the loads since the last store have read as many bytes
-        as the memory has.
+        A search for undefined bytes reads the whole memory, so it is repeated only after loads have
+        read as many bytes as the memory has.
         """
         if self._all_defined or self.undefined is None:
             return None
@@ -280,7 +293,10 @@ class MemoryShadow:
         return None if self._all_defined else self.undefined
 
     def to_store(self, defined: bool) -> Memory | None:
-        """Returns the mask that a store must update, or None if the mask would not change."""
+        """
+        Returns the mask that a store must update. Returns None if the store would not change the
+        mask.
+        """
         if defined and self._all_defined:
             return None
         self._all_defined, self._read = self.undefined is None, max(self._read, 0)

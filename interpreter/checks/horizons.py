@@ -1,14 +1,14 @@
 """
 Tracks, for each workgroup and subgroup, the time before which barriers order all accesses.
 
-A control barrier moves a horizon to the present. There are four horizons, because a write must
-happen before another invocation's read, must be made available, and must then be made visible to
-the reader. The accesses themselves or barriers may do the last two:
+This time is called a horizon. A control barrier moves it to the present. A write must happen before
+another invocation's read, must be made available, and must then be made visible to the reader. The
+accesses themselves or barriers may do the last two. There are therefore four horizons:
 
 - EXECUTION: accesses before this horizon happen before later ones;
 - AVAILABLE: barriers have made all writes before this horizon available;
-- VISIBLE: barriers have made all writes before this horizon visible that were available without
-  a barrier;
+- VISIBLE: barriers have made visible all writes before this horizon that became available without a
+  barrier;
 - SEEN: barriers have made all writes before this horizon available and then visible.
 """
 
@@ -40,7 +40,7 @@ class Snapshot:
 
 class Horizons:
     """
-    The times (horizons) before which barriers order all accesses, for one chunk of workgroups.
+    The horizons of one chunk of workgroups: the times before which barriers order all accesses.
 
     `groups` has the axes (storage, kind of horizon, workgroup); `near` has a further axis
     (subgroup). `low` is the minimum over all workgroups.
@@ -59,7 +59,7 @@ class Horizons:
         return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
-        """Records a control barrier, which the lanes of `mask` reached at time `now`."""
+        """Records a control barrier that the lanes of `mask` reached at time `now`."""
         self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()

@@ -39,7 +39,10 @@ class CheckedTexels(TexelAccess):
     def leave_out(
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
-        """Reports lanes that access texels outside the image, except for a robust image."""
+        """
+        Reports lanes that access texels outside the image. Accesses outside a robust image are
+        allowed.
+        """
         if not self.checker.checks.bounds:
             super().leave_out(image, outside, mask, coordinates, write)
             return

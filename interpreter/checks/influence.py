@@ -1,9 +1,9 @@
 """
 Finds the memory that can change another memory's contents through values, addresses or branches.
 
-This tells if a different result may be the consequence of a race on another memory. The analysis
-is conservative: for calls, and for pointers whose variable is not obvious, it may report an
-influence that does not exist.
+A check uses this to tell if a difference may be caused by a race on other memory. The analysis is
+conservative: for calls, and for pointers whose variable is not obvious, it may report an influence
+that does not exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Node: TypeAlias = str | VariableOp | None
 
 
 def memory_of(op: Operation, write: bool) -> Node:
-    """Returns the memory that an instruction reads, or that it writes if `write` is True."""
+    """Returns the memory that an instruction reads (or writes, with `write`)."""
     pointer = accessed_pointer(op, write)
     if pointer is None:
         return None

@@ -1,13 +1,12 @@
 """
-Tracks which accesses of other invocations are ordered before an invocation's next access by
-atomics.
+Tracks which accesses of other invocations atomics have ordered before an invocation's next access.
 
 A release records all accesses that are ordered before it. The record belongs to the location that
-the atomic writes. Records of later read-modify-writes join it (the release sequence), until a
-store without a release starts a new sequence. An acquire of that location takes over the records,
-if the scopes of both atomics contain both invocations, for the storage classes that both atomics
-name. A memory barrier releases together with the atomic writes after it, and acquires together
-with the atomic reads before it.
+the atomic writes. Later read-modify-writes add their records (the release sequence), until a store
+without a release starts a new sequence. An acquire of that location takes over the records, if the
+scopes of both atomics contain both invocations, for the storage classes that both atomics name. A
+memory barrier releases together with the atomic writes after it, and acquires together with the
+atomic reads before it.
 
 While a launch runs, atomics and barriers are only logged. The log is processed when an access is
 found that no barrier orders, which is rare.
@@ -81,7 +80,7 @@ class Atomic:
 
 @dataclass
 class Failure:
-    """Two atomics on one location that do not synchronize, and the reason."""
+    """Two atomics on one location that do not synchronize, with the reason."""
 
     release: Operation
     acquire: Operation
@@ -92,11 +91,14 @@ class Failure:
 
 @dataclass
 class Knowledge:
-    """The accesses of other invocations that atomics order before each invocation's next access."""
+    """
+    For each invocation, the accesses of other invocations that atomics order before its next
+    access.
+    """
 
     active: bool
     fenced: bool = True
-    """True if a barrier of the module makes neighbouring atomics release or acquire."""
+    """True if the module has a barrier that makes atomics next to it release or acquire."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -105,12 +107,15 @@ class Knowledge:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
         self.chains: dict[tuple[int, int], dict[int, Link]] = {}
-        """For each location, the last release by each invocation, by each group, and overall."""
+        """
+        Maps a location to the last release by each invocation, by each group, and by any
+        invocation.
+        """
         self.fences: dict[tuple[int, int, int], Release] = {}
         self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 
     def start(self, accessors: Accessors) -> None:
-        """Begins a launch, or the next chunk of its workgroups."""
+        """Begins a launch, or the next chunk of workgroups in it."""
         if not self.active:
             return
         if self.tables is None:  # pyright: ignore
@@ -209,7 +214,9 @@ class Knowledge:
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
-        """Yields a release for each memory barrier before an invocation's atomic write."""
+        """
+        Yields a release for each memory barrier that precedes an atomic write of an invocation.
+        """
         fences: dict[int, Release] = {}
         for storage in range(STORAGES):
             for level in range(SAME_SUBGROUP, LEVELS):
@@ -278,8 +285,8 @@ class Knowledge:
 
     def _meet(self, event: Barrier) -> None:
         """
-        Passes releases on to all invocations at a control barrier, for the kinds of storage that
-        the barrier itself does not order.
+        Passes the releases of each invocation to all invocations at a control barrier. Covers the
+        kinds of storage that the barrier itself does not order.
         """
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
@@ -321,7 +328,10 @@ class Knowledge:
             self.nodes[lane] = joined[key]
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """Returns, for each pair of lane and accessor, its row of `ROWS` time stamps."""
+        """
+        Returns `ROWS` time stamps for each pair of a lane and an accessor code: up to which times
+        the lane knows the accessor's accesses.
+        """
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

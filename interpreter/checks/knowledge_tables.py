@@ -1,7 +1,7 @@
 """
 Stores, for each invocation, which accesses of other invocations happen before its next access.
 
-A table belongs to an invocation. It has time stamps for each kind of storage and each party: an
+Each invocation has a table of time stamps, by kind of storage and by party. A party is an
 invocation that executed a release, or a subgroup or workgroup with a barrier. The party's accesses
 before a stamp are ordered. Row EXECUTION is for all accesses that happen before the present. Each
 other row (m, k) is for writes that were available at level `m` or above, and were then made
@@ -51,13 +51,15 @@ MEMOS = 1 << 17
 
 
 def row(m: int, k: int) -> int:
-    """Returns the index of the row for writes available at level `m`, and then at level `k`."""
+    """
+    Returns the index of the row for writes that were available at level `m` and then at level `k`.
+    """
     return 1 + m * LEVELS + k
 
 
 @dataclass(eq=False, slots=True)
 class Release:
-    """A release by an invocation, and the accesses before the release (`before`, `local`)."""
+    """A release by an invocation. `before` and `local` give the accesses that precede it."""
 
     lane: int
     stamp: int
@@ -70,8 +72,10 @@ class Release:
 @dataclass(eq=False, slots=True)
 class Link:
     """
-    A release in the release sequence of a location. `before` holds the previous release by the
-    same invocation, by the same subgroup, by the same workgroup, and by any invocation.
+    A release in the release sequence of a location.
+
+    `before` has four earlier releases of the sequence: the last one by the same invocation, by the
+    same subgroup, by the same workgroup, and by any invocation.
     """
 
     before: Heads
@@ -79,12 +83,17 @@ class Link:
 
 
 Heads: TypeAlias = tuple[Link | None, ...]
-"""For each scope level, the last release by an invocation of the same scope instance."""
+"""
+The last releases that an invocation can observe: by itself, in its subgroup, in its workgroup, and
+anywhere.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An acquire of a release. Earlier releases of the same release sequence are also acquired."""
+    """
+    An acquire of a release. It also acquires the earlier releases of the same release sequence.
+    """
 
     link: Link
     level: int
@@ -94,7 +103,7 @@ class Heard:
 
 @dataclass(eq=False, slots=True)
 class Gathered:
-    """All accesses that precede a control barrier in any invocation that reaches the barrier."""
+    """All accesses before a control barrier, by any invocation that reaches the barrier."""
 
     semantics: Semantics
     others: Sequence[tuple[int, Node]]
@@ -103,7 +112,10 @@ class Gathered:
 
 @dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire by an invocation. `heads` are the last releases that it reads, by scope level."""
+    """
+    An acquire by an invocation. `heads` are the last releases that the acquire reads, by scope
+    level.
+    """
 
     lane: int
     semantics: Semantics
@@ -127,7 +139,7 @@ Node = Release | Acquire | Join
 Tree: TypeAlias = Any
 """Time stamps of an invocation or group: an array (storage, row), None, or a tuple of subtrees."""
 Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
-"""A function that changes time stamps, and the last argument of its calls."""
+"""A function that changes time stamps, with the last argument of its calls."""
 EMPTY: Tree = (None, None, None)
 PARTS: Tree = (None,) * WIDTH
 KINDS = (LANE, SUBGROUP, WORKGROUP)
@@ -151,11 +163,14 @@ class Tables:
         """Maps each changed tree to its original, which is reused if a change is undone."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
-        """Returns the codes of an invocation, its subgroup, its workgroup, and the whole launch."""
+        """
+        Maps a changed tree to the tree before the change. If a change is undone, the earlier tree
+        is used again.
+        """
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:
-        """Returns the time stamps after a node, computed from the preceding nodes."""
+        """Returns the time stamps after a node, computed from the nodes before it."""
         states, waiting = self.states, list[Node | Heard | Gathered]([node])
         while waiting:
             top = waiting[-1]
@@ -218,8 +233,8 @@ class Tables:
 
     def change(self, tree: Tree, step: Step, lane: int) -> Tree:
         """
-        Applies a step to the time stamps of every invocation and group in a tree. The step gets the
-        level of the smallest scope that contains both the invocation or group and `lane`.
+        Applies a step to all time stamps in a tree. For each invocation and group, the step gets
+        the level of the smallest scope that also contains `lane`.
         """
         own = self.accessors
         s, w = lane // own.lanes_each, lane // own.per_workgroup
@@ -286,7 +301,7 @@ class Tables:
         return known[0]
 
     def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
-        """Returns a tree with these subtrees, if possible an existing tree."""
+        """Returns a tree with these subtrees. Reuses an existing tree where possible."""
         made = _rebuild(tree, parts)
         if made is tree:
             return tree
@@ -336,8 +351,8 @@ class Tables:
 
     def row_of(self, table: Tree, code: int, storage: int) -> Array:
         """
-        Returns the latest times known for an invocation or group: its own times, the times of the
-        groups around it, and the earliest of its members' times.
+        Returns the latest times known for an invocation or group. These are the maximum of its own
+        times, the times of the groups around it, and the earliest of its members' times.
         """
         best = self._row(table, code, storage)
         for wider in self.accessors.wider(code):
@@ -429,7 +444,10 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """Returns the releases before the acquired release; None if that release includes them."""
+    """
+    Returns the earlier releases that an acquire observes besides the acquired one. Returns None if
+    the acquired release includes them.
+    """
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None

@@ -58,7 +58,10 @@ class Matrices:
     def check_operands(
         self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
-        """Checks uniformity (CM-27), stride (CM-12), alignment. Returns the aligned pointer."""
+        """
+        Checks that operands are uniform (CM-27), the stride (CM-12) and the alignment. Returns the
+        pointer, aligned.
+        """
         checker, op = self.checker, self.op
         if checker.checks.rules:
             if batch.mask is not checker.existing:
@@ -111,7 +114,10 @@ class Matrices:
         )
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
-        """Returns the tiles, and a mask of their out-of-bounds elements, or None."""
+        """
+        Returns the tiles, and a mask of their elements that are out of bounds (None if there are
+        none).
+        """
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:

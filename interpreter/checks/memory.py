@@ -24,7 +24,10 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: str) -> Pointer:
-    """Rounds a pointer's addresses down to multiples of `size`. Reports the unaligned ones."""
+    """
+    Rounds a pointer's addresses down to multiples of `size`. Reports addresses that are not
+    multiples.
+    """
     if pointer.scale % size == 0 and pointer.base % size == 0:
         return pointer
     address = pointer.address()
@@ -43,7 +46,7 @@ def aligned(checker: Checker, op: Operation, pointer: Pointer, size: int, what: 
 def check_aligned_operand(
     checker: Checker, op: Any, pointer: Pointer | memory.Pointers, name: str
 ) -> None:
-    """Checks that every address is a multiple of the memory operand Aligned."""
+    """Checks every address of a pointer against the memory operand Aligned."""
     if isinstance(pointer, memory.Pointers):
         for one, _ in pointer.cases:
             check_aligned_operand(checker, op, one, name)
@@ -67,7 +70,7 @@ def check_aligned_operand(
 
 
 class CheckedAccess(memory.Access):
-    """An access that reports and leaves out the lanes whose address is out of bounds."""
+    """Access that reports lanes with an address out of bounds, and does not execute them."""
 
     def __init__(
         self, checker: Checker, op: Operation, pointer: Pointer, form: Plain, mask: Mask, what: str
@@ -79,7 +82,7 @@ class CheckedAccess(memory.Access):
         super().__init__(pointer, form, mask, what)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """Returns the element indices, with 0 in lanes that are inactive or out of bounds."""
+        """Returns the element indices. Lanes that are inactive or out of bounds get index 0."""
         if not self.checker.checks.bounds:
             return super().settle(items, mask, what)
         if mask is not None:
@@ -113,8 +116,9 @@ class CheckedAccess(memory.Access):
         self, mask: Mask, *, write: bool, atomic: bool = False, value: Array | None = None
     ) -> tuple[History, Access] | None:
         """
-        Records an access for the race check; `value` is about to be stored. Returns the memory's
-        history and the access, or None if the memory cannot have races.
+        Records an access for the race check. `value` is the value that a store will write.
+
+        Returns the memory's history and the access, or None if the memory cannot have races.
         """
         order = self.checker.races
         if order is None:
@@ -146,8 +150,8 @@ class CheckedAccess(memory.Access):
     @staticmethod
     def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
         """
-        Replaces out-of-bounds elements by in-bounds elements of their lane. Also returns a mask of
-        the lanes that have an in-bounds element.
+        Replaces out-of-bounds elements by in-bounds elements of the same lane. Also returns a mask
+        of the lanes that have an in-bounds element.
         """
         if items.ndim == 3:
             return items, ~lost
@@ -166,14 +170,17 @@ class PlainAccess:
         self.name = f"an access by {op.name}"
         self.shadows: list[Any] = []
         self.astray: Array | None = None
-        """Mask of lanes whose address is undefined."""
+        """Mask of the lanes whose address is undefined."""
 
     def placed(self, mask: Mask) -> Mask:
         """Returns the mask of active lanes whose address is defined."""
         return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Loads the value, 0 in lanes out of bounds. Appends the undefined parts to `shadows`."""
+        """
+        Loads the value, which is 0 in lanes out of bounds. Appends its mask of undefined parts to
+        `shadows`.
+        """
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         value = access.load()
@@ -194,12 +201,18 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the undefined parts that the matching `load` recorded, for a run on masks."""
+        """
+        Returns the mask of undefined parts that the matching `load` recorded. Replaces `load` when
+        an instruction runs on masks.
+        """
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Replaces `store` in a run on masks: records the undefined parts of the stored value."""
+        """
+        Records the mask of undefined parts of the stored value. Replaces `store` when an
+        instruction runs on masks.
+        """
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
@@ -228,7 +241,10 @@ class PlainAccess:
         return normal(parts.astype(np.uint8))
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Stores the value in active lanes within bounds; `shadows` gives its undefined parts."""
+        """
+        Stores the value in active lanes within bounds. Takes its mask of undefined parts from
+        `shadows`.
+        """
         checker = self.checker
         mask = self.placed(mask)
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
@@ -255,7 +271,7 @@ class PlainAccess:
         access.put(undefined.view(access.dtype), octets, mask)
 
     def _check_overlap(self, access: CheckedAccess, value: Array, mask: Mask) -> None:
-        """Reports lanes of a store whose value another lane overwrote."""
+        """Reports a store in which two lanes write the same location, so that a value is lost."""
         if access.items.shape[2] == 1 and value.shape[2] == 1:
             return
         stored = access.gather(access.memory.view(access.dtype))
@@ -284,7 +300,7 @@ def _bytes_differ(a: Array, b: Array) -> Array:
 
 
 def step_of(pointer: Pointer, *strides: int) -> int:
-    """Returns a common divisor of all of a pointer's addresses and the strides, in bytes."""
+    """Returns a common divisor of a pointer's addresses and strides, in bytes."""
     step = gcd(pointer.base, *strides)
     if pointer.index.size == 1:
         return gcd(step, int(pointer.index.item()) * pointer.scale) or 1

@@ -1,15 +1,17 @@
 """
-Reads the memory order of instructions, under the memory model that a module declares.
+Derives the memory order of instructions from the memory model that a module declares.
 
-Under the Vulkan memory model each access states if it is non-private, and the scope for which it
-makes its writes available or its reads visible. Barriers and atomics may do so for all accesses
-before or after them. The GLSL450 model has no such operands, so it is interpreted as the upgrade
-pass of SPIRV-Tools does: each access to Workgroup memory, or to a Coherent or Volatile variable,
-makes itself available and visible. A barrier makes other buffers available and visible, within its
-own workgroup only. A memory barrier directly before a control barrier orders the storage that it
-names on both sides. OpenCL's memory is always coherent.
+Under the Vulkan memory model each access states if it is non-private. It also states the scope for
+which it makes its writes available or its reads visible. Barriers and atomics may do so for all
+accesses before or after them.
 
-Device and QueueFamily are treated as one scope, since a launch runs in one queue.
+The GLSL450 model has no such operands. It is interpreted like in the upgrade pass of SPIRV-Tools:
+each access to Workgroup memory, or to a Coherent or Volatile variable, makes itself available and
+visible. A barrier makes other buffers available and visible, within its own workgroup only. A
+memory barrier directly before a control barrier orders the storage that it names on both sides.
+
+The OpenCL model counts all memory as coherent. Device and QueueFamily are treated as one scope,
+since a launch runs in one queue.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ LEVELS = {
     Scope.Subgroup: SAME_SUBGROUP,
     Scope.Workgroup: SAME_WORKGROUP,
 }
-"""Level of each scope. A scope that is not listed contains the whole launch."""
+"""Maps scopes to levels. A scope that is not listed contains the whole launch."""
 
 
 def level_of(scope: Scope) -> int:
@@ -75,7 +77,7 @@ class Facts:
     visible: int = SAME_INVOCATION
     scope: int = SAME_INVOCATION
     plain: bool = False
-    """True for an access under GLSL450 to a buffer that is not coherent."""
+    """True for an access to a buffer that is not coherent, in a module with the GLSL450 model."""
     variable: str | None = None
 
 
@@ -101,7 +103,7 @@ class Semantics:
         return self.release & self.acquire
 
     def within(self, level: int) -> Semantics:
-        """Returns the semantics with their scope limited to `level`."""
+        """Returns these semantics with their scope narrowed to `level` if it is wider."""
         return self if level >= self.scope else replace(self, scope=level)
 
 
@@ -136,7 +138,9 @@ class MemoryModel:
         self._semantics: dict[tuple[Operation, str], Semantics] = {}
 
     def facts(self, op: Operation, write: bool) -> Facts:
-        """Returns the memory-order properties of an instruction's writes, or of its reads."""
+        """
+        Returns the memory-order properties of an instruction's reads (or writes, with `write`).
+        """
         facts = self._facts.get((op, write))
         if facts is None:
             facts = self._facts[op, write] = self._read_facts(op, write)
@@ -160,7 +164,10 @@ class MemoryModel:
         )
 
     def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
-        """Returns the memory operand of a read or a write. A copy has one for each."""
+        """
+        Returns the memory operand of an instruction's read or write. A copy has two: one for its
+        read and one for its write.
+        """
         if isinstance(op, RawOp):
             return _texel_operand(op, write)
         names = ["memory_access", "memory_operand"]
@@ -175,7 +182,10 @@ class MemoryModel:
         return None if scope is None else self.context.scope(scope)
 
     def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
-        """Derives an access's properties under GLSL450 or OpenCL from variable decorations."""
+        """
+        Derives the properties of an access from the decorations of its variable, under GLSL450 or
+        OpenCL.
+        """
         storage = storage_of(pointer)
         if storage == StorageClass.Workgroup:
             return Facts(False, SAME_WORKGROUP, SAME_WORKGROUP, variable=variable)
@@ -226,7 +236,7 @@ class MemoryModel:
         return declared is not None and "restrict" in declared.attributes
 
     def semantics(self, op: Operation, name: str = "") -> Semantics:
-        """Returns the semantics of a barrier, or the ones in property `name` of an atomic."""
+        """Returns the semantics of a barrier, or the semantics in property `name` of an atomic."""
         semantics = self._semantics.get((op, name))
         if semantics is None:
             semantics = self._semantics[op, name] = self._read_semantics(op, name)
@@ -257,11 +267,12 @@ class MemoryModel:
 
     def _with_fences(self, op: Operation, own: Semantics) -> Semantics:
         """
-        Returns a barrier's semantics, joined with memory barriers directly before it (GLSL450).
+        Returns a barrier's semantics, joined with the semantics of memory barriers directly before
+        it (GLSL450).
 
-        In `memoryBarrierBuffer(); barrier();` the memory barrier applies to both sides: every
-        invocation has executed it before another one passes the control barrier. Availability and
-        visibility are not joined.
+        In `memoryBarrierBuffer(); barrier();` every invocation executes the memory barrier before
+        any invocation passes the control barrier. The memory barrier therefore applies to both
+        sides. Availability and visibility are not joined.
         """
         before = op.prev_op
         while before is not None and (
@@ -281,8 +292,8 @@ class MemoryModel:
 
 def weakest_store(model: MemoryModel, storage: int) -> int:
     """
-    Returns the narrowest scope to which the module's stores to a kind of storage make their data
-    available, from `SAME_INVOCATION` to `SAME_DEVICE`. Without a store, returns `SAME_DEVICE`.
+    Returns the narrowest scope level to which any store of the module makes its data available,
+    among stores to the kind `storage`. Returns `SAME_DEVICE` if there is no store.
     """
     weakest = SAME_DEVICE
     for op in model.context.module.walk():
@@ -303,7 +314,7 @@ _STORAGE_OF = {
     StorageClass.UniformConstant: IMAGES,
     StorageClass.Image: IMAGES,
 }
-"""Kind of storage of each storage class. All other classes are buffers."""
+"""Maps storage classes to kinds of storage. All other classes are buffers."""
 
 
 def _is_module(module: Operation) -> bool:

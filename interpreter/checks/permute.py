@@ -2,13 +2,14 @@
 Tests if a result depends on the order in which invocations run.
 
 The first workgroups of a launch run again, unchecked, under several schedules (schedule.py). Their
-buffers are compared with the buffers of the lockstep run. No difference is allowed, because a
-program without data races gives the same bits in every order. An exception is a program with
-atomics that do not commute, or whose results are used.
+buffers are compared with the buffers of the lockstep run. Any difference is reported, because a
+program without data races gives the same bits in every order. Programs with atomics that do not
+commute, or whose results are used, are exempt.
 
 If the check `races` is on, other schedules run only after it found a race. A difference that the
 racing memory can cause is added to the finding of the race. Any other difference is a new finding.
-A program that fails without checks is not run again, because the cause was reported or is allowed.
+A program that fails even without checks is not run again, because that failure is reported or
+allowed.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ Run: TypeAlias = Callable[[Options, dict[Place, Array], int], object]
 SEEDS = (1, 2, 3)
 """Seeds of the schedules that are run."""
 WITNESSES = 2
-"""Number of workgroups of a large launch that run again to show the effect of a race."""
+"""Number of workgroups of a large launch that run again to demonstrate a race."""
 SHOWN = 3
 """Maximum number of differing elements that a finding lists."""
 ORDERED = ("races", "overlap", "barriers")
-"""Names of the checks that report a missing order between accesses."""
+"""Names of the checks that report accesses without an order."""
 COMMUTING = (
     atomic.AtomicIAddOp,
     atomic.AtomicISubOp,
@@ -63,7 +64,9 @@ COMMUTING = (
     atomic.AtomicIIncrementOp,
     atomic.AtomicIDecrementOp,
 )
-"""Atomics that commute: their order changes only the values that they return."""
+"""
+Atomics that commute: their order does not change the memory, only the values that they return.
+"""
 
 
 class Permuted:
@@ -114,7 +117,10 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """True if all findings are about Workgroup memory: one workgroup then reproduces them."""
+        """
+        True if all findings are about Workgroup memory, so that one workgroup is enough to
+        reproduce them.
+        """
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)
@@ -191,7 +197,7 @@ class Permuted:
         causes: list[Finding],
         outcome: Callable[[Options], object],
     ) -> None:
-        """Reports a schedule with which the program fails although it completes in lockstep."""
+        """Reports that the program fails under a schedule although it completes in lockstep."""
         try:
             outcome(self.plain)
         except InterpreterError:
@@ -207,7 +213,10 @@ class Permuted:
         op: Operation | None,
         causes: list[Finding],
     ) -> None:
-        """Adds a note to the finding that explains the difference, or a new finding at `op`."""
+        """
+        Adds a note to the finding that explains a difference. Without such a finding, adds a new
+        one at `op`.
+        """
         if causes:
             causes[0].note(f"{message}:", *values, *notes)
             return

@@ -1,4 +1,4 @@
-"""Formats the location of a finding: instruction, source line, invocation and operand values."""
+"""Describes the location of a finding: instruction, source line, invocation and operand values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""Line numbers of operations, recorded by the module's parser."""
+"""Line number of each operation, recorded by the module's parser."""
 
 
 def line_of(op: Operation) -> int:
@@ -37,7 +37,10 @@ def locate(finding: Finding, op: Operation) -> None:
 
 
 def describe(op: Operation) -> str:
-    """Returns the source line of an operation, or its text and line in the module."""
+    """
+    Returns the quoted source line of an operation. Without debug information, returns its text and
+    line in the module.
+    """
     place = source_of(op)
     if place is not None:
         return quoted(place, text_of(op))
@@ -47,8 +50,8 @@ def describe(op: Operation) -> str:
 
 def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Related:
     """
-    Describes an operation that a finding mentions besides its own. `role` says how the operation
-    is related to the finding.
+    Describes another operation that a finding mentions. `role` says how the operation is related to
+    the finding.
     """
     return Related(role, op.name, text_of(op), line_of(op), source_of(op), detail, head)
 
@@ -69,7 +72,9 @@ _NUMBERS: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
 
 
 def forget_numbers() -> None:
-    """Clears the cached instruction positions, which may be stale at a new launch."""
+    """
+    Clears the cached positions of instructions at a new launch, because modules may have changed.
+    """
     _NUMBERS.clear()
 
 
@@ -90,7 +95,10 @@ def number_of(op: Operation) -> int:
 
 
 def name_of(value: SSAValue) -> str:
-    """Returns a value's name; without a name, the position of its operation or argument."""
+    """
+    Returns a value's name. A value without a name is described by the position of its operation or
+    argument.
+    """
     if value.name_hint:
         return f"%{value.name_hint}"
     owner = value.owner

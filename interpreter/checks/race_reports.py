@@ -23,13 +23,13 @@ from xdsl_spirv.interpreter.numbers import Array
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """
-Verdicts on a pair of accesses, in this sequence: ordered; not ordered; ordered, but the write is
-not available or visible; ordered, but private; atomics whose scope is too small.
+Verdicts on a pair of accesses: ordered; not ordered; ordered, but the write is not available or
+visible; ordered, but private; atomics whose scope is too small.
 """
 
 
 class Order(Protocol):
-    """The part of a launch's race check (races.py) that the reports use."""
+    """Interface of a launch's race check (races.py) that the reports use."""
 
     checker: Findings
     model: MemoryModel
@@ -93,7 +93,7 @@ KINDS = {
         "put a barrier between them, or use atomics",
     ),
 }
-"""Rule, message and remedy of each kind of race."""
+"""Maps a kind of race to its rule, message and remedy."""
 NAMES = {OPEN: "open", HIDDEN: "hidden", KEPT_PRIVATE: "private", NARROW: "narrow"}
 
 
@@ -106,7 +106,9 @@ class RaceReports:
         self._known: dict[Operation, str] = {}
 
     def repeats(self, op: Operation) -> bool:
-        """True if an instruction already has a finding. Counts the repetition."""
+        """
+        True if an instruction already has a finding; its number of repetitions is then increased.
+        """
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
 
@@ -146,7 +148,10 @@ class RaceReports:
         who: Array,
         earlier: Array,
     ) -> None:
-        """Reports an access to memory through two variables that may not alias (ALIAS-01)."""
+        """
+        Reports an access through one variable to memory that was accessed through another variable,
+        although the variables must not alias (ALIAS-01).
+        """
         if self.repeats(access.op) or facts.variable is None:
             return
         stamps = earlier >> 32
@@ -228,14 +233,20 @@ class RaceReports:
         )
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
-        """Returns the index of the first conflict that is not within one matrix, or None."""
+        """
+        Returns the index of the first conflict, without conflicts within one matrix; None if there
+        is none.
+        """
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):
                 return number
         return None
 
     def _is_one_matrix(self, access: Access, conflicts: Conflicts, number: int) -> bool:
-        """True if one subgroup (or workgroup) makes both accesses, with the same matrix type."""
+        """
+        True if one subgroup (or workgroup) makes both accesses, and both access the same type of
+        matrix.
+        """
         earlier, who = int(conflicts.earlier[number]), int(conflicts.who[number])
         other = self.races.log[earlier >> 32]
         matrix = other is not None and matrix_type(other)
@@ -243,7 +254,7 @@ class RaceReports:
         return bool(matrix) and matrix == matrix_type(access.op) and same
 
     def _barrier(self, conflicts: Conflicts, first: int) -> Operation | None:
-        """Returns a barrier that both invocations passed between the two accesses, or None."""
+        """Returns a barrier that both invocations passed between their accesses, or None."""
         stamp = int(conflicts.earlier[first]) >> 32
         codes = np.array([int(conflicts.who[first]), int(conflicts.earlier[first]) & WHO])
         groups = self.races.accessors.group_of(codes)
@@ -307,7 +318,10 @@ def _octets(access: Access, raw: Array) -> Array:
 
 
 def _is_held(access: Access, where: Array) -> bool:
-    """True if the selected elements of a store do not change the memory."""
+    """
+    True if a store writes the values that the memory already has, for the elements selected by
+    `where`.
+    """
     if access.new is None or access.old is None:
         return False
     rows = where.reshape(where.shape[0], -1).any(axis=1)

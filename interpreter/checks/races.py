@@ -2,18 +2,18 @@
 Finds data races under the order that the Vulkan memory model guarantees.
 
 Two accesses by different invocations to one location race if at least one is a write, they are not
-both atomic, and they are not location-ordered. Location-ordered means that the first happens
-before the second, and that its value was made available and visible to the second. Lockstep
-execution does not count as an order.
+both atomic, and they are not location-ordered. Location-ordered means that the first happens before
+the second, and that its value was made available and visible to the second. Lockstep execution does
+not count as an order.
 
 The order is tested in two steps. The first step compares all accesses of an instruction with the
 times before which barriers order all accesses (horizons.py). This suffices in most launches. The
 second step tests the remaining pairs exactly: by the semantics of each access (memory_model.py),
-the order of barriers, and the knowledge of each invocation through atomics (knowledge.py).
+the order of barriers, and the order that atomics give (knowledge.py).
 
-The specification does not say which invocation accesses a component in a cooperative load or
-store, so the whole scope instance counts as the accessor. Two such accesses to the same matrix
-type by the same instance are ordered.
+The specification does not say which invocation accesses a component in a cooperative load or store.
+The whole scope instance (such as the subgroup) therefore counts as the accessor. Two such accesses
+to the same matrix type by the same instance are ordered.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CONTROL = barriers.ControlBarrierOp | kernel.SplitBarrier
 """Control barriers: instructions at which invocations wait for each other."""
 
 OF_CHUNK = ("batch", "accessors", "horizons")
-"""Attributes that are saved and restored if other workgroups run in between."""
+"""Names of the attributes that are saved and restored if other workgroups run in between."""
 
 
 class Races:
@@ -99,7 +99,7 @@ class Races:
         self.started = False
 
     def _needs_knowledge(self, ops: list[Operation]) -> bool:
-        """True if a module can order accesses other than by control barriers."""
+        """True if a module has instructions other than control barriers that order accesses."""
         model = self.model
         atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
         fences = [op for op in ops if self._is_fence(op)]
@@ -113,7 +113,7 @@ class Races:
         return both and bool(atomics or bare)
 
     def _is_fence(self, op: Operation) -> bool:
-        """True for memory barriers, and control barriers that order memory beyond their scope."""
+        """True for a memory barrier, or a control barrier that orders memory beyond its scope."""
         if isinstance(op, CONTROL):
             return self.model.semantics(op).scope > level_of(op.execution_scope.data)
         return isinstance(op, barriers.MemoryBarrierOp)
@@ -131,16 +131,19 @@ class Races:
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
-        """Returns the state of the workgroups that run now, for a later `resume`."""
+        """Returns the state of the workgroups that run now. Pass it to `resume` later."""
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
-        """Restores the state of workgroups that waited while others ran."""
+        """Restores the state of workgroups that were suspended while others ran."""
         for name, value in chunk.items():
             setattr(self, name, value)
 
     def _has_narrow_atomics(self, storage: int) -> bool:
-        """True if an atomic's scope does not contain all invocations that can reach its storage."""
+        """
+        True if the module has an atomic whose scope does not contain all invocations that can
+        access `storage`.
+        """
         wanted = SAME_WORKGROUP if storage == WORKGROUPS else SAME_DEVICE
         atomics = (
             op for op in self.checker.context.module.walk() if isinstance(op, AtomicOperation)
@@ -148,7 +151,7 @@ class Races:
         return any(level_of(op.memory_scope.data) < wanted for op in atomics)
 
     def tick(self, op: Operation, facts: Facts | None = None) -> int:
-        """Advances the clock, logs the instruction, and returns its time stamp."""
+        """Advances the clock, logs the instruction, and returns its time."""
         self.stamp += 1
         self.log.append(op)
         self.facts.append(facts)
@@ -169,7 +172,7 @@ class Races:
         self.horizons.barrier(semantics, level, mask, now if since is None else since)
 
     def fence(self, op: Operation, mask: Mask) -> None:
-        """Records a memory barrier, whose semantics apply to atomics and barriers around it."""
+        """Records a memory barrier. Its semantics apply to the atomics and barriers around it."""
         self.tick(op)
         if self.knowledge.active:
             self._log_barrier(op, mask, 0, True)
@@ -183,7 +186,7 @@ class Races:
     def synchronize(
         self, access: Any, mask: Mask, wrote: Array, reads: bool, semantics: tuple[str, str]
     ) -> None:
-        """Records an executed atomic; `wrote` masks the invocations that changed memory."""
+        """Records an executed atomic. `wrote` is a mask of the invocations that changed memory."""
         shadow = access.memory.shadow
         history = None if shadow is None else shadow.known
         if not self.knowledge.active or history is None:
@@ -253,7 +256,7 @@ class Races:
 
     def _can_wait(self, region: Region, access: Access, storage: int, facts: Facts) -> bool:
         """
-        True if recording a read can be delayed until a write follows. This requires that a barrier
+        True if a read need not be recorded before the next write. This requires that a barrier
         orders all earlier writes, and that a later barrier will order the read.
         """
         if storage != WORKGROUPS or access.atomic or self.model.vulkan or len(region.names) > 1:
@@ -263,7 +266,7 @@ class Races:
         return after_writes and self._is_coarse(storage)
 
     def _is_coarse(self, storage: int) -> bool:
-        """True if accesses are ordered only by barriers that all workgroups have passed."""
+        """True if only barriers that all workgroups have passed order accesses to this storage."""
         if storage != WORKGROUPS or self.near_barriers or self.knowledge.active:
             return False
         horizons = self.horizons
@@ -284,7 +287,7 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """Checks for accesses to one location through several variables."""
+        """Checks whether one location is accessed through several variables."""
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
@@ -297,7 +300,10 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """Returns byte ranges (n, ...) and accessor codes (n, 1, ...). Sets `access.layout`."""
+        """
+        Converts accesses to two arrays: indices of byte ranges (n, ...) and accessor codes (n, 1,
+        ...). Sets `access.layout`.
+        """
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -373,7 +379,7 @@ class Races:
         return kinds.VISIBLE if available else kinds.SEEN
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Returns a mask of earlier accesses that are private or that no barrier orders."""
+        """Returns a mask of the earlier accesses that no barrier orders, or that are private."""
         accessors = self.accessors
         if int(who.flat[0]) & KIND == LANE and not ((earlier ^ who) & IDENTITY).any():
             return np.zeros(earlier.shape, np.bool_)
@@ -394,7 +400,7 @@ class Races:
         return others & ~ordered
 
     def _precedes_barrier(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Returns a mask of accesses that the same subgroup made before its last barrier."""
+        """Returns a mask of the accesses that the same subgroup made before its last barrier."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each
@@ -422,7 +428,10 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """Returns a verdict for each conflict: the worst over all recorded single accesses."""
+        """
+        Returns a verdict for each conflict: the worst verdict over the recorded accesses by single
+        invocations.
+        """
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -479,10 +488,11 @@ class Races:
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
         """
-        Returns a mask of earlier writes that are available, and visible at level `visible`.
+        Returns a mask of the earlier writes that were made available, and visible at level
+        `visible`.
 
-        `happens` tells for each write in which of the `ROWS` it is ordered before the read.
-        `available` is the level to which each write itself makes its data available.
+        `happens` states for each write and each of the `ROWS` whether the write is ordered before
+        the read. `available` is the level to which each write itself makes its data available.
         """
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
@@ -494,10 +504,10 @@ class Races:
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
         """
-        Returns time stamps: for each earlier access (`words`), one for each of the `ROWS`.
+        Returns `ROWS` time stamps for each earlier access in `words`.
 
-        An access is ordered before the accesses of `who`, in the sense of a row, if it was made up
-        to the row's time stamp.
+        In the sense of a row, an earlier access is ordered before the accesses of `who` if it was
+        made up to the row's time stamp.
         """
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
@@ -550,8 +560,8 @@ class Races:
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
         """
-        Records the atomic writers of byte ranges (granules). If the earlier write is atomic, too,
-        records the smallest group that contains both writers.
+        Records the writers of an atomic for byte ranges (granules). If the earlier writer was
+        atomic, too, records the smallest group that contains both writers.
         """
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0

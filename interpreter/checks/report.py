@@ -1,4 +1,4 @@
-"""Represents checks and findings as records that can be printed, compared and written as JSON."""
+"""Defines records for checks and findings. They can be printed, compared and written as JSON."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ CHECKS: dict[str, str] = {
     "choices": "results that depend on an implementation's choice",
     "counters": "saturated, wrapped, infinite, NaN and subnormal results by instruction",
 }
-"""Name and purpose of every check. All but `counters` find bugs."""
+"""Maps the name of each check to its purpose. All checks but `counters` find bugs."""
 
 OF_INTEGERS = tuple(f"UNDEF-{number}" for number in ("03", "04", "05", "06", "10", "11", "13"))
-"""Ids of rules for undefined integers, which look valid, unlike undefined floats (mostly NaN)."""
+"""
+Ids of rules for undefined integers. Unlike undefined floats (mostly NaN), undefined integers look
+valid.
+"""
 
 FAMILIES = {
     **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
@@ -54,7 +57,7 @@ def check_of(rule: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation of a workgroup, or a subgroup given by the index of its first invocation."""
+    """An invocation of a workgroup. For a subgroup, its first invocation."""
 
     workgroup: tuple[int, int, int]
     invocation: int
@@ -130,7 +133,7 @@ class Finding:
         self.related += [note for note in notes if isinstance(note, Related)]
 
     def where(self) -> list[str]:
-        """Returns the printed lines that tell the location of the finding."""
+        """Returns the lines of text that tell the location of the finding."""
         text = self.text or self.op
         if self.source is not None:
             return [f"at {quoted(self.source, text)}", *inlined(self.source)]
@@ -155,7 +158,8 @@ class Finding:
 @dataclass(frozen=True)
 class Allowed:
     """
-    A pattern of findings that are not reported: every given field must equal the finding's.
+    A pattern of findings that are not reported. A finding matches if all fields that are given are
+    equal.
 
     `text`, such as a variable's name, only needs to occur in the instruction's text or in a note.
     """
@@ -175,7 +179,10 @@ class Allowed:
 
 
 class CheckError(InterpreterError):
-    """Raised for the first finding if `Checks.stop` is set. `finding` is its record."""
+    """
+    Error raised for the first finding if `Checks.stop` is set. `finding` is the record of the
+    finding.
+    """
 
     def __init__(self, finding: Finding):
         self.finding = finding
@@ -203,7 +210,10 @@ class Report:
         return len(self.findings)
 
     def seen(self, rule: str, op: object) -> bool:
-        """True if an instruction already has a finding of this rule. Counts the repetition."""
+        """
+        True if an instruction already has a finding of this rule; its number of repetitions is then
+        increased.
+        """
         known = self._known.get((rule, op))
         if known is None:
             return False
@@ -275,7 +285,10 @@ class Checks:
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
     of_data: bool = False
-    """True to report only undefined integers that depend on the contents of buffers."""
+    """
+    True if undefined integers are reported only where they depend on the contents of buffers. All
+    other findings are then left out.
+    """
     launches_stand_alone: bool = True
     """
     True if a launch may be tested alone with other component mappings. False if the program

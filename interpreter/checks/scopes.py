@@ -17,14 +17,17 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def axes_of(scope: Scope) -> tuple[int, ...]:
-    """Returns the axes of (workgroup, subgroup, lane) over which a scope extends."""
+    """Returns the axes that a scope spans, of the axes (workgroup, subgroup, lane)."""
     return (1, 2) if scope == Scope.Workgroup else (2,)
 
 
 def full_scope(
     checker: Findings, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
 ) -> None:
-    """Checks that all invocations of a subgroup (or workgroup) execute an instruction, or none."""
+    """
+    Checks that either all invocations of a subgroup (or workgroup) execute an instruction, or no
+    invocation does.
+    """
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
     axes = axes_of(scope)
     missing = checker.missing(checker.batch.mask, axes)
@@ -49,7 +52,10 @@ def full_scope(
 
 
 def differing(checker: Findings, value: Array, axes: tuple[int, ...]) -> Array | None:
-    """Returns a mask of active lanes that differ from the first active lane, None if all agree."""
+    """
+    Returns a mask of the active lanes whose value differs from that of the first active lane.
+    Returns None if all agree.
+    """
     if all(value.shape[axis] == 1 for axis in axes):
         return None
     mask = checker.batch.mask
@@ -68,7 +74,10 @@ def uniform(
     value: Any,
     scope: CooperativeMatrix | Scope,
 ) -> None:
-    """Checks that an operand is uniform over the active invocations of each scope instance."""
+    """
+    Checks that all active invocations of each scope instance (such as a subgroup) have the same
+    value of an operand.
+    """
     scope = scope.scope if isinstance(scope, CooperativeMatrix) else scope
     axes = axes_of(scope)
     shown = value

@@ -1,9 +1,11 @@
 """
-Computes shadows: arrays that mark the undefined parts of a value and the responsible instruction.
+Computes shadows. The shadow of a value marks its undefined parts, and the instructions that made
+them undefined.
 
-A shadow is None, or a uint8 array in the value's form (forms.py) whose last axes are never
-broadcast. 0 stands for a defined part. `UNWRITTEN` marks memory that was never written: a load
-replaces it by the index of its own instruction.
+A shadow is None (all parts defined), or a uint8 array in the value's form (forms.py) whose last
+axes are never broadcast. 0 stands for a defined part, another number for the index of an
+instruction. `UNWRITTEN` marks memory that was never written. A load replaces it by the index of the
+load.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Pla
 from xdsl_spirv.interpreter.numbers import Array
 
 Shadow: TypeAlias = Any
-"""The mask of a value's undefined parts: None, a uint8 array, or a tuple for a composite."""
+"""
+The mask of a value's undefined parts: None, a uint8 array, or a tuple of masks for a composite.
+"""
 
 U8 = np.dtype(np.uint8)
 
@@ -42,7 +46,7 @@ def shadow_form(form: Form) -> Form:
 
 
 def whole(shadow: Shadow, form: Form) -> Any:
-    """Returns a mask of undefined parts as arrays: zeros if the mask is None."""
+    """Returns a mask of undefined parts as arrays. Returns zeros if the mask is None."""
     if shadow is not None:
         return shadow
     return zeros(form)
@@ -56,7 +60,7 @@ def filled(form: Form, number: int) -> Any:
 
 
 def normal(shadow: Any) -> Shadow:
-    """Returns the mask, or None if it marks no part as undefined."""
+    """Returns the mask. Returns None if no part is undefined."""
     return shadow if shadow is not None and is_undefined(shadow) else None
 
 
@@ -88,7 +92,7 @@ def largest(parts: Sequence[Array]) -> Array:
 
 
 def spread(lanes: Array, form: Form) -> Shadow:
-    """Returns a mask that marks all parts of a lane's value with the lane's entry in `lanes`."""
+    """Returns a mask in which every part of a lane's value has the lane's entry of `lanes`."""
     if isinstance(form, Composite):
         return tuple(spread(lanes, member) for member in form.members)
     if isinstance(form, CooperativeMatrix):
@@ -101,7 +105,7 @@ def spread(lanes: Array, form: Form) -> Shadow:
 
 
 def same_shape(a: Form, b: Form) -> bool:
-    """True if values of two types have arrays of equal shape, so that components correspond."""
+    """True if the arrays of two types have the same shape, so that components correspond."""
     if isinstance(a, Plain) and isinstance(b, Plain):
         return a.shape == b.shape
     if isinstance(a, CooperativeMatrix) and isinstance(b, CooperativeMatrix):
@@ -111,10 +115,11 @@ def same_shape(a: Form, b: Form) -> bool:
 
 def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
     """
-    Returns a function from the operands' masks of undefined parts to the result's mask.
+    Returns a function that computes the result's mask of undefined parts from the masks of the
+    operands.
 
-    A part of the result is undefined if the same part of an operand is undefined. An undefined
-    operand of another shape makes all parts undefined.
+    A part of the result is undefined if the same part of an operand is undefined. If an operand of
+    another shape has an undefined part, the whole result is undefined.
     """
     form = shadow_form(result)
     same = [same_shape(operand, result) for operand in operands]

@@ -90,7 +90,10 @@ def _undefined_component(op: composite.VectorShuffleOp, context: Context) -> Tes
 
 
 def _wraps(op: Operation, context: Context) -> Test | None:
-    """Returns a test for overflow; None without NoSignedWrap and NoUnsignedWrap."""
+    """
+    Returns a test for overflow. Returns None for an operation without NoSignedWrap and
+    NoUnsignedWrap.
+    """
     signed_too = "no_signed_wrap" in op.attributes
     unsigned_too = "no_unsigned_wrap" in op.attributes
     ufunc = _WRAPPING[type(op)]
@@ -126,7 +129,9 @@ QUOTIENT = Source(
 
 
 def _negative(op: Operation, context: Context) -> Test | None:
-    """Returns a test for negative operands; None in OpenCL, where the result is defined."""
+    """
+    Returns a test for negative operands. Returns None for OpenCL, where the result is defined.
+    """
     if "OpenCL" in str(context.module.properties.get("memory_model", "")):
         return None
     return lambda a, b: (a < 0) | (b < 0)
@@ -245,7 +250,7 @@ SOURCES: dict[type[Operation], tuple[Source, ...]] = {
         ),
     ),
 }
-"""Conditions under which a component of an instruction's result is undefined."""
+"""Maps an instruction to conditions under which a component of its result is undefined."""
 
 
 def sources_of(op: Operation) -> tuple[Source, ...]:
@@ -264,7 +269,7 @@ def sources_of(op: Operation) -> tuple[Source, ...]:
 
 
 BOUNDING = (logic.SelectOp, *(glsl.GLFClampOp, glsl.GLNClampOp, glsl.GLFMinOp, glsl.GLNMinOp))
-"""Operations that may limit a float to an integer's range."""
+"""Operations that a program may use to limit a float to the range of an integer type."""
 
 
 def depends_on_data(op: Operation) -> bool:

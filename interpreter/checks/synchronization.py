@@ -1,4 +1,4 @@
-"""Checks barriers, and records the order that they give to memory accesses."""
+"""Checks barriers, and records how they order memory accesses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def control_barrier(
 def arrive(
     op: kernel.ControlBarrierArriveOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks that the whole scope arrives at a split barrier (BARRIER-01). Records the time."""
+    """
+    Checks that the whole scope arrives at a split barrier (BARRIER-01), and records the time of
+    arrival.
+    """
     checker = compiler.checker
     known = op.execution_scope.data in (Scope.Subgroup, Scope.Workgroup)
 

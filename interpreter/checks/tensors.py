@@ -23,7 +23,7 @@ from xdsl_spirv.interpreter.spirv.tensor import TensorAccess
 
 
 class Components:
-    """Loads and stores components of matrices, and checks bounds, undefined values and races."""
+    """Loads and stores components of matrices. Checks bounds, undefined values and races."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler, store: bool):
         self.op = op
@@ -46,7 +46,10 @@ class Components:
                     uniform(self.checker, self.op, "CM-27", what, number, self.form)
 
     def _inside(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns a mask of components in bounds. Reports the others, except in robust memory."""
+        """
+        Returns a mask of the components in bounds. Reports the components out of bounds, unless the
+        memory is robust.
+        """
         length = place.memory.length(raw_dtype(form.dtype))
         items = place.items(form.dtype.itemsize)
         outside = (items.view(np.uint64) >= length) & mask
@@ -65,7 +68,7 @@ class Components:
         return mask
 
     def _note(self, place: Pointer, form: Plain, mask: Array) -> None:
-        """Records the access for the race check, without components outside `mask`."""
+        """Records the access to the components of `mask` for the race check."""
         order = self.checker.races
         if order is None:
             return
@@ -132,7 +135,7 @@ def _same(place: Pointer, other: Memory) -> Pointer:
 def load(
     op: ops.CooperativeMatrixLoadTensorOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Checks a load from a tensor. Components from a decode function count as defined."""
+    """Checks a load from a tensor. Components that a decode function computes count as defined."""
     components = Components(op, compiler, store=False)
     access, form = components.access, components.form
 

@@ -1,4 +1,6 @@
-"""Defines the general check of an instruction, and checks of instructions that only move values."""
+"""
+Defines the general check of an instruction, and the checks of instructions that only move values.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,10 @@ from xdsl_spirv.interpreter.spirv.dot_product import components
 
 
 def _action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that needs the batch: undefined operands make its result undefined."""
+    """
+    Checks an instruction whose function needs the batch. Parts of the result are marked as
+    undefined where operands are undefined.
+    """
     propagate: list[Any] = []
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -147,12 +152,18 @@ def _sources(op: Operation, compiler: CheckedCompiler) -> Any:
 
 
 def _zero_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """Returns a mask of operands that are a defined 0 (or false), which makes a conjunction 0."""
+    """
+    Returns a mask of the operands that are a defined 0 (or false). The conjunction is then 0, even
+    if the other operand is undefined.
+    """
     return _decided_operand(values, shadows, 0)
 
 
 def _one_operand(values: Sequence[Any], shadows: Sequence[Any]) -> Any:
-    """Returns a mask of operands that are a defined -1 (or true), which makes a disjunction -1."""
+    """
+    Returns a mask of the operands that are a defined -1 (or true). The disjunction is then -1, even
+    if the other operand is undefined.
+    """
     return _decided_operand(values, shadows, -1)
 
 
@@ -186,7 +197,9 @@ MOVES: dict[type[Operation], tuple[int, ...]] = {
     cooperative_matrix_2.CooperativeMatrixTransposeOp: (0,),
     hints.ExpectOp: (0,),
 }
-"""Indices of the operands whose parts each instruction moves; empty for all operands."""
+"""
+Maps an instruction to the indices of the operands whose parts it moves. Empty means all operands.
+"""
 
 
 def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -> Any:
@@ -200,7 +213,10 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that only moves parts. Marks of undefined parts move with them."""
+    """
+    Checks an instruction that only moves parts of its operands. The marks of undefined parts move
+    with them.
+    """
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
@@ -220,7 +236,7 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
 
 @checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks that a cooperative matrix's constituent is uniform over its scope (CM-09)."""
+    """Checks that the constituent of a cooperative matrix is uniform over its scope (CM-09)."""
     form = compiler.context.form(op.result.type)
     moved = moved_action(op, compiler, function)
     checker = compiler.checker
@@ -369,7 +385,10 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
-    """Returns a function that computes the sum so precisely that every overflow is found."""
+    """
+    Returns a function that computes the sum without overflow, so that the check can see if it
+    exceeds the result's type.
+    """
     forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)
     wide = I64 if _component_form(op, compiler)[0] < 32 else np.dtype(np.float64)

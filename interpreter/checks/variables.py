@@ -53,7 +53,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
 from xdsl_spirv.interpreter.variables import VariablePointer, read_part, write_part
 
 BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PhysicalStorageBuffer)
-"""Storage classes that other invocations can read, so that stored values must be defined."""
+"""Storage classes that other invocations can read. Values stored there must be defined."""
 
 
 @checked(ops.VariableOp)
@@ -82,7 +82,7 @@ def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask
 
 
 class Reader:
-    """Reads a value and its undefined parts from memory or from a variable."""
+    """Reads a value and its mask of undefined parts from memory or from a variable."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -101,7 +101,10 @@ class Reader:
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
     ) -> tuple[Any, Shadow]:
-        """Returns the value and its undefined parts. `astray` masks undefined addresses."""
+        """
+        Returns the value and its mask of undefined parts. `astray` is the mask of lanes with an
+        undefined address.
+        """
         if self.bytes:
             self.plain.astray = astray
             shadows = self.plain.shadows
@@ -121,7 +124,10 @@ class Reader:
         return value, self._named(read_part(form, mapping, batch, shadow, pointer.path))
 
     def _named(self, shadow: Any) -> Shadow:
-        """Makes this instruction the origin of all undefined parts of a mask."""
+        """
+        Changes a mask of undefined parts so that it names this instruction as the cause of each
+        part.
+        """
         if normal(shadow) is None:
             return None
         name = read_by(self.op)
@@ -145,7 +151,7 @@ def label_of(pointer: Pointer | Pointers) -> str:
 
 
 class Writer:
-    """Writes a value and its undefined parts to memory or to a variable."""
+    """Writes a value and its mask of undefined parts to memory or to a variable."""
 
     def __init__(
         self, op: Operation, pointer: SSAValue, type: PointerType, compiler: CheckedCompiler
@@ -166,7 +172,9 @@ class Writer:
     def __call__(
         self, batch: Batch, pointer: Any, value: Any, shadow: Shadow, astray: Array | None = None
     ) -> None:
-        """Writes the value, except in lanes of the mask `astray`, whose address is undefined."""
+        """
+        Writes the value, except in the lanes of the mask `astray`. Their address is undefined.
+        """
         if self.bytes:
             self.plain.astray = astray
             self.plain.shadows.clear()
@@ -259,8 +267,9 @@ def lengths_of(
     type: Attribute, indexes: Sequence[SSAValue], context: Context
 ) -> list[tuple[int, int, str]]:
     """
-    Returns the bounds to check for an access path: for each dynamic index into a vector or sized
-    array, its position in `indexes`, the length that it must be below, and the broken rule's id.
+    Returns the bounds that an access path must respect. Each entry belongs to a dynamic index into
+    a vector or an array of fixed length: its position in `indexes`, the length that it must be
+    below, and the id of the rule that it breaks otherwise.
     """
     lengths: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):

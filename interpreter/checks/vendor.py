@@ -85,7 +85,7 @@ def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks a store of a cooperative vector: values in shared memory must be defined."""
+    """Checks a store of a cooperative vector. Values stored to shared memory must be defined."""
     seen = op.pointer.type.storage_class.data in BUFFERS
     report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
     return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)
@@ -121,7 +121,10 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """Returns the undefined parts of each matrix row, from the loaded rows or columns."""
+    """
+    Returns the mask of undefined parts for each row of a matrix, from the masks of the loaded rows
+    or columns.
+    """
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -132,7 +135,7 @@ def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
 
 
 class Sums:
-    """Checks atomic additions of vectors and of outer products to memory."""
+    """Checks instructions that atomically add a vector or an outer product to memory."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.op = op
@@ -140,7 +143,7 @@ class Sums:
         self.plain = PlainAccess(compiler.checker, op, atomic=True)
 
     def check(self, pointer: Pointer | Pointers, form: Plain, mask: Mask) -> Mask:
-        """Returns a mask of lanes whose whole vector is in bounds. Reports the other lanes."""
+        """Returns a mask of the lanes whose whole vector is in bounds. Reports all other lanes."""
         for one, lanes in cases(pointer, mask):
             access = CheckedAccess(self.checker, self.op, one, form, lanes, "an atomic access")
             access.note(lanes, write=True, atomic=True)
@@ -163,7 +166,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """Checks an atomic addition, whose operands with indices in `added` must be defined."""
+    """Checks an atomic addition. The operands whose indices are in `added` must be defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

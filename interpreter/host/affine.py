@@ -2,8 +2,8 @@
 Arranges the operands of a `linalg` operation over its iteration space.
 
 An operand is read through its index map as an array over the iteration space. The array is a
-transposed view if the map only names loops, and a gather if the map computes indices (as for a
-convolution's window).
+transposed view if the map only contains loop indices, and a gather if the map computes indices (as
+for a convolution's window).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value
 
 Point = Mapping[int, int]
-"""Indices of the loops that are fixed at one iteration."""
+"""Maps loops to the iteration at which they are fixed."""
 
 
 def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:
@@ -95,7 +95,7 @@ def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
 
 @value(affine.ApplyOp)
 def apply(op: affine.ApplyOp, context: Context) -> Function:
-    """Evaluates an affine map. The operands are its dimensions."""
+    """Evaluates an affine map on the operands, which are the map's dimensions."""
     map = op.map.data
     symbols = [AffineDimExpr(map.num_dims + number) for number in range(map.num_symbols)]
     dims = [AffineDimExpr(number) for number in range(map.num_dims)]
@@ -105,10 +105,11 @@ def apply(op: affine.ApplyOp, context: Context) -> Function:
 
 class Space:
     """
-    Iteration space of a `linalg` operation: `sizes` of all loops, `axes` of the parallel loops.
+    Iteration space of a `linalg` operation. Has the `sizes` of all loops and the parallel loops,
+    `axes`.
 
-    An operand over the space has one dimension for each parallel loop, in order, with leading
-    dimensions of length 1 if there are fewer than three.
+    An operand over the space has one dimension for each parallel loop, in order. If there are fewer
+    than three, it has leading dimensions of length 1.
     """
 
     def __init__(self, sizes: Sequence[int], axes: Sequence[int]):
@@ -135,7 +136,10 @@ class Space:
         return np.arange(self.sizes[loop]).reshape(shape)
 
     def operand(self, operand: Array, map: AffineMap, point: Point) -> Array:
-        """Returns an operand at the fixed loops `point`, in a form that broadcasts to the space."""
+        """
+        Returns an operand as an array that broadcasts to the space. `point` are the loops with a
+        fixed index.
+        """
         if all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in map.results):
             view = _view(operand, map, self.axes, point)
             if view is not None:

@@ -1,4 +1,4 @@
-"""Computes attention on whole tensors, in binary64 and rounded once."""
+"""Computes attention on whole tensors, in binary64, and rounds the result once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 
 def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int, int]) -> Array:
-    """Gathers an operand as a binary64 array (batch, loop, loop). `last` are the two loops."""
+    """Gathers an operand as a binary64 array of three axes: batch, and the two loops `last`."""
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
     inner = shape[-len(last) :]
@@ -27,7 +27,10 @@ def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int
 def _places(
     map: AffineMap, sizes: Sequence[int], last: tuple[int, int]
 ) -> tuple[tuple[Array, ...], list[int]]:
-    """Returns an operand's index arrays over the batch loops and `last`, and the loops' sizes."""
+    """
+    Returns the index arrays of an operand over the batch loops and the two loops `last`, and the
+    sizes of all these loops.
+    """
     batch = len(sizes) - len(LOOPS)
     loops = [*range(batch), *(batch + loop for loop in last)]
     shape = [sizes[loop] for loop in loops]
@@ -41,7 +44,7 @@ M, N, D, E = range(len(LOOPS))
 
 
 LEAST = -3.4028234663852886e38
-"""Initial maximum of a row, below every score."""
+"""Start value for the maximum of a row. It is below every score."""
 
 
 def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
@@ -81,7 +84,10 @@ def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> 
 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
-    """Returns the softmax of each row. A row of -inf gives NaN, or 0 if the operation says so."""
+    """
+    Returns the softmax of each row. A row that contains only -inf gives NaN, or 0 if the operation
+    requests it.
+    """
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     probabilities = powers / powers.sum(axis=-1, keepdims=True)
     return (
@@ -92,7 +98,9 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
 
 
 def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
-    """Returns the result (batch, m, e). A row without keys is NaN, or 0 if the op says so."""
+    """
+    Returns the result (batch, m, e). A row without keys is NaN, or 0 if the operation requests it.
+    """
     if p.shape[-1] or op.nan_to_zero is not None:
         return np.matmul(p, values)
     return np.full((*p.shape[:-1], values.shape[-1]), np.nan)
@@ -107,7 +115,10 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
 
 
 def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
-    """Returns weighted values, the sum of exponentials, and the maximum, for each range of keys."""
+    """
+    Returns partial results for each of `parts` ranges of keys: weighted values, sum of
+    exponentials, and maximum.
+    """
     keys = scores.shape[-1] - (op.sink is not None)
     length = -(-keys // parts) or 1
     runs: list[Array] = []
@@ -126,7 +137,10 @@ def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
 
 @on_arrays(AttentionOp)
 def attention(op: AttentionOp, *operands: Array) -> Array:
-    """Computes an attention in the layout of the output, or its partial results if `op.parts`."""
+    """
+    Computes an attention in the layout of the output. With `op.parts`, computes its partial
+    results.
+    """
     count = len(op.inputs)
     out, *numbers = operands[count:]
     sizes = sizes_of(op, numbers)

@@ -1,4 +1,6 @@
-"""Runs kernels from the host (`gpu.launch_func`), and `linalg` operations inside a kernel."""
+"""
+Runs kernels that the host launches (`gpu.launch_func`), and `linalg` operations inside a kernel.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def _size(argument: Array, dimension: int) -> int:
 
 
 def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Pointer | Array:
-    """Converts a kernel argument: a memref to a pointer, a scalar to a uniform value."""
+    """Converts a kernel argument: a memref becomes a pointer, a scalar a uniform value."""
     if buffer:
         return start_of(Memory.of_array(value, f"argument {number} of @{kernel}"))
     return value.reshape(1, 1, 1)
@@ -76,7 +78,7 @@ def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Poi
 
 @host(DispatchOp)
 def dispatch(machine: Host, op: DispatchOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs a dispatch's operations on tensors."""
+    """Runs the operations inside a dispatch on tensors."""
     block = op.body.block
     return machine.run(block, dict(zip(block.args, operands, strict=True)))
 

@@ -3,8 +3,8 @@ Executes structured `linalg` operations on whole arrays, from index maps and bod
 
 A body that multiplies and adds is a contraction: floats are multiplied and accumulated in binary64
 and rounded once to the result's type; integers are exact modulo 2^N. Any other body is evaluated
-over all parallel loops at once, for one iteration of the reduction loops after the other. Each
-operation rounds its result.
+over all parallel loops at once, separately for each iteration of the reduction loops. Each of its
+operations rounds its result.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def run_structured(
 
 @on_arrays(SoftmaxOp)
 def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
-    """Computes the softmax along the operation's dimension, rounded once."""
+    """Computes the softmax along the operation's dimension, and rounds the result once."""
     axis = op.dimension.value.data
     with np.errstate(invalid="ignore"):
         wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
@@ -85,7 +85,10 @@ def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
 
 @on_arrays(Winograd)
 def winograd(op: Winograd, x: Array, out: Array) -> Array:
-    """Multiplies each tile by a matrix from the left and the right, in binary64, rounded once."""
+    """
+    Multiplies each tile by a matrix on the left and a matrix on the right, in binary64, and rounds
+    once.
+    """
     left, right = (np.array(matrix) for matrix in op.matrices())
     (down, across), wide = op.steps(), x.astype(F64)
     match op.NUMBER:
@@ -108,7 +111,10 @@ def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
 
 
 def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
-    """Returns the tile size of each dimension of the unpacked tensor, 1 for untiled dimensions."""
+    """
+    Returns the tile size of each dimension of the unpacked tensor. The tile size of an untiled
+    dimension is 1.
+    """
     left, tiles = iter(given), [1] * rank
     for position, tile in zip(op.positions, op.tiles, strict=True):
         tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile
@@ -117,7 +123,9 @@ def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int
 
 @on_arrays(PackOp)
 def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
-    """Packs dimensions into tiles, which become the last dimensions. Pads incomplete tiles."""
+    """
+    Splits dimensions into tiles, whose elements become the last dimensions. Pads incomplete tiles.
+    """
     padding, given = (rest[0], rest[1:]) if op.padding_value is not None else (None, rest)
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
@@ -161,7 +169,10 @@ def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:
-    """Returns the positions of the inner dimensions that are not tiled."""
+    """
+    Returns the odd positions below 2 * `rank` that are missing in `order`. They are the tile
+    dimensions of untiled dimensions.
+    """
     return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
@@ -178,7 +189,7 @@ def body_for(machine: Host, block: Block) -> Body:
 
 @action(tensor.ExtractOp)
 def extract(op: tensor.ExtractOp, context: Context) -> Function:
-    """Gathers an element of a tensor for each point. Masked points read any element."""
+    """Gathers one element of a tensor for each point. Masked points read an arbitrary element."""
     return gathered
 
 
@@ -218,7 +229,7 @@ class Body:
         self.template = compiler.template
 
     def bind_captured(self, machine: Host) -> Evaluate:
-        """Binds the values that the body captures to their present values in `machine`."""
+        """Binds the values that the body uses from outside to their present values in `machine`."""
         values = [machine.value(captured) for captured in self.captured]
         return lambda points, arguments: self(points, arguments, values)
 
@@ -243,13 +254,16 @@ def reduce_points(
     sizes: Sequence[int],
     count: int,
 ) -> list[Array]:
-    """Evaluates a body over all parallel loops at once, for each reduction iteration in order."""
+    """
+    Evaluates a body for each iteration of the reduction loops in order, over all parallel loops at
+    once.
+    """
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)
     results, outputs = list(arrays[count:]), maps[count:]
     walked = [n for n, map in enumerate(outputs) if map.used_dims() & {*reduction}]
-    """Outputs that a reduction loop indexes. They are read and stored at each iteration."""
+    """Outputs whose index map has a reduction loop. They are read and stored at each iteration."""
 
     def read(number: int, point: Mapping[int, int]) -> Array:
         element = space.operand(results[number], outputs[number], point)
@@ -276,7 +290,7 @@ def reduce_points(
 def place(
     value: Array, like: Array, map: AffineMap, space: Space, point: Mapping[int, int] | None = None
 ) -> Array:
-    """Stores a value of all parallel loops through an output's index map."""
+    """Stores a value over the parallel loops in an output, through the output's index map."""
     result = like.copy()
     value = np.broadcast_to(value, space.full_shape)
     target = space.operand(np.arange(like.size).reshape(like.shape), map, point or {})
@@ -285,11 +299,17 @@ def place(
 
 
 Roles = tuple[bool, bool]
-"""For each operand of a contraction: True if it is sign-extended, False if zero-extended."""
+"""
+Two bools, for operands a and b of a contraction: True for a sign-extended operand, False for a
+zero-extended one.
+"""
 
 
 def contraction_roles(block: Block) -> Roles | None:
-    """Returns the extensions of a and b in `out + cast(a) * cast(b)`, or None for other bodies."""
+    """
+    Returns how a and b are extended in a body `out + cast(a) * cast(b)`. Returns None for other
+    bodies.
+    """
     if len(block.args) != 3 or block.last_op is None or len(block.last_op.operands) != 1:
         return None
     add = block.last_op.operands[0].owner
@@ -313,8 +333,8 @@ def contraction_roles(block: Block) -> Roles | None:
 
 def _cast_argument(value: SSAValue) -> tuple[SSAValue, bool] | None:
     """
-    Returns the block argument that a value extends, and True for a signed extension; None for other
-    values.
+    Returns the block argument that a value extends, and True if the extension is signed. Returns
+    None for other values.
     """
     owner = value.owner
     if isinstance(owner, Block):
@@ -336,7 +356,7 @@ def contract(
     roles: Roles,
     block: Block,
 ) -> Array:
-    """Computes `out` + the sum of a * b over the reduction loops."""
+    """Computes `out` plus the sum of a * b over the reduction loops."""
     a, b, out = arrays
     dtype = out.dtype
     if numbers.is_float(dtype):
@@ -357,7 +377,10 @@ def contract(
 def _exact_sum(
     arrays: Sequence[Array], maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
-    """Sums products modulo 2^64. Uses binary64 for speed if all sums are exact in binary64."""
+    """
+    Sums products of integers modulo 2^64. Uses binary64 for speed if it represents all sums
+    exactly.
+    """
     count = int(np.prod([s for s, kind in zip(sizes, kinds, strict=True) if kind != PARALLEL]))
     bound = count
     for array in arrays:
@@ -395,7 +418,10 @@ def _sum(
 
 
 def _loops(map: AffineMap) -> list[int] | None:
-    """Returns the loops that a map names, or None if it computes or repeats an index."""
+    """
+    Returns the loops that index the dimensions. Returns None if the map computes an index or
+    repeats a loop.
+    """
     loops = [expr.position for expr in map.results if isinstance(expr, AffineDimExpr)]
     return loops if len(loops) == len(map.results) == len(set(loops)) else None
 
@@ -437,7 +463,7 @@ def broadcast(op: linalg.ops.BroadcastOp, source: Array, output: Array) -> Array
 
 @host(linalg.ops.ReduceOp)
 def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Reduces dimensions by the body, in order."""
+    """Reduces dimensions with the operation's body, one element after the other."""
     source, output = operands
     dims = [int(axis) for axis in op.dimensions.get_values()]
     rank = source.ndim

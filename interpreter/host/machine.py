@@ -28,17 +28,23 @@ from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.upstream.scalar_extensions import element_of, of_each_element
 
 HostFunction: TypeAlias = Callable[["Host", Any, Sequence[Any]], Sequence[Any]]
-"""(host, operation, operand values) -> result values."""
+"""
+Function of the host, an operation, and the values of its operands. Returns the values of the
+results.
+"""
 
 ArrayFunctionT = TypeVar("ArrayFunctionT", bound=Callable[..., Any])
-"""(operation, *operand values) -> the result's value, or None."""
+"""
+Function of an operation and the values of its operands. Returns the value of the only result, or
+None.
+"""
 
 TABLE: dict[type[Operation], HostFunction] = {}
 """Host functions of operations without a `value` entry in `semantics.TABLE`."""
 
 
 def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
-    """Registers the host function of operations, and of their subclasses."""
+    """Registers the decorated host function for operations and their subclasses."""
 
     def decorate(function: HostFunction) -> HostFunction:
         for op in ops:
@@ -49,7 +55,9 @@ def host(*ops: type[Operation]) -> Callable[[HostFunction], HostFunction]:
 
 
 def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunctionT]:
-    """Registers a function from the operands' values to the only result, or to None."""
+    """
+    Registers a function of the operands' values. It returns the value of the only result, or None.
+    """
 
     def decorate(function: ArrayFunctionT) -> ArrayFunctionT:
         def run(machine: Host, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
@@ -66,7 +74,7 @@ def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunction
 
 
 def refuse_other_sizes(op: Operation, array: Any) -> None:
-    """Raises `InterpreterError` if a result's shape contradicts the result type."""
+    """Raises `InterpreterError` if an array's shape differs from the shape of the result type."""
     type = op.results[0].type if op.results else None
     if not isinstance(type, TensorType | MemRefType) or not isinstance(array, np.ndarray):
         return
@@ -131,7 +139,10 @@ class Host:
         return passed
 
     def value(self, value: SSAValue) -> Array:
-        """Returns a value that a body captures. A scalar broadcasts to any iteration space."""
+        """
+        Returns a value that a body uses from outside. A scalar is given the shape (1, 1, 1), so
+        that it broadcasts.
+        """
         held = self._frames[-1][value]
         return (
             held if isinstance(value.type, TensorType | MemRefType) else np.reshape(held, (1,) * 3)
@@ -154,8 +165,8 @@ class Host:
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """
-        Runs one operation on values. An operation without results (on memrefs) writes into its last
-        operands.
+        Runs one operation on values, and returns its results. An operation without results (on
+        memrefs) writes into its last operands.
         """
         try:
             function = find(type(op))
@@ -193,7 +204,7 @@ class Host:
 
 
 def _follow_terminator(op: Operation, operands: list[Any]) -> tuple[Block | None, list[Any]]:
-    """Returns the successor of a block, or None, and the values that the terminator passes."""
+    """Returns the block that runs next, or None, and the values that the terminator passes."""
     match op:
         case cf.BranchOp():
             return op.successor, operands
@@ -219,7 +230,10 @@ def find(kind: type[Operation]) -> HostFunction | None:
 
 
 def check_input(value: Any, type: Attribute, place: str) -> Array:
-    """Converts an argument to an array of its type. Raises `InterpreterError` for a misfit."""
+    """
+    Converts an argument to an array of its type. Raises `InterpreterError` if its shape or its
+    element type is wrong.
+    """
     array = np.asarray(value)
     if isinstance(type, TensorType | MemRefType):
         shape, dtype = tuple(type.get_shape()), scalar_dtype(type.element_type)

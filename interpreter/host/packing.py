@@ -1,9 +1,9 @@
 """
 Executes the packing of contraction operands on whole arrays.
 
-On a device, the kernel defines the position of each element in a fragment. Here elements are
-stored in row-major order, along K. Kernels that pack and kernels that read packed data run at the
-same compilation stage, so both use one layout.
+On a device, the kernel defines where a fragment stores each element. Here elements are stored in
+row-major order, along K. Kernels that pack and kernels that read packed data run at the same
+compilation stage, so both use one layout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def _places(known: PackedSizes) -> tuple[Array, ...]:
-    """Returns the index arrays of the operand's dimensions over (batch, M or N, K)."""
+    """
+    Returns an index array for each dimension of the operand. The arrays have the axes (batch, M or
+    N, K).
+    """
     sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
     indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]
@@ -42,7 +45,10 @@ def pack(op: PackOp, source: Array, destination: Array, *numbers: Array) -> Arra
 
 @on_arrays(PackedViewOp)
 def packed_view(op: PackedViewOp, packed: Array, *numbers: Array) -> Array:
-    """Returns the operand before packing. Elements outside the packing's index map are 0."""
+    """
+    Returns the operand in its layout before packing. Elements that the packing's index map does not
+    reach are 0.
+    """
     sizes = op.packing.sized([int(number) for number in numbers])
     batch, inner_count, outer_count, _ = static(sizes.shape)
     outer_size, inner_size = op.packing.fragment_sizes

@@ -25,14 +25,17 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 
 
 class Poison:
-    """The operations that produced poison, and the one whose poison is replaced in this run."""
+    """
+    Records the operations that produced poison. `target` selects the operation whose poison is
+    replaced in this run.
+    """
 
     def __init__(self) -> None:
         self.noted: dict[tuple[Operation, Source], Finding] = {}
         self.changed: tuple[Operation, Source] | None = None
 
     def watch(self, op: Operation, context: Context, function: Function) -> Function:
-        """Wraps the function of an operation to record or replace poison."""
+        """Wraps the function of an operation so that its poison is recorded or replaced."""
         tests = [(source, source.make(op, context)) for source in sources_of(op)]
         tests = [(source, test) for source, test in tests if test is not None]
         if not tests:

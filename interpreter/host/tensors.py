@@ -34,7 +34,7 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
 
 
 def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
-    """Returns static values, with the dynamic ones filled in from the operands."""
+    """Returns the static values. Fills in the dynamic ones from the operands."""
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
@@ -52,7 +52,7 @@ def _place(indexes: Sequence[Array]) -> tuple[int, ...]:
 
 
 def _unwritten(type: Attribute, sizes: Sequence[Array]) -> Array:
-    """Returns an array of unwritten elements, in which all bits are set, as in kernels."""
+    """Returns an array that represents unwritten memory: all bits are set, as in kernels."""
     shape, dtype = _shape_and_dtype(type, sizes)
     size = int(np.prod(shape)) * dtype.itemsize
     data = np.full(size, 1 if dtype.kind == "b" else UNWRITTEN, np.uint8)
@@ -85,7 +85,7 @@ on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.di
 
 @on_arrays(bufferization.AllocTensorOp)
 def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
-    """Returns a copy of the operand; without an operand, a tensor of unwritten elements."""
+    """Returns a copy of the operand. Without an operand, returns a tensor of unwritten elements."""
     if op.copy is not None:
         return operands[list(op.operands).index(op.copy)].copy()
     return _unwritten(op.results[0].type, operands)
@@ -93,7 +93,7 @@ def alloc_tensor(op: bufferization.AllocTensorOp, *operands: Array) -> Array:
 
 @on_arrays(tensor.CollapseShapeOp, memref.CollapseShapeOp)
 def collapse(op: tensor.CollapseShapeOp | memref.CollapseShapeOp, array: Array) -> Array:
-    """Reshapes an array: each group of dimensions becomes one dimension."""
+    """Reshapes an array so that each group of dimensions becomes one dimension."""
     groups = [[axis.value.data for axis in group] for group in op.reassociation]
     return array.reshape([prod(array.shape[axis] for axis in group) for group in groups])
 
@@ -130,7 +130,7 @@ def _slices(
     op: Any, operands: Sequence[Array], whole: Array
 ) -> tuple[tuple[slice, ...], tuple[int, ...]]:
     """
-    Returns the slice of each dimension, and the sizes, of an extract_slice or insert_slice.
+    Returns the slice of each dimension, and the slice's sizes, of an extract_slice or insert_slice.
 
     Raises `InterpreterError` for a slice that is out of bounds.
     """
@@ -182,7 +182,7 @@ def padded_view(op: PaddedViewOp, array: Array) -> Array:
 
 @on_arrays(SelectedViewOp)
 def selected_view(op: SelectedViewOp, array: Array, numbers: Array) -> Array:
-    """Selects parts of an array by their indices."""
+    """Selects elements of an array by index arrays."""
     return array[numbers]
 
 
@@ -223,7 +223,9 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
 
 @host(ForallOp)
 def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list[Any]:
-    """Runs the iterations in order. Each iteration reads the tensors from before the loop."""
+    """
+    Runs the iterations in order. Each iteration reads the tensors as they were before the loop.
+    """
     given = iter(operands)
     bounds = [[n if isinstance(n, int) else int(next(given)) for n in b] for b in op.bounds()]
     before = list(given)

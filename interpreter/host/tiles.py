@@ -2,7 +2,7 @@
 Runs tile programs on whole arrays, one workgroup after another.
 
 Three faults are detected: a tile that exceeds its view; an element that one workgroup stores and
-another one stores or reads; and a read of an element that was never written.
+another workgroup stores or reads; and a read of an element that was never written.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from xdsl_spirv.interpreter.options import Options
 NOBODY = -1
 
 SEVERAL = -2
-"""Reader id of an element that several workgroups have read."""
+"""Stands for the reader of an element that several workgroups have read."""
 
 
 @dataclass
 class Buffer:
     """
-    A buffer's elements, and the workgroups that stored and read each element. `unwritten` is a
-    mask of elements without a value, or None if all have one.
+    Elements of a buffer, and for each element the workgroups that stored and read it. `unwritten`
+    is a mask of the elements that were never written, or None.
     """
 
     name: str
@@ -100,7 +100,7 @@ class TileMachine(Host):
         return x + self.grid[0] * (y + self.grid[1] * z)
 
     def read(self, view: View, numbers: Array, inside: Array) -> Array:
-        """Reads elements by index. Values are arbitrary where `inside` is False."""
+        """Reads elements by index. Returns arbitrary values where `inside` is False."""
         buffer = view.buffer
         _check_buffer(view, numbers, inside)
         safe = np.where(inside, numbers, 0)
@@ -169,9 +169,10 @@ def _check_buffer(view: View, numbers: Array, inside: Array) -> None:
 
 def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple[int, int, int]:
     """
-    Returns the grid that covers the view of the program's `tile.place`.
+    Returns the number of workgroups along each axis that covers the view of the program's
+    `tile.place`.
 
-    `sizes` are the shapes of view arguments by argument index. Raises `InterpreterError` if the
+    `sizes` maps the index of an argument to the shape of the view. Raises `InterpreterError` if the
     program has no `tile.place`.
     """
     place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)
@@ -221,7 +222,7 @@ def _index(value: int) -> Array:
 
 @host(tile.PlaceOp)
 def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]:
-    """Returns the first indices of the workgroup's tile."""
+    """Returns the indices of the first element of the workgroup's tile."""
     assert isinstance(machine, TileMachine)
     numbers = list(machine.workgroup[: len(op.counted)])
     if op.group is not None:
@@ -233,7 +234,10 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
 
 
 def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
-    """Returns a workgroup's tile if `group` rows of tiles are traversed column by column."""
+    """
+    Returns the workgroup's tile if tiles are traversed in groups of `group` rows, column by column
+    in each group.
+    """
     before = number // (group * grid[0]) * group
     rows = min(group, grid[1] - before)
     within = number % (group * grid[0])
@@ -375,7 +379,9 @@ def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
 
 @host(tile.ReduceOp)
 def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """Combines the first half of the elements with the second, until one element is left."""
+    """
+    Reduces elements by halves: combines the first half with the second until one element is left.
+    """
     held = [np.moveaxis(value, op.axis.value.data, 0) for value in operands]
     while (count := len(held[0])) > 1:
         half = count // 2

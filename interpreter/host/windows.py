@@ -1,9 +1,9 @@
 """
 Views an operand over the loops of its index map by strides, without copying windows.
 
-    d0 * 2 + d3  ->  one dimension for d0 with twice the stride, one for d3 with the stride itself
-
-Maps that divide or take remainders have no such view.
+An index `d0 * 2 + d3` becomes two dimensions of the view: one for d0 with twice the stride of the
+operand's dimension, and one for d3 with the stride itself. Maps that divide or take remainders have
+no such view.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from xdsl_spirv.interpreter.numbers import Array
 
 def linear(expr: AffineExpr) -> tuple[dict[int, int], int] | None:
     """
-    Splits a linear expression into two parts: a table from the number of a loop to its factor, and
-    the constant that is added. Returns None if the expression is not linear.
+    Splits a linear expression. Returns a table from the number of a loop to its factor, and the
+    constant term. Returns None if the expression is not linear.
     """
     match expr:
         case AffineDimExpr():
@@ -51,9 +51,10 @@ def linear(expr: AffineExpr) -> tuple[dict[int, int], int] | None:
 
 def windows(operand: Array, map: AffineMap, sizes: Sequence[int]) -> tuple[Array, list[int]] | None:
     """
-    Returns a view of `operand` with a dimension for each loop of its map, and the loops.
+    Returns a view of `operand` with one dimension for each loop in its map, and the list of these
+    loops.
 
-    Returns None if there is no such view, or if it would exceed the operand.
+    Returns None if there is no such view, or if the view would reach beyond the operand.
     """
     strides: dict[int, int] = {}
     offset = 0
@@ -83,7 +84,8 @@ def sum_of_products(
     a: Array, b: Array, maps: Sequence[AffineMap], sizes: Sequence[int], out: Sequence[int]
 ) -> Array | None:
     """
-    Sums a * b over the loops that are not in `out`, one slice of the largest loop at a time.
+    Sums a * b over the loops that are not in `out`. Works on one slice of the largest loop at a
+    time.
 
     Returns None if an operand has no view over its loops.
     """
@@ -118,5 +120,5 @@ def _part(view: tuple[Array, list[int]], cut: int, part: slice) -> tuple[Array, 
 
 
 def _einsum(a: tuple[Array, list[int]], b: tuple[Array, list[int]], out: Sequence[int]) -> Array:
-    """Computes one product, with BLAS if the operands share only the summed loops."""
+    """Computes one sum of products. Uses BLAS if the operands share only the summed loops."""
     return np.einsum(a[0], a[1], b[0], b[1], list(out), optimize=True)

@@ -98,14 +98,14 @@ _COMPARE_INTEGERS: list[Function] = [
     ew.on_unsigned(np.greater),
     ew.on_unsigned(np.greater_equal),
 ]
-"""Comparisons, indexed by the predicate of arith.cmpi: eq, ne, slt, sle, ..., ugt, uge."""
+"""Maps each predicate of arith.cmpi to its comparison: eq, ne, slt, sle, ..., ugt, uge."""
 
 _COMPARE_FLOATS: list[Function] = [np.equal, np.greater, np.greater_equal, np.less, np.less_equal]
 
 
 @value(arith.CmpiOp)
 def compare_integers(op: arith.CmpiOp, context: Context) -> Function:
-    """Compares integers by the predicate. Bools are compared as 1-bit integers."""
+    """Compares integers by the predicate. A bool counts as a 1-bit integer."""
     function = _COMPARE_INTEGERS[op.predicate.value.data]
     if scalar_dtype(op.lhs.type) == numbers.BOOL and op.predicate.value.data > 1:
         sign = op.predicate.value.data < 6

@@ -1,5 +1,5 @@
 """
-Compiles `scf` and `cf`. Uniform control flow becomes Python's, divergent flow runs under masks.
+Compiles `scf` and `cf`. Uniform branches and loops become Python's; divergent ones run under masks.
 
 A loop whose bounds differ between lanes runs as often as the longest lane needs. Lanes that are
 done keep their iteration arguments. A divergent `scf.if` runs both branches.
@@ -25,7 +25,10 @@ from xdsl_spirv.interpreter.semantics import control, terminator
 
 
 def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAValue]]:
-    """Compiles a body. Returns its steps, yielded slots, and values whose slots can be freed."""
+    """
+    Compiles a body. Returns its steps, the slots of the yielded values, and the values whose slots
+    can be freed afterwards.
+    """
     steps, ended = compiler.block(block)
     last = block.last_op
     yielded = compiler.slots(last.operands) if last and last.has_trait(IsTerminator) else ()
@@ -39,12 +42,12 @@ def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence
 
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
-    """Returns the function that merges each value under a mask."""
+    """Returns, for each value, a function that merges new and old values under a mask."""
     return [merger(compiler.context.form(value.type)) for value in values]
 
 
 def agreed(value: Array, mask: Mask) -> int | None:
-    """Returns the number that all active lanes hold, or None if lanes differ."""
+    """Returns the number that all active lanes have. Returns None if the lanes differ."""
     if value.size == 1:
         return int(value.item())
     if mask is not None:
@@ -55,7 +58,10 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """Returns the condition if active lanes agree, otherwise the masks of true and false lanes."""
+    """
+    Returns the condition as a bool if the active lanes agree. Otherwise returns the masks of the
+    true and of the false lanes.
+    """
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:
@@ -145,7 +151,7 @@ def _run_parted_loop(
 
 @control(scf.IfOp)
 def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
-    """Runs one branch if all lanes agree, otherwise both branches under masks."""
+    """Runs one branch if all lanes agree. Otherwise runs both branches under masks."""
     condition = compiler.slot(op.cond)
     then_steps, then_slots, then_ended = body_of(compiler, op.true_region.block)
     has_else = bool(op.false_region.blocks)
@@ -186,7 +192,10 @@ def if_else(op: scf.IfOp, compiler: Compiler) -> Step:
 
 @control(scf.WhileOp)
 def while_loop(op: scf.WhileOp, compiler: Compiler) -> Step:
-    """Runs a loop until the condition fails in all lanes. Lanes that left keep their values."""
+    """
+    Runs a loop until the condition fails in all lanes. Lanes that have left the loop keep their
+    values.
+    """
     before, after = op.before_region.block, op.after_region.block
     initial = compiler.slots(op.arguments)
     before_slots = tuple(compiler.define(arg) for arg in before.args)
@@ -295,7 +304,7 @@ Arm = tuple[Callable[[Env, Any], None], Any, Mask]
 
 
 def assign_parted(env: Env, batch: Batch, arms: Sequence[Arm]) -> None:
-    """Assigns block arguments, for each arm only in the lanes of its mask."""
+    """Assigns the block arguments of several branch targets, each only in the lanes of its mask."""
     outer, partial = batch.mask, batch.partial
     batch.partial = True
     for assign, values, mask in arms:

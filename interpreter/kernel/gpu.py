@@ -28,7 +28,7 @@ IDS: dict[type[Operation], str] = {
     gpu.SubgroupSizeOp: "SubgroupSize",
     gpu.NumSubgroupsOp: "NumSubgroups",
 }
-"""Name of the built-in variable for each operation."""
+"""Maps an operation to the name of the built-in variable that it reads."""
 
 
 @action(*IDS)

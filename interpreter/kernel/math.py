@@ -1,4 +1,4 @@
-"""Defines the semantics of `math`. Inexact functions use binary64 and are rounded once."""
+"""Defines the semantics of `math`. Inexact functions are computed in binary64 and rounded once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ value_table(FUNCTIONS)
 
 
 def of_the_same_name(family: ModuleType) -> dict[type[Operation], Function]:
-    """Maps operations of an instruction set to the semantics of `math` by operation name."""
+    """
+    Maps each operation of an instruction set to the semantics of the `math` operation with the same
+    name.
+    """
     by_name = {op.name.removeprefix("math."): function for op, function in FUNCTIONS.items()}
     operations = {op.name.rpartition(".")[2].lower(): op for op in operations_of((family,))}
     return {operations[name]: by_name[name] for name in operations.keys() & by_name.keys()}

@@ -47,7 +47,10 @@ def each_element(op: EachElementOp, context: Context) -> Function:
 
 @action(ReduceRowsOp)
 def reduce_rows(op: ReduceRowsOp, context: Context) -> Function:
-    """Combines the halves of each row until one element is left, which fills the row."""
+    """
+    Reduces each row by combining its halves until one element is left. Fills the row with this
+    element.
+    """
     form, code = matrix_form(op.matrix.type, context), _compiled_once(op, context)
 
     def call(batch: Batch, matrix: Array) -> Array:

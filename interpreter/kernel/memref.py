@@ -72,7 +72,7 @@ def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Po
 
 
 def gathered(points: Any, array: Array, *indexes: Array) -> Array:
-    """Gathers elements of a whole array. Masked lanes or points read any element."""
+    """Gathers elements of a whole array. Masked lanes or points read an arbitrary element."""
     if points.mask is not None:
         bounds = zip(indexes, array.shape, strict=True)
         indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
@@ -87,7 +87,7 @@ def gathered(points: Any, array: Array, *indexes: Array) -> Array:
 
 @action(memref.LoadOp)
 def load(op: memref.LoadOp, context: Context) -> Function:
-    """Loads the element at the indices. On the host, gathers from the whole array."""
+    """Loads the element at the indices. In a host function, gathers from the whole array."""
     type = memref_type(op.memref)
     form, at = element_form(type, context), element_pointer(type, context)
 
@@ -112,7 +112,7 @@ def store(op: memref.StoreOp, context: Context) -> Function:
 
 
 def _storage(space: Attribute) -> StorageClass:
-    """Returns the storage class of a kernel's allocation: Function if it has no memory space."""
+    """Returns the storage class of a kernel's allocation. Without a memory space it is Function."""
     if isinstance(space, StorageClassAttr):
         storage = space.data
     elif isinstance(space, NoneAttr) or "private" in str(space):
@@ -126,7 +126,10 @@ def _storage(space: Attribute) -> StorageClass:
 
 @action(memref.AllocOp, memref.AllocaOp)
 def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function:
-    """Allocates unwritten memory, per workgroup for Workgroup memory, otherwise per invocation."""
+    """
+    Allocates unwritten memory: for Workgroup memory once per workgroup, otherwise once per
+    invocation.
+    """
     type = memref_type(op.results[0])
     space = type.memory_space
     storage = _storage(space)
@@ -144,7 +147,7 @@ def allocate(op: memref.AllocOp | memref.AllocaOp, context: Context) -> Function
 
 @action(memref.DeallocOp, memref.AssumeAlignmentOp)
 def nothing(op: Operation, context: Context) -> Function:
-    """Returns a function without effect, for deallocation and alignment assumptions."""
+    """Returns a function without effect. Used for deallocation and alignment assumptions."""
     if op.results:
         return lambda batch, base, *_: base
     return lambda batch, *_: None
@@ -162,7 +165,9 @@ def element_ptr(op: ElementPtrOp, context: Context) -> Function:
 
 @value(memref.DimOp)
 def dim(op: memref.DimOp, context: Context) -> Function:
-    """Returns a static dimension, or the dimension of the array passed to the launch."""
+    """
+    Returns a dimension: its static size, or the size of the array that was passed to the launch.
+    """
     type = memref_type(op.source)
     sizes = np.array(type.get_shape(), np.int64)
     if type.has_static_shape():

@@ -94,7 +94,7 @@ def insert(op: vector.InsertOp, context: Context) -> Function:
 
 @value(vector.BitcastOp)
 def bitcast(op: vector.BitcastOp, context: Context) -> Function:
-    """Reinterprets the bits, which changes the size of the last dimension."""
+    """Reinterprets the bits. The size of the last dimension changes with the element type."""
     form = context.plain(op.result.type)
 
     def call(a: Array) -> Array:
@@ -137,7 +137,7 @@ _REDUCTIONS: dict[str, Function] = {
 
 @value(vector.ReductionOp)
 def reduction(op: vector.ReductionOp, context: Context) -> Function:
-    """Combines the components in order, and the total with the accumulator."""
+    """Combines the components in order. Finally combines their total with the accumulator."""
     name = op.kind.data.value if hasattr(op.kind.data, "value") else str(op.kind.data)
     function = _REDUCTIONS[name]
     count = prod(context.plain(op.vector.type).shape)

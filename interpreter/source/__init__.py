@@ -1,8 +1,8 @@
 """
-Reads a module's debug information about its source: files, lines, texts and names.
+Reads debug information about a module's source: files, lines, texts and names.
 
-The information is read from operations, so it survives printing and parsing. It is read only when
-a message needs it. Missing or wrong debug information never causes an error: messages omit it.
+The information is read from operations, so it survives printing and parsing. It is read only when a
+message needs it. Missing or wrong debug information never causes an error: messages omit it.
 """
 
 from xdsl_spirv.interpreter.source.location import SourceLocation

@@ -20,7 +20,7 @@ from xdsl_spirv.interpreter.source.texts import Texts
 
 SET = "NonSemantic.Shader.DebugInfo."
 DEEPEST = 64
-"""Maximum number of nested calls or scopes that are followed."""
+"""Maximum depth of nested calls or scopes that is followed."""
 
 Operand: TypeAlias = Attribute | SSAValue
 
@@ -37,7 +37,7 @@ class Entry:
         return self.operands[number] if number < len(self.operands) else None
 
     def number(self, number: int) -> int:
-        """Returns the value of a constant or literal operand, 0 for other operands."""
+        """Returns the value of a constant or literal operand. Returns 0 for other operands."""
         return number_of(self.operand(number))
 
 
@@ -48,12 +48,12 @@ FILES = {
     spv.ShaderDebugInfo.DebugCompilationUnit: 2,
     spv.ShaderDebugInfo.DebugTypeComposite: 2,
 }
-"""Index of the operand with the DebugSource, for each kind of scope."""
+"""Maps a kind of scope to the index of its operand that is the DebugSource."""
 PARENTS = {
     spv.ShaderDebugInfo.DebugLexicalBlock: 3,
     spv.ShaderDebugInfo.DebugLexicalBlockDiscriminator: 2,
 }
-"""Index of the operand with the parent, for each kind of scope inside functions."""
+"""Maps a kind of scope inside functions to the index of its operand that is the parent scope."""
 
 
 class DebugInfo:
@@ -62,7 +62,7 @@ class DebugInfo:
     def __init__(self, module: Operation):
         self.texts = Texts()
         self.language = 0
-        """Source language of the first OpSource, 0 if there is none."""
+        """Source language of the first OpSource. 0 if there is no OpSource."""
         self._entries: dict[str, Entry] = {}
         self._strings: dict[str, str] = {}
         self.variables: list[Entry] = []
@@ -108,7 +108,9 @@ class DebugInfo:
         return self._strings.get(_symbol(operand), "")
 
     def entry(self, operand: Operand | None, *kinds: spv.ShaderDebugInfo) -> Entry | None:
-        """Returns the entry that an operand refers to, or None if its kind is not in `kinds`."""
+        """
+        Returns the entry that an operand refers to. Returns None if its kind is not in `kinds`.
+        """
         entry = self._entries.get(_symbol(operand))
         return entry if entry is not None and entry.kind in kinds else None
 
@@ -118,7 +120,9 @@ class DebugInfo:
         return "" if source is None else self.string(source.operand(0))
 
     def scopes(self, scope: Operand | None) -> Iterator[Entry]:
-        """Yields a scope inside a function and the scopes around it, the function last."""
+        """
+        Yields a scope inside a function, and then the scopes around it, ending with the function.
+        """
         for _ in range(DEEPEST):
             entry = self.entry(scope, *FILES)
             if entry is None:
@@ -148,7 +152,10 @@ class DebugInfo:
         scope: Operand | None = None,
         inlined: Operand | None = None,
     ) -> SourceLocation | None:
-        """Creates a source location, with the inlined calls around it. Returns None for line 0."""
+        """
+        Creates a source location. It includes the locations of the inlined calls through which it
+        was reached. Returns None for line 0.
+        """
         if not file or line < 1:
             return None
         calls: list[tuple[str, int, str]] = []
@@ -171,7 +178,9 @@ class DebugInfo:
 def _location(
     file: str, line: int, column: int, text: str, function: str, call: SourceLocation | None
 ) -> SourceLocation:
-    """Creates a location. Removes the ./ that glslang writes before the names of included files."""
+    """
+    Creates a location. Removes the ./ that glslang writes in front of the names of included files.
+    """
     return SourceLocation(file.removeprefix("./"), line, column, shown(text), function, call)
 
 
@@ -194,7 +203,7 @@ def entry_of(op: Operation) -> Entry | None:
 
 
 def number_of(operand: Operand | None) -> int:
-    """Returns the value of a literal or constant, 0 for other operands."""
+    """Returns the value of a literal or constant. Returns 0 for other operands."""
     if isinstance(operand, SSAValue):
         owner = operand.owner
         operand = owner.value if isinstance(owner, spv.ConstantOp) else None
@@ -207,7 +216,7 @@ def number_of(operand: Operand | None) -> int:
 
 
 def text_of(operand: Operand | None) -> str:
-    """Returns the text of a literal string, "" for other operands."""
+    """Returns the text of a literal string. Returns "" for other operands."""
     if isinstance(operand, BytesAttr):
         return operand.data.decode("utf-8", "replace")
     return operand.data if isinstance(operand, StringAttr) else ""

@@ -2,8 +2,8 @@
 Finds the source variables of a function and the locations of their values.
 
 A source variable is stored in a SPIR-V variable that a DebugDeclare or a name points to. If an
-optimizer replaced it by values, its value is in the last DebugValue. If DebugValues of different
-paths may apply, the variable is left out, because an old value would mislead.
+optimizer replaced the variable by values, the last DebugValue has its value. If DebugValues of
+different paths may apply, the variable is left out, because an old value would mislead.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Local:
 
 
 def locals_at(op: Operation) -> list[Local]:
-    """Returns the known and visible source variables at an operation, in the function's order."""
+    """Returns the source variables that are visible at an operation and whose values are known."""
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return []
@@ -42,7 +42,10 @@ def locals_at(op: Operation) -> list[Local]:
 
 
 def assigned_by(op: Operation) -> str:
-    """Returns the name of the source variable that an operation writes at least in part, or ""."""
+    """
+    Returns the name of the source variable that an operation assigns, also in part. Returns "" if
+    there is none.
+    """
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""
@@ -58,7 +61,7 @@ def assigned_by(op: Operation) -> str:
 
 
 def read_by(op: Operation) -> str:
-    """Returns the source name of the variable that a load reads, or "" if it is not known."""
+    """Returns the source name of the variable that a load reads. Returns "" if it is not known."""
     source = map_of(op)
     if source is None or not source.names.compiled or not op.operands:
         return ""
@@ -109,12 +112,17 @@ def _declared_variables(
 
 
 def _is_accessed(pointer: SSAValue) -> bool:
-    """True if a variable is used. After an optimizer replaced it by values, it is only declared."""
+    """
+    True if an instruction uses a variable. A variable that an optimizer replaced by values is
+    declared but not used.
+    """
     return any(entry_of(use.operation) is None for use in pointer.uses)
 
 
 def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
-    """True if a debug entry's variable belongs to one of the scopes, or if there are no scopes."""
+    """
+    True if the variable of a debug entry belongs to one of the scopes, or if no scopes are given.
+    """
     variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     if variable is None or not scopes:
         return True
@@ -125,7 +133,7 @@ def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
 def _values(
     op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> Iterator[Local]:
-    """Yields the variables whose values DebugValues give before an operation."""
+    """Yields the variables that have a valid DebugValue before an operation."""
     all_values: dict[str, set[Operand | None]] = {}
     for entry in _debug_values(function):
         all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
@@ -151,9 +159,10 @@ def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
     Yields the DebugValues before an operation, nearest first, each with its validity.
 
-    The validity is True in the operation's block. It is False inside other constructs, which may
-    not have run. It is None in a block around the operation: the value is valid only if it is the
-    variable's only value.
+    - True: in the operation's block. The value is valid.
+    - False: inside another construct, which may not have run. The value is not valid.
+    - None: in a block around the operation. The value is valid only if the variable has no other
+      value.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):

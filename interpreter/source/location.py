@@ -28,7 +28,7 @@ class SourceLocation:
 
     @property
     def position(self) -> str:
-        """`file:line:column`, without unknown parts."""
+        """The location as `file:line:column`. Leaves out unknown parts."""
         column = f":{self.column}" if self.column else ""
         return f"{shown(self.file)}:{self.line}{column}"
 
@@ -36,7 +36,7 @@ class SourceLocation:
         return f"{self.position}: {self.text}" if self.text else self.position
 
     def is_in(self, file: str) -> bool:
-        """True if the location is in a file, given by its name or the end of its path."""
+        """True if the location is in a file. `file` is the file's name, or the end of its path."""
         return self.file == file or self.file.replace("\\", "/").endswith(f"/{file}")
 
     def chain(self) -> Iterator[SourceLocation]:
@@ -48,7 +48,10 @@ class SourceLocation:
 
 
 def quoted(source: SourceLocation, text: str) -> str:
-    """Formats a source location with the text of its line, else with the instruction's text."""
+    """
+    Formats a source location with the text of its line. Without that text, shows the instruction's
+    text.
+    """
     return str(source) if source.text else f"{source.position} ({text})"
 
 
@@ -58,6 +61,8 @@ def inlined(source: SourceLocation) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Shortens a text of a module to one terminal line, without control characters."""
+    """
+    Shortens a text of a module so that it fits on one terminal line. Removes control characters.
+    """
     clean = "".join(c if c.isprintable() else " " for c in text.replace("\t", "    ")).strip()
     return clean if len(clean) <= LONGEST else clean[: LONGEST - 3] + "..."

@@ -3,8 +3,8 @@ Finds the source names of a module's variables and of their parts.
 
 An access is written as in the source: `tile[3]`, `result.y[7]`, `Input.x[1].w`. Names come from
 symbols and OpMemberName. A buffer without a name (a GLSL block without an instance name) gets the
-name of its block. The name of a single member is omitted if it is missing or made up by a compiler
-(`@data`, `__member0`). Messages show symbols if no known compiler produced the module.
+name of its block. If a block has a single member without a name of the source (`@data`,
+`__member0`), the member is omitted. Messages show symbols if no known compiler produced the module.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Names:
         return symbol
 
     def renamed(self, text: str) -> str:
-        """Replaces symbols of variables in a message by source names."""
+        """Replaces the symbols of variables in a message by source names."""
         if not self.compiled:
             return text
 
@@ -78,19 +78,25 @@ class Names:
         return SYMBOL.sub(name, text)
 
     def buffer(self, place: tuple[int, ...]) -> str:
-        """Names the buffer at (set, binding), or at an index of an array of buffers."""
+        """
+        Returns the name of the buffer at (set, binding). For an array of buffers, `place` has an
+        index, too.
+        """
         where = f"set {place[0]}, binding {place[1]}"
         symbol = self._buffers.get(place) if self.compiled else None
         return f"`{self.variable(symbol)}` ({where})" if symbol else where
 
     def buffer_element(self, place: tuple[int, ...], number: int, bytes: int) -> str:
-        """Names an element of the array that is passed as a buffer."""
+        """Returns the name of an element of the array that is passed as a buffer."""
         symbol = self._buffers.get(place)
         name = self.element(f"@{symbol}", number * bytes, {}) if symbol else ""
         return f"`{name}`" if name else f"element {number} of {self.buffer(place)}"
 
     def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
-        """Names the part of a variable that contains a byte. Returns "" if it is not known."""
+        """
+        Returns the name of the part of a variable that contains a byte. Returns "" if it is not
+        known.
+        """
         symbol = SYMBOL.search(label)
         type = self._types.get(symbol[1]) if symbol else None
         if symbol is None or type is None or not self.compiled:
@@ -101,7 +107,7 @@ class Names:
             return ""
 
     def _path(self, type: Attribute, byte: int, lengths: Mapping[str, int]) -> str:
-        """Returns the access path from a value to its part at a byte, such as `[3].x`."""
+        """Returns the access path to the part of a value that contains a byte, such as `[3].x`."""
         path, columns = "", 0
         while True:
             match type:
@@ -136,7 +142,7 @@ class Names:
         return self._members.get(type, {})
 
     def member(self, type: spv.StructType, number: int) -> str:
-        """Returns the access to a member of a struct, such as `.x`."""
+        """Returns the text that accesses a member of a struct, such as `.x`."""
         name = self.members_of(type).get(number, "")
         if name.isidentifier() and not name.startswith("__"):
             return f".{name}"
@@ -144,7 +150,10 @@ class Names:
 
 
 def _column_stride(struct: spv.StructType, number: int) -> int | None:
-    """Returns a matrix member's bytes between columns; 0 if not declared, None if row-major."""
+    """
+    Returns the bytes from one column of a matrix member to the next. Returns 0 if the stride is not
+    declared, and None for a row-major matrix.
+    """
     said = {
         decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
     }

@@ -1,13 +1,14 @@
 """
 Maps each operation to its line in the source.
 
-DebugScope and DebugLine are valid from their position to the end of the SPIR-V block. Blocks of
-the dialect differ from SPIR-V blocks: after a selection or loop, a dialect block continues with
-another SPIR-V block, and the first block of a selection or loop belongs to the SPIR-V block before
-it. OpLine is the operation's location.
+DebugScope and DebugLine are valid from their position to the end of the SPIR-V block. Blocks of the
+dialect differ from SPIR-V blocks: after a selection or loop, a dialect block continues with another
+SPIR-V block, and the first block of a selection or loop belongs to the SPIR-V block before it.
+OpLine is the operation's location.
 
-glslang declares a line only when it changes, also across the end of a block. Instructions after a
-selection without a line are therefore on the selection's line, like the store in `x = c ? a : b`.
+glslang declares a line only when it changes, even if a block ends in between. Instructions without
+a line after a selection are therefore assigned to the selection's line, such as the store in `x = c
+? a : b`.
 
 A function without lines (as in Slang's library) gets the line of its call, if there is only one.
 """
@@ -31,14 +32,14 @@ from xdsl_spirv.interpreter.source.names import Names
 
 @dataclass(frozen=True)
 class State:
-    """Debug state at an instruction: its scope, inlined call, and DebugLine."""
+    """Debug state at an instruction: its scope, its inlined call, and its DebugLine."""
 
     scope: Operand | None = None
     inlined: Operand | None = None
     line: Entry | None = None
 
     def after(self, entry: Entry) -> State:
-        """Returns the state after a debug instruction."""
+        """Returns the state after a debug instruction that changes it."""
         match entry.kind:
             case Debug.DebugScope:
                 return replace(self, scope=entry.operand(0), inlined=entry.operand(1))
@@ -84,7 +85,7 @@ class SourceMap:
         return self._scopes.get(op)
 
     def knows_lines(self) -> bool:
-        """True if a line is known for any operation that was read."""
+        """True if any operation that was read has a known line."""
         return any(place is not None for place in self._places.values())
 
     def _read(self, function: Operation) -> None:
@@ -117,7 +118,10 @@ class SourceMap:
             self._places.update(dict.fromkeys(operations, place))
 
     def _place_of_calls(self, function: Operation) -> SourceLocation | None:
-        """Returns the location of a function's call, or None if there is not exactly one."""
+        """
+        Returns the location of the only call of a function. Returns None if there is not exactly
+        one call.
+        """
         module = function.parent_op()
         if module is None or not isinstance(function, FuncOp):
             return None
@@ -187,7 +191,10 @@ NO_LINES = (
 
 
 def hint_of(op: Operation) -> str:
-    """Returns a hint to compile with debug information, if a compiled module has no lines."""
+    """
+    Returns the hint to compile with debug information if a compiled module has no lines. Otherwise
+    returns "".
+    """
     source = map_of(op)
     if source is None or not source.names.compiled or source.location(op) is not None:
         return ""
@@ -201,6 +208,6 @@ def in_source(op: Operation, text: str) -> str:
 
 
 def name_of_buffer(op: Operation, place: tuple[int, ...]) -> str:
-    """Names the buffer at (set, binding) of the module around an operation."""
+    """Returns the name of the buffer at (set, binding) in the module around an operation."""
     source = map_of(op)
     return f"set {place[0]}, binding {place[1]}" if source is None else source.names.buffer(place)

@@ -1,8 +1,8 @@
 """
 Stores the text of source files that a module contains, by file and line.
 
-Lines are counted as the compiler counts them: `#line` gives the following line another number, and
-may give it another file.
+Lines are counted as the compiler counts them: `#line` sets the number of the following line, and
+may set its file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ DIRECTIVE = re.compile(r'\s*#\s*(?:line\s+)?(\d{1,9})(?:\s+(?:"([^"]*)"|(\d+)))?
 
 
 class Texts:
-    """Source lines by file name and line number. The first text given for a line is used."""
+    """
+    Source lines by file name and line number. If a line is given several times, the first text is
+    used.
+    """
 
     def __init__(self) -> None:
         self._parts: list[tuple[str, list[str]]] = []

@@ -3,7 +3,7 @@ Defines the semantics of arithmetic: integers modulo 2^N, floats rounded after e
 
 On a cooperative matrix an instruction is elementwise. Matrices stored as binary32 are rounded to
 their component type before and after it. A dot product of floats narrower than 64 bits sums
-binary32 products in order and is rounded once (BF-08 for bfloat16).
+binary32 products in order, and the sum is rounded once (BF-08 for bfloat16).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ COMPONENTWISE: dict[type[Operation], Function] = {
     ops.FModOp: np.mod,
     ops.FNegateOp: np.negative,
 }
-"""Elementwise instructions on scalars, vectors and (CM-26) cooperative matrices."""
+"""
+Maps elementwise instructions on scalars, vectors and cooperative matrices (CM-26) to functions.
+"""
 
 
 @value(*COMPONENTWISE)
@@ -48,7 +50,9 @@ def componentwise(op: Operation, context: Context) -> Function:
 
 
 def on_components(function: Function, op: Operation, context: Context) -> Function:
-    """Adapts a function of the component dtype to cooperative matrices stored as binary32."""
+    """
+    Wraps a function of components so that it also accepts cooperative matrices stored as binary32.
+    """
     form = context.form(op.results[0].type)
     if not isinstance(form, CooperativeMatrix) or form.carrier == form.dtype:
         return function
@@ -61,13 +65,13 @@ def on_components(function: Function, op: Operation, context: Context) -> Functi
 
 
 def add_carry(a: Array, b: Array) -> tuple[Array, Array]:
-    """Returns (low bits of the sum, carry)."""
+    """Returns the low bits of the sum, and the carry."""
     total, carry = ew.add_with_carry(a, b)
     return total, carry.astype(total.dtype)
 
 
 def subtract_borrow(a: Array, b: Array) -> tuple[Array, Array]:
-    """Returns (low bits of the difference, borrow)."""
+    """Returns the low bits of the difference, and the borrow."""
     borrow = numbers.unsigned(a) < numbers.unsigned(b)
     difference = a - b
     return difference, borrow.astype(difference.dtype)
@@ -103,7 +107,10 @@ def matrix_times_scalar(op: ops.MatrixTimesScalarOp, context: Context) -> Functi
 
 
 def sum_of_products(a: Array, b: Array, axis: int, dtype: numbers.DType) -> Array:
-    """Sums products in order along an axis, in binary64 or in binary32 rounded once."""
+    """
+    Sums products in order along an axis. Computes in binary64, or in binary32 and rounds the sum
+    once.
+    """
     wide = F64 if dtype == F64 else F32
     a, b = a.astype(wide, copy=False), b.astype(wide, copy=False)
     a, b = np.broadcast_arrays(np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0))

@@ -1,8 +1,8 @@
 """
-Executes atomics of several invocations in the order of workgroup, subgroup and lane.
+Executes atomics. The invocations take effect in the order of workgroup, subgroup and lane.
 
-Operations of several invocations on one address are computed together. Their operands are sorted
-by address, and each operation reads the value that the previous operation wrote.
+Operations of several invocations on one address are computed together. Their operands are sorted by
+address, and each operation reads the value that the previous operation wrote.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xdsl_spirv.interpreter.spirv.memory import accessed
 
 
 class Places:
-    """The active invocations of an atomic, with a flat view of the memory and element indices."""
+    """The active invocations of an atomic: their element indices, and a flat view of the memory."""
 
     def __init__(self, batch: Batch, pointer: Pointer, dtype: DType):
         self.shape = batch.shape
@@ -55,12 +55,15 @@ class Places:
         return None if mask is None else np.broadcast_to(mask, self.shape)
 
     def pick(self, value: Array) -> Array:
-        """Returns the active lanes' values as a flat array, in order."""
+        """Returns the values of the active lanes as a flat array, in the order of the lanes."""
         full = np.broadcast_to(value, self.shape)
         return full.reshape(-1) if self.mask is None else full[self.mask]
 
     def put(self, values: Array) -> Array:
-        """Scatters the active lanes' values to an array of all lanes, with 0 in inactive lanes."""
+        """
+        Reverses `pick`: returns an array of all lanes from the values of the active ones. Inactive
+        lanes get 0.
+        """
         if self.mask is None:
             return values.reshape(self.shape)
         result = np.zeros(self.shape, values.dtype)
@@ -69,7 +72,10 @@ class Places:
 
 
 def atomic_type(op: Any) -> spv.PointerType:
-    """Returns an atomic's pointer type. An untyped pointer gets the result's or operand's type."""
+    """
+    Returns the type of an atomic's pointer. An untyped pointer points to the type of the result or
+    of the stored value.
+    """
     if isinstance(op, spv.AtomicFlag):
         return accessed(op.pointer, i32)
     return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
@@ -95,7 +101,10 @@ def segments(items: Array) -> tuple[Array, Array]:
 
 
 def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> Array:
-    """Applies `memory = ufunc(memory, operand)` for each operand in order. Returns old values."""
+    """
+    Sets `memory = ufunc(memory, operand)` for each operand in order. Returns the old value that
+    each operation read.
+    """
     order, starts = segments(items)
     ends = np.append(starts[1:], items.size)
     held_before = np.empty(items.size, view.dtype)
@@ -181,7 +190,10 @@ def store(op: spv.AtomicStoreOp, context: Context) -> Function:
 
 
 def by_memory(function: Function) -> Function:
-    """Wraps an atomic's function so that it runs once for each memory its pointer refers to."""
+    """
+    Wraps an atomic's function so that it runs separately for each memory that its pointer refers
+    to.
+    """
 
     def call(batch: Batch, *operands: Any) -> Any:
         place = next(n for n, o in enumerate(operands) if isinstance(o, Pointer | Pointers))
@@ -198,7 +210,10 @@ def by_memory(function: Function) -> Function:
 
 
 def merge_results(lanes: Mask, new: Any, old: Any) -> Any:
-    """Merges results by `np.where`, or returns None if there are no results."""
+    """
+    Returns the new results in the lanes of a mask and the old ones elsewhere. Returns None if there
+    are no results.
+    """
     return None if old is None else np.where(lanes, new, old)
 
 
@@ -209,10 +224,11 @@ def one_by_one(
     batch: Batch, pointer: Pointer, dtype: DType, operands: tuple[Array, ...], change: Sequential
 ) -> Array:
     """
-    Changes memory by `change(view, items, operands)`, in order. Returns the old values.
+    Changes memory by `change(view, items, operands)` for each invocation in order. Returns the old
+    values.
 
-    Each call of `change` gets distinct addresses: of several operations on one address, the first
-    call gets the first operation, the next call the second one.
+    The addresses within one call of `change` are distinct. If several invocations have one address,
+    the first call gets the first one, the next call the second one, and so on.
     """
     places = Places(batch, pointer, dtype)
     picked = tuple(places.pick(operand) for operand in operands)

@@ -36,7 +36,10 @@ def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Co
 
 
 def meet(batch: Batch, op: Operation) -> Array:
-    """Suspends a batch until its workgroups' other batches arrive. Returns the passing lanes."""
+    """
+    Suspends a batch until the other batches of its workgroups arrive. Returns the lanes that pass
+    the barrier.
+    """
     meets, batch.meets = batch.meets, None
     if meets is None:
         raise Suspended(op)

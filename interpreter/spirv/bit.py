@@ -36,7 +36,7 @@ def bit_count(op: ops.BitCountOp, context: Context) -> Function:
 
 
 def _for_components(amount: Array, like: Array) -> Array:
-    """Reshapes a scalar Offset or Count to broadcast over all components."""
+    """Reshapes a scalar Offset or Count so that it broadcasts over all components."""
     return amount.reshape(amount.shape + (1,) * (like.ndim - amount.ndim)).astype(np.int64)
 
 
@@ -49,7 +49,7 @@ def _low_bits(count: Array, dtype: np.dtype) -> Array:
 
 @value_of(ops.BitFieldInsertOp)
 def insert_field(base: Array, insert: Array, offset: Array, count: Array) -> Array:
-    """Replaces `count` bits of Base from bit `offset` on by the low bits of `insert`."""
+    """Replaces `count` bits of Base, starting at bit `offset`, by the low bits of `insert`."""
     offset, count = _for_components(offset, base), _for_components(count, base)
     field = ew.shift_left(_low_bits(count, base.dtype), offset)
     return (base & ~field) | (ew.shift_left(insert, offset) & field)
@@ -57,14 +57,17 @@ def insert_field(base: Array, insert: Array, offset: Array, count: Array) -> Arr
 
 @value_of(ops.BitFieldUExtractOp)
 def extract_field_unsigned(base: Array, offset: Array, count: Array) -> Array:
-    """Extracts `count` bits from bit `offset` on, zero-extended."""
+    """Extracts `count` bits, starting at bit `offset`. The result is zero-extended."""
     offset, count = _for_components(offset, base), _for_components(count, base)
     return ew.shift_right_logical(base, offset) & _low_bits(count, base.dtype)
 
 
 @value_of(ops.BitFieldSExtractOp)
 def extract_field_signed(base: Array, offset: Array, count: Array) -> Array:
-    """Extracts `count` bits from bit `offset` on, sign-extended. Gives 0 if `count` is 0."""
+    """
+    Extracts `count` bits, starting at bit `offset`. The result is sign-extended, or 0 if `count` is
+    0.
+    """
     offset, count = _for_components(offset, base), _for_components(count, base)
     width = base.dtype.itemsize * 8
     high = ew.shift_left(base, width - offset - count)

@@ -1,8 +1,8 @@
 """
-Builds composites, and extracts and replaces parts at static or dynamic indices.
+Builds composites, and extracts and replaces their parts at static or dynamic indices.
 
-A cooperative matrix has one constituent. Its components are accessed per invocation through the
-mapping of the options (CM-08, CM-18).
+A cooperative matrix has one constituent. An invocation accesses the components that the option
+`component_mapping` assigns to it (CM-08, CM-18).
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from xdsl_spirv.interpreter.variables import put_element, read_part, take_elemen
 
 
 def filled_matrix(form: CooperativeMatrix) -> Function:
-    """Fills a matrix with the value of each scope instance's first active lane (CM-09)."""
+    """
+    Returns a function that fills a matrix with the value of the first active lane in each scope
+    instance (CM-09).
+    """
     axes = (2,) if form.scope.name == "Subgroup" else (1, 2)
 
     def fill(batch: Batch, component: Array) -> Array:

@@ -1,6 +1,8 @@
 """
-Defines the semantics of constants, known at compilation, and of specialization constants, known at
-launch. An undefined value is 0, so that runs are reproducible.
+Defines the semantics of constants. Specialization constants are known at launch, others at
+compilation.
+
+An undefined value is 0, so that runs are reproducible.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ def switch(op: ops.SwitchOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 
 def _arm_masks(selector: Array, literals: list[int], active: Array) -> list[Mask]:
-    """Returns the masks of the lanes that take the default block, then each literal's block."""
+    """
+    Returns the mask of the lanes that take the default block, and the mask of each literal's block.
+    """
     rest = active
     masks: list[Mask] = []
     for literal in literals:
@@ -189,7 +191,10 @@ def abort(op: hints.AbortOp, flow: Flow) -> Callable[[Env], Leaving]:
 
 @terminator(raw.RawTerminatorOp)
 def carried_end(op: raw.RawTerminatorOp, flow: Flow) -> Callable[[Env], Leaving]:
-    """Executes OpTerminateInvocation as a return. Refuses other raw terminators."""
+    """
+    Executes OpTerminateInvocation as a return. Refuses other terminators that `spirv.Raw`
+    represents.
+    """
     if op.instruction.data == "OpTerminateInvocation":
         return lambda env: RETURN
     raise InterpreterError(

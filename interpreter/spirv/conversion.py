@@ -1,6 +1,8 @@
 """
-Defines the semantics of conversions. Results that the target type cannot represent follow
-numbers.py. Cooperative matrices are converted by component (CM-19).
+Defines the semantics of conversions.
+
+numbers.py defines the results that the target type cannot represent. Cooperative matrices are
+converted by component (CM-19).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def _dtypes(op: Operation, context: Context) -> tuple[DType, DType]:
 
 
 def _convert_carried(function: Function, op: Operation, context: Context) -> Function:
-    """Wraps a conversion of components to convert matrices that are stored as binary32."""
+    """Wraps a conversion of components so that it also converts matrices stored as binary32."""
     source, target = (context.form(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, CooperativeMatrix) or not isinstance(target, CooperativeMatrix):
         return function
@@ -63,9 +65,11 @@ def converted(op: Operation, context: Context) -> Function:
 @value(ops.FConvertOp)
 def float_to_float(op: ops.FConvertOp, context: Context) -> Function:
     """
-    Rounds to nearest even. A bfloat16 is rounded through binary32, by the rounding option (BF-06,
-    BF-07). With the saturating decoration, a number beyond the range of an 8-bit float, including
-    infinity, becomes the largest finite number.
+    Rounds to nearest even.
+
+    A bfloat16 is rounded from binary32, by the option `bfloat16_rounding` (BF-06, BF-07). With the
+    saturating decoration, numbers beyond the range of an 8-bit float, including infinity, become
+    its largest finite number.
     """
     source, target = _dtypes(op, context)
     convert = numbers.float_to_float(source, target, context.options.bfloat16_rounding)
@@ -94,7 +98,10 @@ value_table(
 
 @value(ops.BitcastOp)
 def bitcast(op: ops.BitcastOp, context: Context) -> Function:
-    """Reinterprets the bits. Components of another width are taken from the lowest bit up."""
+    """
+    Reinterprets the bits. If the components change their width, the lowest bits form the first
+    component.
+    """
     source, target = (context.form(v.type) for v in (op.operand, op.result))
     if isinstance(source, Opaque) and isinstance(target, Opaque):
         return lambda pointer: pointer
@@ -119,7 +126,7 @@ def bitcast(op: ops.BitcastOp, context: Context) -> Function:
 
 
 def _addresses(a: Array, form: Plain) -> Array:
-    """Reads physical addresses from a 64-bit integer or a vector of two 32-bit integers."""
+    """Converts a 64-bit integer, or a vector of two 32-bit integers, to physical addresses."""
     if not form.shape:
         return a.view(I64)
     return np.ascontiguousarray(a).view(I64)[..., 0]

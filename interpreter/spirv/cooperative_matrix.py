@@ -39,12 +39,15 @@ def matrix_form(type: Attribute, context: Context) -> CooperativeMatrix:
 
 
 def carried(form: CooperativeMatrix) -> Function:
-    """Returns the conversion of components to the dtype in which a matrix is stored."""
+    """Returns the conversion from components to the dtype in which a matrix is stored."""
     return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
 
 
 def accessed_matrix(op: Any) -> spv.PointerType:
-    """Returns the type of a load's or store's pointer. An untyped pointer points to components."""
+    """
+    Returns the type of the pointer of a load or store. An untyped pointer points to the matrix's
+    component type.
+    """
     matrix = op.results[0].type if op.results else op.object.type
     return accessed(op.pointer, matrix.element_type)
 
@@ -80,7 +83,10 @@ class Placement:
         self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
-        """Returns the matrices' memory locations, given by each scope's first active invocation."""
+        """
+        Returns the memory locations of the matrices. The first active invocation of each scope
+        instance gives the pointer and the stride.
+        """
         mask = batch.mask
         active = None if mask is None else mask.any(axis=self.axes, keepdims=True)
         start = leaders(pointer, mask, self.axes).items(self.size, active)
@@ -134,7 +140,7 @@ def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
 
 @constant(spv.CooperativeMatrixLengthOp, spv.CooperativeMatrixLengthNVOp)
 def length(op: Any, context: Context) -> Array:
-    """Returns the number of components of an invocation under the mapping (CM-18)."""
+    """Returns the number of components that each invocation stores under the mapping (CM-18)."""
     form = matrix_form(op.cooperative_matrix_type, context)
     whole = form.scope == spv.Scope.Workgroup
     lanes = context.geometry.invocations if whole else context.geometry.lanes
@@ -163,7 +169,9 @@ def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Functio
 
 
 def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
-    """Returns a function for A * B + C, computed in `wide` and rounded once to `result`."""
+    """
+    Returns a function that computes A * B + C in the type `wide` and rounds it once to `result`.
+    """
     if result == wide:
 
         def exact(a: Array, b: Array, c: Array) -> Array:
@@ -217,7 +225,10 @@ def integer_multiply_add(
     result: CooperativeMatrix,
     bits: spv.CooperativeMatrixOperands,
 ) -> Function:
-    """Returns a function for the low bits of A * B, plus C with or without saturation (CM-23)."""
+    """
+    Returns a function that computes the low bits of A * B and adds C, with or without saturation
+    (CM-23).
+    """
     flags = spv.CooperativeMatrixOperands
     a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
     b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
@@ -243,7 +254,7 @@ def integer_multiply_add(
 
 def _saturating_mixed_add(a: Array, b: Array, sign: bool) -> Array:
     """
-    Computes a + b with saturation for operands of different signedness. With `sign`, a and the
+    Computes a + b with saturation if the operands differ in signedness. With `sign`, a and the
     result are signed and b is unsigned. Otherwise only b is signed.
     """
     total = a + b
@@ -260,8 +271,10 @@ def exact_product(
     a: CooperativeMatrix, b: CooperativeMatrix, a_sign: bool, b_sign: bool
 ) -> Function:
     """
-    Returns a function for A * B modulo 2^64. Uses binary32 or binary64 if all partial sums are
-    exact, because numpy multiplies floats faster than integers.
+    Returns a function that computes A * B modulo 2^64.
+
+    Uses binary32 or binary64 if all partial sums are exact, because numpy multiplies floats faster
+    than integers.
     """
     largest = _magnitude(a.dtype, a_sign) * _magnitude(b.dtype, b_sign) * a.columns
     wide = F32 if largest <= 1 << 24 else F64 if largest <= 1 << 53 else I64

@@ -1,9 +1,9 @@
 """
 Executes SPV_NV_cooperative_matrix2, and coordinates of SPV_EXT_cooperative_matrix_maintenance1.
 
-If an instruction calls a function for each component, the function runs once for all of them, with
-components in place of lanes. The order in which a reduction combines components is left to the
-implementation: here the two halves are combined repeatedly until one component is left.
+An instruction that calls a function for each component is executed by one call, in which components
+take the place of lanes. SPIR-V leaves the order of a reduction open. Here the two halves are
+combined repeatedly until one component is left.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ def reduce(op: ops.CooperativeMatrixReduceOp, context: Context) -> Function:
 
 
 def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combine:
-    """Adapts a function of two components to arrays of components."""
+    """
+    Returns a function that combines two arrays of components by the module's function of two
+    components.
+    """
 
     def combine(a: Array, b: Array) -> Array:
         flat = a.reshape(*a.shape[:2], -1)
@@ -94,7 +97,7 @@ def combination(code: Runnable, batch: Batch, form: CooperativeMatrix) -> Combin
 
 
 def combined(matrix: Array, axis: int, combine: Combine) -> Array:
-    """Reduces a matrix along an axis to size 1."""
+    """Reduces a matrix along an axis, by combining halves, until the axis has length 1."""
     while matrix.shape[axis] > 1:
         count = matrix.shape[axis] // 2
         low, high, rest = np.split(matrix, (count, 2 * count), axis)
@@ -106,7 +109,10 @@ def combined(matrix: Array, axis: int, combine: Combine) -> Array:
 
 @action(ops.CooperativeMatrixPerElementOp)
 def per_element(op: ops.CooperativeMatrixPerElementOp, context: Context) -> Function:
-    """Applies the function of (row, column, component, further arguments) to every component."""
+    """
+    Applies a function to every component. It gets the row, the column, the component, and further
+    arguments.
+    """
     name = op.func.string_value()
     kinds = [argument.type for argument in context.symbol(name).regions[0].block.args]
     form = matrix_form(op.matrix.type, context)
@@ -130,11 +136,11 @@ def mapped(
     operands: Sequence[Any],
 ) -> Array:
     """
-    Applies a function to each component of the first operand.
+    Applies a function to each component of the matrix that is the first operand.
 
-    `places` are the integer types of the function's row and column arguments. For each further
-    operand, `beside` is True if it is a matrix. The function then gets the component at the same
-    position.
+    The function gets the row and column (integers of the types `places`), the component, and one
+    argument for each further operand. If `beside` is True for that operand, it is a matrix, and the
+    function gets its component at the same position.
     """
     matrix, *arguments = operands
     count = form.rows * form.columns
@@ -157,7 +163,7 @@ def mapped(
 
 
 def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
-    """Returns an argument's value in the first active invocation of each scope instance."""
+    """Returns the value of an argument in the first active invocation of each scope instance."""
     if isinstance(argument, np.ndarray):
         return first_active(argument, batch.mask, scope_axes(form))
     return argument
@@ -165,7 +171,7 @@ def one_of_scope(argument: Any, batch: Batch, form: CooperativeMatrix) -> Any:
 
 @action(ops.CooperativeMatrixGetCoordinateOp)
 def coordinate(op: ops.CooperativeMatrixGetCoordinateOp, context: Context) -> Function:
-    """Returns the row and column of a component of each lane under the mapping (CM-18)."""
+    """Returns the row and column of an invocation's component under the mapping (CM-18)."""
     form, mapping = matrix_form(op.matrix.type, context), context.options.component_mapping
     dtype = context.plain(op.result.type).dtype
 

@@ -3,9 +3,8 @@ Executes SPV_NV_cooperative_vector: each invocation multiplies its vector by a m
 
 The interpretation operand defines how the bits of a matrix are read. Floats are multiplied and
 added in binary32 (binary64 if one of them is binary64) in numpy's order, and rounded once to the
-result's type. Integers are exact modulo the result's width. Layouts that are left to the
-implementation are row-major and packed here. Accumulations are atomic, one invocation after the
-other.
+result's type. Integers are exact modulo the result's width. Layouts that the implementation may
+choose are row-major and packed here. Accumulations are atomic: invocations add one after the other.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
     spv.ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
     spv.ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
 }
-"""Dtype of each interpretation, and True if it is signed."""
+"""Maps an interpretation to its dtype, and True if it is signed."""
 
 _PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 
@@ -73,7 +72,7 @@ def load_vector(
     mask: Mask,
     load: PlainLoader = memory.load,
 ) -> Array:
-    """Loads a vector `offset` bytes after a pointer."""
+    """Loads a vector that begins `offset` bytes after a pointer."""
     start = moved(pointer, offset)
     return by_case(start, mask, lambda one, lanes: load(one, form, lanes), merger(form))
 
@@ -98,7 +97,10 @@ def store(
 
 
 class Input:
-    """Converts a product's vector to the component type that an operand of the product names."""
+    """
+    Converts the vector operand of a product to the component type of the operand
+    InputInterpretation.
+    """
 
     def __init__(self, op: spv.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
@@ -110,7 +112,9 @@ class Input:
         self.source = source
 
     def __call__(self, vector: Array) -> Array:
-        """Returns the vector's components (one for each matrix column) as int64 or floats."""
+        """
+        Returns the converted components, one for each column of the matrix, as int64 or floats.
+        """
         if self.packed:
             octets = np.ascontiguousarray(vector).view(self.dtype)[..., : self.length]
             return octets.astype(I64) if self.sign else numbers.unsigned(octets).astype(I64)
@@ -142,7 +146,10 @@ class Matrix:
     def line_starts(
         self, pointer: Pointer | Pointers, offset: Array, stride: Array | None
     ) -> list[Pointer | Pointers]:
-        """Returns a pointer to each row, or each column of a column-major matrix."""
+        """
+        Returns a pointer to the start of each row. For a column-major matrix, returns pointers to
+        the columns.
+        """
         start = moved(pointer, offset)
         packed = np.full((1, 1, 1), self.width * self.dtype.itemsize, I64)
         step = stride.astype(I64) if stride is not None and self.strided else packed
@@ -156,7 +163,10 @@ class Matrix:
         mask: Mask,
         load: VectorLoader = load_vector,
     ) -> Array:
-        """Loads each lane's matrix as (..., rows, columns), widened for a multiplication."""
+        """
+        Loads the matrix of each lane as an array (..., rows, columns), in a type wide enough for a
+        product.
+        """
         form = Plain(self.dtype, (self.width,))
         nothing = np.zeros((1, 1, 1), I64)
         lines_read = [
@@ -167,7 +177,7 @@ class Matrix:
 
 
 def widened(value: Array, sign: bool) -> Array:
-    """Widens integers to int64, and small floats to binary32."""
+    """Converts integers to int64, and floats below 32 bits to binary32."""
     if value.dtype.kind == "i":
         return value.astype(I64) if sign else numbers.unsigned(value).astype(I64)
     return value if value.dtype in (F32, F64) else value.astype(F32)
@@ -225,7 +235,7 @@ def _round_total(total: Array, dtype: DType) -> Array:
 
 
 def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch) -> None:
-    """Adds vectors to memory, one invocation after another."""
+    """Adds vectors to memory atomically: one invocation after another."""
     for one, lanes in cases(pointer, batch.mask):
         access = memory.Access(one, form, lanes, "an atomic access")
         view = one.memory.view(numbers.raw_dtype(form.dtype)).view(form.dtype).reshape(-1)
@@ -240,7 +250,7 @@ def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch
 
 @action(spv.CooperativeVectorReduceSumAccumulateOp)
 def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: Context) -> Function:
-    """Adds each component to memory."""
+    """Adds the components of a vector to memory."""
     form = context.plain(op.v.type)
 
     def call(batch: Batch, pointer: Any, offset: Array, vector: Array) -> None:
@@ -250,7 +260,7 @@ def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: C
 
 
 def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
-    """Returns the matrix to which the outer product is added."""
+    """Returns the matrix in memory to which an instruction adds an outer product."""
     rows, columns = (context.plain(operand.type).shape[0] for operand in (op.a, op.b))
     return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, context)
 
@@ -259,7 +269,7 @@ def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Cont
 def accumulate_product(
     op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context
 ) -> Function:
-    """Adds the outer product of two vectors to memory, rounded to the matrix's type."""
+    """Adds the outer product of two vectors to memory, rounded to the type of the matrix."""
     matrix = accumulated(op, context)
     form = Plain(matrix.dtype, (matrix.width,))
     round_to = numbers.float_to_float(F32, matrix.dtype) if matrix.dtype != F32 else None

@@ -1,9 +1,9 @@
 """
 Executes SPV_KHR_integer_dot_product exactly.
 
-All sums are computed modulo 2^64, which contains the low N bits of the exact sum for any N up to
-64 (DOT-15). The saturating forms add this N-bit sum to the accumulator exactly and clamp (DOT-16).
-If the sum overflows before, which DOT-17 leaves undefined, the wrapped sum is used.
+All sums are computed modulo 2^64, which contains the low N bits of the exact sum for any N up to 64
+(DOT-15). The saturating forms add this N-bit sum to the accumulator exactly and clamp the result
+(DOT-16). If the sum itself overflows, which DOT-17 leaves undefined, the wrapped sum is added.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 
 def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
-    """Returns 32-bit sums of four byte products along the last axis, signed products if `sign`."""
+    """
+    Returns the 32-bit dot products of vectors of four bytes along the last axis. The bytes are
+    signed if `sign` is True.
+    """
     kind = "i" if sign else "u"
     products = np.multiply(
         vector_1.astype(kind + "2"), vector_2.astype(kind + "2"), dtype=kind + "2", order="C"
@@ -103,7 +106,7 @@ def dot_accumulate(op: ops.DotAccumulateOperation, context: Context) -> Function
 
 
 def saturating_add(a: Array, b: Array, sign: bool) -> Array:
-    """Computes a + b, clamped to the range of their type as signed or unsigned."""
+    """Computes a + b, clamped to the range of their type. `sign` states if the type is signed."""
     if not sign:
         total = a + b
         overflow = numbers.unsigned(total) < numbers.unsigned(a)

@@ -1,7 +1,8 @@
 """
 Executes GLSL.std.450 in binary64, rounded once, which is more precise than required.
 
-Fma is fused. FMin, FMax and FClamp return the other operand for NaN, which SPIR-V does not define.
+Fma is fused. If an operand of FMin, FMax or FClamp is NaN, which SPIR-V leaves undefined, the other
+operand is returned.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def clamp(low: Function, high: Function) -> Function:
 
 
 def find_signed_msb(a: Array) -> Array:
-    """Returns the highest bit position that differs from the sign; -1 for 0 and -1."""
+    """
+    Returns the position of the highest bit that differs from the sign. Returns -1 for 0 and -1.
+    """
     return meanings.highest_bit(np.where(a < 0, ~a, a))
 
 
@@ -120,7 +123,7 @@ value_table(
 
 @value(ops.GLNormalizeOp)
 def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
-    """Divides a vector by its length. A scalar gives its sign."""
+    """Divides a vector by its length. For a scalar, returns its sign."""
     if not context.plain(op.result.type).shape:
         return np.sign
     return ew.wide_math(lambda a: a / _length(a)[..., None])
@@ -128,7 +131,7 @@ def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
 
 @value(spv.GLLengthOp)
 def length(op: spv.GLLengthOp, context: Context) -> Function:
-    """Computes the Euclidean length of a vector, or a scalar's absolute value."""
+    """Computes the Euclidean length of a vector. For a scalar, returns its absolute value."""
     return ew.wide_math(_length) if context.plain(op.operand.type).shape else np.abs
 
 
@@ -142,7 +145,9 @@ def distance(op: spv.GLDistanceOp, context: Context) -> Function:
 
 @value(spv.GLRefractOp)
 def refract(op: spv.GLRefractOp, context: Context) -> Function:
-    """Computes eta i - (eta n.i + sqrt(k)) n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
+    """
+    Computes eta i - (eta n.i + sqrt(k)) n with k = 1 - eta^2 (1 - (n.i)^2). Returns 0 where k < 0.
+    """
     vector = bool(context.plain(op.i.type).shape)
 
     def call(incident: Array, normal: Array, eta: Array) -> Array:
@@ -164,7 +169,7 @@ def ldexp(x: Array, exponent: Array) -> Array:
 
 
 def _frexp(a: Array) -> tuple[Array, Array]:
-    """Returns (significand with magnitude in [0.5, 1), exponent)."""
+    """Returns the significand, with magnitude in [0.5, 1), and the exponent."""
     significand, power = np.frexp(a)
     return significand, power.astype(I32)
 
@@ -175,7 +180,10 @@ PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
     spv.GLModfOp: np.modf,
     spv.GLFrexpOp: _frexp,
 }
-"""Functions that split a float: (fraction, whole part) or (significand, exponent)."""
+"""
+Maps an instruction to the function that splits a float: into fraction and whole part, or into
+significand and exponent.
+"""
 
 
 @value(spv.GLModfStructOp, spv.GLFrexpStructOp)
@@ -211,7 +219,7 @@ _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
     spv.GLUnpackSnorm2x16Op: (16, True),
     spv.GLUnpackUnorm2x16Op: (16, False),
 }
-"""Bits of a component, and True if it is signed."""
+"""Maps an instruction to the bits of a component, and True if it is signed."""
 
 
 def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
@@ -221,7 +229,10 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
 
 @value(spv.GLPackSnorm4x8Op, spv.GLPackUnorm4x8Op, spv.GLPackSnorm2x16Op, spv.GLPackUnorm2x16Op)
 def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
-    """Packs components of [-1, 1] or [0, 1] as integers, from the lowest bits. NaN becomes 0."""
+    """
+    Packs components of [-1, 1] or [0, 1] as integers. The first one is in the lowest bits. NaN
+    becomes 0.
+    """
     bits, sign = _NORMALIZED[type(op)]
     dtype, scale = _component(bits, sign)
 

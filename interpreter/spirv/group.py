@@ -1,9 +1,9 @@
 """
 Executes group instructions over the active invocations of a subgroup or a workgroup.
 
-Floats are reduced in the order of the lanes by numpy's pairwise sum. Scans run lane by lane.
-Reading an inactive or missing lane, undefined in SPIR-V, gives that lane's stale value or the
-value of lane 0.
+Floats are reduced in the order of the lanes by numpy's pairwise sum. Scans run lane by lane. SPIR-V
+leaves the result undefined if an inactive or missing lane is read. Here it is the last value of
+that lane, or the value of lane 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, action_of
 
 
 def group_for(op: Any) -> Group:
-    """Returns the group of an instruction, a subgroup if the instruction has no scope."""
+    """Returns the group of an instruction. It is a subgroup if the instruction has no scope."""
     scope = getattr(op, "execution_scope", None)
     return Group(workgroup=False) if scope is None else group_of(scope.data)
 
@@ -76,7 +76,9 @@ def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
 
 
 def words(bits: Array) -> Array:
-    """Packs bools of up to 128 lanes into a ballot: vector<4xi32>, lane 0 in the lowest bit."""
+    """
+    Packs bools of up to 128 lanes into a ballot: a vector<4xi32> with lane 0 in the lowest bit.
+    """
     if bits.shape[2] > 128:
         raise InterpreterError(
             "a ballot supports at most 128 invocations", remedy="use subgroups of 128 or fewer"
@@ -93,7 +95,7 @@ def _bits(ballot: Array) -> Array:
 
 
 def _usable_bits(ballot: Array, batch: Batch) -> Array:
-    """Returns the bits of a ballot that belong to lanes of the subgroup."""
+    """Returns the bits of a ballot that belong to lanes of the subgroup, as bools."""
     return _bits(ballot)[..., : batch.lanes]
 
 
@@ -106,7 +108,7 @@ def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
 
 @action_of(spv.GroupNonUniformBallotBitExtractOp)
 def ballot_bit(batch: Batch, ballot: Array, index: Array) -> Array:
-    """Returns the ballot's bit at an invocation index."""
+    """Returns the ballot's bit for the invocation with this index."""
     word = np.clip(index.astype(np.int64), 0, 127)[..., None]
     bits = _bits(ballot)
     lead = np.broadcast_shapes(bits.shape[:3], word.shape[:3])
@@ -138,7 +140,10 @@ def ballot_count(op: spv.GroupNonUniformBallotBitCountOp, context: Context) -> F
 
 @action(spv.GroupNonUniformBallotFindLSBOp)
 def ballot_lowest(op: spv.GroupNonUniformBallotFindLSBOp, context: Context) -> Function:
-    """Returns the position of the lowest set bit; -1 if there is none (undefined in SPIR-V)."""
+    """
+    Returns the position of the lowest set bit. Returns -1 if no bit is set, which SPIR-V leaves
+    undefined.
+    """
     dtype = context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -150,7 +155,10 @@ def ballot_lowest(op: spv.GroupNonUniformBallotFindLSBOp, context: Context) -> F
 
 @action(spv.GroupNonUniformBallotFindMSBOp)
 def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> Function:
-    """Returns the position of the highest set bit; -1 if there is none (undefined in SPIR-V)."""
+    """
+    Returns the position of the highest set bit. Returns -1 if no bit is set, which SPIR-V leaves
+    undefined.
+    """
     dtype = context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -162,7 +170,10 @@ def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> 
 
 
 Source = Callable[..., Array]
-"""A function from (member index, operand, cluster size) to the index of the member to read."""
+"""
+A function from a member's index, the instruction's operand and the cluster size to the index of the
+member that is read.
+"""
 
 
 def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:
@@ -185,7 +196,10 @@ SOURCES: dict[type[Operation], Source] = {
 
 
 def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array]) -> Array:
-    """Returns the index of the member that each member reads, as (workgroup, group, member)."""
+    """
+    Returns, for each member, the index of the member that it reads, as an array (workgroup, group,
+    member).
+    """
     group = group_for(op)
     size = int(cluster[0].flat[0]) if cluster else group.invocations(batch)
     row = group.row(which, batch) if which.shape[2] > 1 or group.workgroup else which
@@ -267,7 +281,7 @@ _OLDER: dict[type[Operation], type[Operation]] = {
     spv.GroupLogicalOrOp: spv.GroupNonUniformLogicalOrOp,
     spv.GroupLogicalXorOp: spv.GroupNonUniformLogicalXorOp,
 }
-"""Instructions from before SPIR-V 1.3, and their modern counterparts."""
+"""Maps instructions from before SPIR-V 1.3 to their modern counterparts."""
 
 _ARITHMETIC.update({older: _ARITHMETIC[later] for older, later in _OLDER.items()})
 
@@ -303,7 +317,10 @@ def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -
 def combine(
     ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, size: int | None
 ) -> Array:
-    """Reduces or scans (workgroup, group, member, ...) over members, in clusters of `size`."""
+    """
+    Reduces or scans an array (workgroup, group, member, ...) over its members, in clusters of
+    `size`.
+    """
     match operation:
         case spv.GroupOperation.Reduce:
             return ufunc.reduce(row, axis=2, keepdims=True)

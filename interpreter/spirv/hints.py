@@ -46,7 +46,9 @@ def poison(op: ops.PoisonOp, context: Context) -> Any:
 
 @action(ops.ReadClockOp)
 def read_clock(op: ops.ReadClockOp, context: Context) -> Function:
-    """Returns the number of earlier clock reads in the launch: monotonic and reproducible."""
+    """
+    Returns the number of earlier clock reads in the launch, which is monotonic and reproducible.
+    """
     form = context.plain(op.result.type)
 
     def call(batch: Batch) -> Array:

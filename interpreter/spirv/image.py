@@ -2,8 +2,8 @@
 Executes image reads, writes, fetches, queries, texel pointers (sampling: image_sampling.py).
 
 An image is a buffer with a description (images.py of the package). The value of an image, a
-sampler, or an image with a sampler is a pointer to memory. Arrays of images, race checks and
-bounds checks therefore work as for buffers.
+sampler, or an image with a sampler is a pointer to memory. Arrays of images, race checks and bounds
+checks therefore work as for buffers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from xdsl_spirv.interpreter.semantics import Function, action, same, value
 from xdsl_spirv.interpreter.texels import decode_texels, encode_texels
 
 DIMENSIONS = {Dim.Dim1D: 1, Dim.Dim2D: 2, Dim.Dim3D: 3, Dim.Cube: 2, Dim.Rect: 2, Dim.Buffer: 1}
-"""Number of coordinates inside a layer, by dimensionality. The faces of a cube are layers."""
+"""
+Maps a dimensionality to the number of coordinates inside a layer. The faces of a cube are layers.
+"""
 
 
 class TexelAccess:
@@ -45,8 +47,10 @@ class TexelAccess:
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
         """
-        Handles lanes that access texels outside an image. Writes are dropped, as in Vulkan. Reads
-        are undefined and raise `InterpreterError`, except for a robust image.
+        Handles lanes that access texels outside an image.
+
+        Writes are dropped, as in Vulkan. Reads are undefined and raise `InterpreterError`, unless
+        the image is robust.
         """
         if write or image.robust or not within(mask, outside).any():
             return
@@ -59,7 +63,7 @@ class TexelAccess:
 
 
 def image_type(type: Attribute) -> ImageType:
-    """Returns the type of an image, also if it is combined with a sampler."""
+    """Returns the type of an image, with or without a sampler."""
     found = type.image_type if isinstance(type, SampledImageType) else type
     if not isinstance(found, ImageType) or found.dim.data not in DIMENSIONS:
         raise InterpreterError(f"images of type {type} are not supported")
@@ -76,7 +80,7 @@ def describe(image: Memory) -> Image:
 
 
 def operands_of(op: RawOp) -> dict[str, int]:
-    """Returns the index of the first value of each image operand of an instruction, by name."""
+    """Maps the name of each image operand of an instruction to the index of its first value."""
     name = op.instruction.data
     first = 3 if name == "OpImageWrite" or "Dref" in name or "Gather" in name else 2
     if first >= len(op.layout):
@@ -90,7 +94,10 @@ def operands_of(op: RawOp) -> dict[str, int]:
 
 
 def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
-    """Returns width, height, depth and layers of each level (levels, 4), and the level offsets."""
+    """
+    Returns an array (levels, 4) with width, height, depth and layers of each level, and the index
+    of each level's first texel.
+    """
     stated = describe(image)
     sizes = [(*stated.extent(level), stated.layers) for level in range(stated.levels)]
     return np.array(sizes, np.int64), np.array(stated.starts(), np.int64)
@@ -99,7 +106,10 @@ def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
 def image_memory(
     context: Context, place: Place, type: Attribute, buffers: Mapping[Any, Array], label: str
 ) -> Memory:
-    """Returns the memory of an image or sampler. Raises `InterpreterError` for a wrong type."""
+    """
+    Returns the memory of an image or sampler. Raises `InterpreterError` if its description does not
+    fit the type.
+    """
     given = context.images[place]
     sampler = given if isinstance(given, Sampler) else given.sampler
     texel_buffer = not isinstance(type, SamplerType) and image_type(type).dim.data is Dim.Buffer
@@ -163,14 +173,17 @@ class Texels:
         return [*place, numbers[self.dimensions] if self.layered else zero]
 
     def place_of(self, columns: Sequence[Array]) -> Array:
-        """Joins x, y, z and layer into coordinates. The last axis is (x, y, ...)."""
+        """Joins x, y, z and layer into an array of coordinates, whose last axis is (x, y, ...)."""
         own = [*columns[: self.dimensions], *columns[3:][: self.layered]]
         return np.stack(np.broadcast_arrays(*own), axis=-1)
 
     def find(
         self, image: Memory, columns: Sequence[Array], level: Any = 0, sample: Any = None
     ) -> tuple[Pointer, Array]:
-        """Returns pointers to the texels at (x, y, z, layer), and a mask of outside texels."""
+        """
+        Returns pointers to the texels at the coordinates `columns` (x, y, z, layer), and a mask of
+        texels outside the image.
+        """
         sizes, starts = extents(image, self.type)
         level = np.asarray(level).astype(I64).reshape(np.shape(level) or (1, 1, 1))
         outside = (level < 0) | (level >= len(sizes))
@@ -191,7 +204,9 @@ class Texels:
     def read(
         self, image: Memory, columns: Sequence[Array], mask: Mask, dtype: Any, *level: Any
     ) -> Array:
-        """Returns the four components of each lane's texel, zeros in lanes outside the image."""
+        """
+        Returns the four components of each lane's texel. They are 0 in lanes outside the image.
+        """
         pointer, outside = self.find(image, columns, *level)
         inside = mask
         if outside.any():
@@ -230,12 +245,14 @@ class Read:
 
 
 def where(lanes: Mask, new: Array, old: Array) -> Array:
-    """Selects between vectors by lane."""
+    """Returns the vector `new` in the lanes of a mask and `old` in other lanes."""
     return np.where(lanes[..., None], new, old)
 
 
 def take_components(components: Array, form: Plain) -> Array:
-    """Returns the first components of texels, as many as `form` has (x alone for a scalar)."""
+    """
+    Returns the first components of texels, as many as `form` has. A scalar gets the component x.
+    """
     return components[..., : form.shape[0]] if form.shape else components[..., 0]
 
 
@@ -281,7 +298,10 @@ def write(op: RawOp, context: Context) -> Function:
 
 @value("OpImageTexelPointer")
 def texel_pointer(op: RawOp, context: Context) -> Function:
-    """Returns the pointer to a texel, for an atomic. An outside texel is past the last byte."""
+    """
+    Returns the pointer to a texel, for an atomic. For a texel outside the image, it points past the
+    last byte.
+    """
     pointer_to: Any = op.arguments[0].type
     element = pointer_to.pointee
     texels = Texels(getattr(element, "element_type", element)
@@ -340,7 +360,10 @@ value("OpCopyObject")(lambda op, context: same)
 
 @value("OpImageQuerySize", "OpImageQuerySizeLod")
 def query_size(op: RawOp, context: Context) -> Function:
-    """Returns the width, height and depth of a level, as far as they exist, and the layer count."""
+    """
+    Returns the width, height and depth of a level, as far as the image has them, and the number of
+    layers.
+    """
     type = image_type(op.arguments[0].type)
     assert op.result is not None
     form, count = context.plain(op.result.type), DIMENSIONS[type.dim.data]

@@ -30,7 +30,10 @@ from xdsl_spirv.interpreter.spirv.image import (
 
 
 def wrap(index: Array, size: Array, mode: str) -> tuple[Array, Array]:
-    """Returns the texel index for each index, and a mask where the border color is used instead."""
+    """
+    Applies the address mode `mode` to indices outside of an image. Returns the texel indices, and a
+    mask of the indices for which the border color is used instead.
+    """
     outside = (index < 0) | (index >= size)
     nowhere = np.zeros_like(outside)
     match mode:
@@ -83,7 +86,7 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """Returns the four components of the weighted texels around each lane's coordinates."""
+        """Returns the four components of the filtered texel at each lane's coordinates."""
         place = coordinates[..., None] if coordinates.ndim == 3 else coordinates
         sizes, _ = extents(image, self.texels.type)
         count = self.texels.dimensions
@@ -122,7 +125,10 @@ class Sample:
         given: dict[str, Sequence[Array]],
         mask: Mask,
     ) -> Array:
-        """Returns the nearest or the weighted texels of a level, as `linear` selects by lane."""
+        """
+        Returns the filtered texel of a level: the weighted neighbours in lanes where `linear` is
+        True, the nearest texel elsewhere.
+        """
         sizes, _ = extents(image, self.texels.type)
         size, count = sizes[level], self.texels.dimensions
         offset = next((given[n][0] for n in ("ConstOffset", "Offset") if n in given), None)

@@ -1,7 +1,7 @@
 """
 Executes instructions for OpenCL kernels, and Intel's block accesses and roundings.
 
-Lifetime instructions and split barriers do nothing, like barriers (barrier.py).
+Like barriers (barrier.py), lifetime instructions and split barriers need no action.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CLASSES = {
     "workgroup": StorageClass.Workgroup,
     "lane": StorageClass.Function,
 }
-"""Maps the scope that shares a memory (`Memory.rows`) to the memory's storage class."""
+"""Maps the kind of a memory's rows (`Memory.rows`) to the memory's storage class."""
 
 _SEMANTICS = {
     StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,
@@ -54,7 +54,9 @@ def storage_of(pointer: Pointer) -> StorageClass:
 
 @action(ops.GenericCastToPtrExplicitOp)
 def cast_explicit(op: ops.GenericCastToPtrExplicitOp, context: Context) -> Function:
-    """Returns the pointer if its memory has the storage class, otherwise null."""
+    """
+    Returns the pointer if its memory has the requested storage class, otherwise a null pointer.
+    """
     wanted = op.storage.data
     null = start_of(nothing())
 
@@ -82,7 +84,7 @@ def memory_semantics(batch: Batch, pointer: Any) -> Array:
 
 @value(ops.SatConvertSToUOp)
 def saturate_to_unsigned(op: ops.SatConvertSToUOp, context: Context) -> Function:
-    """Converts signed to unsigned integers, clamped to the range of the result."""
+    """Converts signed to unsigned integers. Values out of range are clamped."""
     target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=True)
 
@@ -95,7 +97,7 @@ def saturate_to_unsigned(op: ops.SatConvertSToUOp, context: Context) -> Function
 
 @value(ops.SatConvertUToSOp)
 def saturate_to_signed(op: ops.SatConvertUToSOp, context: Context) -> Function:
-    """Converts unsigned to signed integers, clamped to the range of the result."""
+    """Converts unsigned to signed integers. Values out of range are clamped."""
     target = context.plain(op.result.type).dtype
     convert = integer_to_integer(target, sign=False)
 
@@ -133,7 +135,10 @@ value_table(
 
 
 class Block:
-    """A block of SPV_INTEL_subgroups: component c of lane l is element c * (subgroup size) + l."""
+    """
+    Memory accessed by a block read or write of SPV_INTEL_subgroups. Component c of lane l is
+    element c * (subgroup size) + l.
+    """
 
     def __init__(self, type: Any, context: Context):
         self.form = context.plain(type)
@@ -141,7 +146,10 @@ class Block:
         self.element = Plain(self.form.dtype)
 
     def places(self, batch: Batch, pointer: Pointer) -> list[Pointer]:
-        """Returns a pointer for each component, from the first active lane's pointer."""
+        """
+        Returns a pointer for each component. The pointer of the first active lane gives the start
+        of the block.
+        """
         start = leaders(pointer, batch.mask, (2,))
         size = self.form.dtype.itemsize
         lane = batch.lane_ids()
@@ -152,7 +160,7 @@ class Block:
 def block_read(
     op: ops.SubgroupBlockReadOp, context: Context, load: PlainLoader = memory.load
 ) -> Function:
-    """Reads consecutive integers, and distributes these over the lanes."""
+    """Reads consecutive integers. Lanes get consecutive elements."""
     block = Block(op.result.type, context)
 
     def call(batch: Batch, pointer: Pointer) -> Array:
@@ -166,7 +174,7 @@ def block_read(
 def block_write(
     op: ops.SubgroupBlockWriteOp, context: Context, store: PlainStorer = memory.store
 ) -> Function:
-    """Writes the lanes' integers to consecutive elements."""
+    """Writes integers so that the elements of consecutive lanes are adjacent."""
     block = Block(op.value.type, context)
 
     def call(batch: Batch, pointer: Pointer, value: Array) -> None:

@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_par
 
 def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
-    Returns the pointer type for accessing `data`. An untyped pointer gets `data` as pointee.
+    Returns the type of `pointer`. An untyped pointer is given a type that points to `data`.
 
     An untyped variable of an invocation is stored as bytes, like Workgroup memory.
     """
@@ -47,7 +47,10 @@ UNTYPED_CHAINS = (spv.UntypedAccessChain, spv.UntypedPtrAccessChain)
 
 
 def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
-    """Returns `type` with the matrix layout that the pointer's access chain gives it."""
+    """
+    Returns `type`, which a pointer refers to, with the matrix layout that the pointer's access
+    chain determines.
+    """
     owner, part = pointer.owner, type
     if isinstance(owner, spv.CopyObjectOp):
         part = placed(owner.operand, type, context)
@@ -71,7 +74,10 @@ def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
 
 @action(spv.VariableOp)
 def variable(op: spv.VariableOp, context: Context) -> Function:
-    """Creates a variable for each invocation, with its initial value or its type's null value."""
+    """
+    Creates a variable for each invocation. Its value is the initializer, or null without an
+    initializer.
+    """
     form = context.form(pointer_type(op.result).pointee)
     return lambda batch, *initial: VariablePointer(
         Variable(form, initial[0] if initial else None if isinstance(form, Opaque) else zeros(form))
@@ -138,7 +144,10 @@ def store(op: spv.StoreOp, context: Context) -> Function:
 
 
 def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType]:
-    """Returns the pointer types of target and source. An untyped one gets the other's pointee."""
+    """
+    Returns the types of the target and source pointers. An untyped pointer is given the pointee of
+    the other one.
+    """
     typed = op.source if isinstance(op.target.type, spv.UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)
@@ -191,7 +200,10 @@ RESOURCES = (spv.ImageType, spv.SampledImageType, spv.SamplerType)
 
 
 def descriptor_of(type: Attribute) -> Attribute | None:
-    """Returns the element type of an array of descriptors (blocks or images), otherwise None."""
+    """
+    Returns the element type if a type is an array of descriptors (blocks or images), otherwise
+    None.
+    """
     element = type.element_type if isinstance(type, spv.ArrayType | spv.RuntimeArrayType) else None
     if isinstance(element, RESOURCES):
         return element
@@ -209,7 +221,10 @@ def access_chain(op: spv.AccessChainOp, context: Context) -> Function:
 
 @value(spv.UntypedAccessChainOp, spv.UntypedInBoundsAccessChainOp)
 def untyped_chain(op: spv.UntypedAccessChain, context: Context) -> Function:
-    """Returns the pointer to the part that the indices select in an object of the given type."""
+    """
+    Returns the pointer to the part of an object that the indices select. An operand gives the
+    object's type.
+    """
     return _chain(accessed(op.base, op.base_type), op.indexes, context, op)
 
 
@@ -234,7 +249,7 @@ def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
 
 def element_stride(type: spv.PointerType, context: Context) -> int:
     """
-    Returns the bytes from one element to the next after a pointer.
+    Returns the bytes from the element at a pointer to the next element.
 
     ArrayStride has no effect in Workgroup memory whose variables are not Blocks.
     """
@@ -280,13 +295,19 @@ nothing_happens(spv.UntypedPrefetchOp)
 
 @value(spv.ArrayLengthOp)
 def array_length(op: spv.ArrayLengthOp, context: Context) -> Function:
-    """Returns the number of elements of a buffer's runtime array, the last struct member."""
+    """
+    Returns the number of elements of a buffer's runtime array, which is the last member of its
+    struct.
+    """
     return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 
 @value(spv.UntypedArrayLengthOp)
 def untyped_array_length(op: spv.UntypedArrayLengthOp, context: Context) -> Function:
-    """Returns the array length of a struct of the given type."""
+    """
+    Returns the number of elements of a runtime array. An operand gives the struct type, whose last
+    member is the array.
+    """
     struct = accessed(op.pointer, op.structure).pointee
     return _length(struct, op.array_member.value.data, context)
 

@@ -41,7 +41,10 @@ from xdsl_spirv.interpreter.structs import (
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 
 Buffers = MutableMapping[Any, Array]
-"""Arrays by (descriptor set, binding), or by (set, binding, index) in an array of buffers."""
+"""
+Maps (descriptor set, binding) to an array. In an array of buffers, the key is (set, binding,
+index).
+"""
 VariableOp: TypeAlias = spv.GlobalVariableOp | spv.UntypedGlobalVariableOp
 
 
@@ -79,8 +82,9 @@ def find_entry(module: ModuleOp, entry: str) -> FuncOp:
 
 def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
     """
-    Returns the workgroup size: from the constant decorated WorkgroupSize, which has precedence,
-    from LocalSize or LocalSizeId, or from the entry point's ABI attribute.
+    Returns the workgroup size of an entry point. It is given by one of these, in order of
+    precedence: the constant decorated WorkgroupSize, LocalSize or LocalSizeId, the entry point's
+    ABI attribute.
     """
     ops = list(context.module.regions[0].block.ops)
     for op in ops:
@@ -105,7 +109,10 @@ def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
 
 
 def _number(value: Attribute, context: Context) -> int:
-    """Returns an integer of an execution mode, given directly or by a constant's name."""
+    """
+    Returns the value of an operand of an execution mode. It is an integer or the name of a
+    constant.
+    """
     if isinstance(value, SymbolRefAttr | IntegerAttr):
         return context.number(value)
     raise InterpreterError(
@@ -114,7 +121,9 @@ def _number(value: Attribute, context: Context) -> int:
 
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
-    """Returns the value if the operation is the constant decorated WorkgroupSize, else None."""
+    """
+    Returns the operation's value if it is the constant decorated WorkgroupSize, otherwise None.
+    """
     if isinstance(op, spv.ConstantSymbol):
         built_in = getattr(op.attributes.get("built_in"), "data", None)
         if built_in == spv.BuiltIn.WorkgroupSize.name:
@@ -143,7 +152,10 @@ def creator(
     buffers: Buffers,
     push_constants: PushConstants,
 ) -> Callable[[Batch], Any] | None:
-    """Returns a function that creates a variable for a batch, or None if its buffer is missing."""
+    """
+    Returns a function that creates a variable for a batch. Returns None if the variable's buffer is
+    missing.
+    """
     pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
     if pointee is None or (
@@ -185,8 +197,11 @@ def creator(
 
 def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable[[Batch], Any]:
     """
-    Creates Workgroup memory, unwritten or zeroed as its initializer requires. Blocks with an
-    explicit layout (WorkgroupMemoryExplicitLayoutKHR) all start at the beginning of one memory.
+    Returns a function that creates a Workgroup variable, unwritten or zeroed as its initializer
+    requires.
+
+    All Blocks with an explicit layout (WorkgroupMemoryExplicitLayoutKHR) alias: they start at the
+    beginning of one memory.
     """
     context.form(pointee)  # Raises InterpreterError for invalid lengths.
     size, label = Layout(context).size(pointee), f"@{op.sym_name.data}"
@@ -210,7 +225,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
 
 
 def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
-    """Creates memory for a variable of each workgroup, zeroed if `zero`."""
+    """Creates one instance of a variable for each workgroup. With `zero`, its bytes are 0."""
     memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
         _clear(memory, size)
@@ -218,7 +233,9 @@ def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
 
 
 def _clear(memory: Memory, size: int) -> None:
-    """Zeroes the first bytes of each row. Other bytes of an aliased block remain unwritten."""
+    """
+    Zeroes the first `size` bytes of each row. Other bytes of an aliased block remain unwritten.
+    """
     memory.data[:, :size] = 0
     memory.defined = max(memory.defined, size)
 
@@ -275,7 +292,8 @@ def _tensor(
     op: VariableOp, type: spv.TensorArmType, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
     """
-    Returns a function that creates a tensor over the caller's array; None if there is no array.
+    Returns a function that creates a tensor over the caller's array. Returns None if there is no
+    array.
 
     Raises `InterpreterError` if the array's shape contradicts the type.
     """
@@ -302,8 +320,8 @@ def _images(
     op: VariableOp, type: Attribute, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
     """
-    Returns a function that creates an image, a sampler, or an array of images or samplers; None if
-    the launch gives no matching description.
+    Returns a function that creates an image, a sampler, or an array of them. Returns None if the
+    launch gives no matching description.
     """
     where, name = _place(op), f"@{op.sym_name.data}"
     found: dict[Place, Memory] = {}
@@ -332,18 +350,21 @@ class Compiled:
     """
     A cache of compiled code, for repeated launches of modules that do not change.
 
-    A context is removed while it runs, so that launches on several threads use different contexts.
+    Each entry is a context. It is removed while it runs, so that launches on several threads use
+    different contexts.
     """
 
     def __init__(self) -> None:
         self._contexts: dict[Hashable, Context] = {}
 
     def take(self, key: Hashable) -> Context | None:
-        """Removes and returns the context stored under the key, or None."""
+        """
+        Removes the context stored under the key and returns it. Returns None if there is none.
+        """
         return self._contexts.pop(key, None)
 
     def keep(self, key: Hashable, context: Context) -> None:
-        """Stores a context for the next launch, without buffers and variables."""
+        """Stores a context for the next launch. First removes its buffers and variables."""
         context.creators, context.global_slots = [], {}
         context.workgroup_bytes = context.block_bytes = 0
         context.products = 0
@@ -363,7 +384,10 @@ class Launch:
     push_constants: PushConstants
     options: Options
     originals: Buffers | None = None
-    """The caller's buffers, whose addresses the program sees, if `buffers` are copies."""
+    """
+    The caller's buffers if `buffers` are copies. Programs see the addresses of the caller's
+    buffers.
+    """
     compiled: Compiled | None = None
     images: Mapping[Place, Image | Sampler] = field(default_factory=dict[Place, "Image | Sampler"])
     """Descriptions of samplers, and of the buffers that are images."""
@@ -397,7 +421,10 @@ class Launch:
 
     @cached_property
     def key(self) -> Hashable | None:
-        """Returns the cache key, which contains all inputs of compilation. None without a cache."""
+        """
+        Returns the cache key, which contains all inputs of compilation. Returns None if no cache
+        was given.
+        """
         options = self.options
         watched = (options.checks, options.debug, options.schedule, options.max_steps)
         if self.compiled is None or any(one is not None for one in watched):
@@ -408,7 +435,7 @@ class Launch:
 
 
 def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
-    """Runs an entry point over the first workgroups of a grid, or over all."""
+    """Runs an entry point over the first `workgroups` workgroups of the grid, or over all."""
     module, options, buffers = launch.module, launch.options, launch.buffers
     function = find_entry(module, launch.entry)
     compiled, key = launch.compiled, launch.key
@@ -435,7 +462,10 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
 
 def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
-    """Registers the entry point's variables with functions that create them for a batch."""
+    """
+    Registers a function for each variable of the entry point. The function creates the variable for
+    a batch.
+    """
     used = _used_variables(context, function) | _clearing_variables(context, function)
     for op in launch.module.body.block.ops:
         if not isinstance(op, VariableOp) or op.sym_name.data not in used:
@@ -504,7 +534,7 @@ def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> li
 
 
 def _used_variables(context: Context, function: Operation) -> set[str]:
-    """Returns the variables that a function uses, also through the functions it calls."""
+    """Returns the variables that a function and the functions it calls use."""
     used: set[str] = set()
     pending, seen = [function], {function}
     while pending:
@@ -523,8 +553,10 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
 
 def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
     """
-    Returns an entry point's Workgroup variables with initializers. Other variables may alias the
-    memory that these initializers clear.
+    Returns the Workgroup variables of an entry point that have initializers.
+
+    They are created even if they are unused, because other variables may alias the memory that the
+    initializers clear.
     """
     name = function.sym_name.data
     listed = {
@@ -546,7 +578,7 @@ def push_constant_bytes(
     module: ModuleOp, values: Mapping[str, Any], spec_values: SpecValues | None = None
 ) -> bytes:
     """
-    Packs a module's push constants from their members' values, by name.
+    Packs push constants into bytes. `values` maps the names of members to their values.
 
     Raises `InterpreterError` for a member that is missing, unknown or of another shape.
     """

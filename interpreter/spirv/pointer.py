@@ -27,7 +27,7 @@ OCTET = integer_dtype(8)
 
 
 def equal(a: Any, b: Any) -> Array:
-    """Returns True in lanes whose two pointers are equal."""
+    """Returns a mask of the lanes in which both pointers are equal."""
     if not isinstance(a, VariablePointer):
         return physical(a) == physical(b)
     same = a.variable is b.variable and len(a.path) == len(b.path)
@@ -90,7 +90,7 @@ def copy_bytes(
     load: PlainLoader = memory.load,
     store: PlainStorer = memory.store,
 ) -> None:
-    """Copies bytes between two pointers; `size`, the number of bytes, may differ between lanes."""
+    """Copies `size` bytes between two pointers. The number of bytes may differ between lanes."""
     lead = size.shape if mask is None else np.broadcast_shapes(size.shape, mask.shape)
     active = np.broadcast_to(True if mask is None else mask, lead)
     for count in np.unique(np.broadcast_to(size, lead)[active]).tolist():

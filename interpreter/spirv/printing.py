@@ -31,11 +31,11 @@ PLACE = re.compile(
     r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<vector>v[234])?"
     r"(?:hh|h|ll|l)?(?P<kind>[diouxXaAeEfFgGp])l?"
 )
-"""Pattern of a conversion in a format: flags, width and precision, vector size, kind."""
+"""Pattern of a conversion in a format string: flags, width and precision, vector size, kind."""
 
 
 def _extended_set(op: raw.Carried) -> str | None:
-    """Returns the extended instruction set of an OpExtInst, or None."""
+    """Returns the extended instruction set of an OpExtInst. Returns None for other instructions."""
     first = op.layout.data[0] if op.layout.data else None
     if op.instruction.data != "OpExtInst" or not isinstance(first, raw.ExtendedSetAttr):
         return None
@@ -43,7 +43,7 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 def _not_executed(op: raw.RawOp) -> InterpreterError:
-    """Returns the error for an unsupported instruction, or for unsupported operands."""
+    """Creates the error for an unsupported instruction, or for unsupported operands."""
     name = _extended_set(op)
     instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
@@ -61,7 +61,7 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
 
 
 def _spelled(op: raw.RawOp) -> str:
-    """Returns the names of an instruction's enumerants, and its types, as text for a message."""
+    """Returns the enumerants and types among an instruction's operands as text for a message."""
     inputs = grammar().instruction(op.instruction.data).inputs
     names = [
         name
@@ -74,14 +74,17 @@ def _spelled(op: raw.RawOp) -> str:
 
 
 def _enumerant(kind: str, value: int) -> str | None:
-    """Returns the name of an enumerant, or None for another literal."""
+    """Returns the name of an enumerant. Returns None for a literal of another kind."""
     enumerants = grammar().kind(kind)
     return next((n for n in enumerants.names if enumerants[n].value == value), None)
 
 
 @action(raw.RawOp)
 def carried(op: raw.RawOp, context: Context) -> Function | None:
-    """Prints for DebugPrintf, ignores other non-semantic instructions, and refuses the rest."""
+    """
+    Executes a raw instruction: prints for DebugPrintf, ignores other non-semantic instructions, and
+    refuses the rest.
+    """
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
         raise _not_executed(op)
@@ -127,7 +130,9 @@ def _format(op: raw.RawOp, context: Context) -> str:
 
 
 def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
-    """Yields text and conversions alternately. `%%` is a percent sign."""
+    """
+    Yields the text and the conversions of a format string alternately. `%%` is a percent sign.
+    """
     end = 0
     for match in re.finditer(r"%%|%", format):
         if match.start() < end:

@@ -41,7 +41,10 @@ def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -
 
 @action(ops.CompositeConstructReplicateOp)
 def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context) -> Function:
-    """Builds a composite that repeats one operand; `filled_matrix` does this for matrices."""
+    """
+    Builds a composite in which all constituents equal the operand. For matrices, `filled_matrix`
+    does this.
+    """
     form = context.form(op.result.type)
     if isinstance(form, CooperativeMatrix):
         return filled_matrix(form)
@@ -63,5 +66,5 @@ def data_array(op: ops.ConstantData, form: Form) -> Any:
 
 @constant(ops.ConstantDataOp)
 def constant_data(op: ops.ConstantDataOp, context: Context) -> Any:
-    """Returns the array, uniform over all invocations."""
+    """Returns a constant array of integers, uniform over all invocations."""
     return data_array(op, context.form(op.result.type))

@@ -1,8 +1,8 @@
 """
 Evaluates the constants of a module at launch.
 
-A constant is evaluated on first use, so the order of constants in the module does not matter: a
-size, a layout or the workgroup size may depend on any operation on constants, declared earlier or
+A constant is evaluated on first use, so the order of constants in the module does not matter. A
+size, a layout or the workgroup size may depend on operations on constants, declared earlier or
 later. An OpSpecConstantOp is a raw instruction (raw.py). It is converted to the operation that it
 names and evaluated by the semantics of this operation.
 """
@@ -34,7 +34,7 @@ SpecValues = Mapping[int, int | float | bool]
 
 
 def specialize(context: Context, values: SpecValues) -> None:
-    """Sets every constant of the module to its value from the launch, or to its default."""
+    """Sets the value of every constant of the module: the value given at launch, or the default."""
     evaluator = Evaluator(context, values)
     context.derive = evaluator.value
     constants = [
@@ -126,7 +126,10 @@ class Evaluator:
                 raise InterpreterError(f"the constant {name} is not supported", op)
 
     def operand(self, attribute: Attribute) -> Any:
-        """Returns the value of a constituent or an operand."""
+        """
+        Returns the value of a constant operand or constituent. Raises `InterpreterError` if it is
+        not a constant.
+        """
         if isinstance(attribute, SymbolRefAttr):
             return self.context.specialize(attribute)
         if isinstance(attribute, spv.ConstantRefAttr):
@@ -160,8 +163,8 @@ def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
     """
     Returns the operation that an OpSpecConstantOp names, with constants as operands.
 
-    The ids among the instruction's operands become the operation's operands, in order. All literals
-    together become one property, and each type becomes another.
+    The ids among the instruction's operands become the operation's operands, in order. All its
+    literals together become one property. Each type becomes a property, too.
     """
     opcode, *layout = op.layout.data
     name = opcode.data if isinstance(opcode, StringAttr) else str(opcode)

@@ -19,7 +19,10 @@ QUAD = 4
 
 @action(ops.GroupNonUniformQuadAllOp, ops.GroupNonUniformQuadAnyOp)
 def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
-    """Returns True if all, or any, of the quad's active invocations vote true."""
+    """
+    Returns True if all active invocations of the quad vote true (or any, depending on the
+    instruction).
+    """
     every = isinstance(op, ops.GroupNonUniformQuadAllOp)
 
     def call(batch: Batch, predicate: Array) -> Array:
@@ -35,7 +38,7 @@ def quad_vote(op: ops.SubgroupVote, context: Context) -> Function:
 
 @action_of(ops.GroupNonUniformPartitionOp)
 def partition(batch: Batch, value: Array) -> Array:
-    """Returns the ballot of the active invocations that have this invocation's value."""
+    """Returns, for each invocation, the ballot of the active invocations with the same value."""
     row = np.broadcast_to(value, (*value.shape[:2], batch.lanes, *value.shape[3:]))
     same = row[:, :, :, None] == row[:, :, None, :]
     same = same.reshape(*same.shape[:4], -1).all(axis=4)
@@ -46,7 +49,9 @@ def partition(batch: Batch, value: Array) -> Array:
 
 @action(ops.GroupBroadcastOp)
 def broadcast(op: ops.GroupBroadcastOp, context: Context) -> Function:
-    """Returns the value of the invocation with a local id of one to three coordinates."""
+    """
+    Returns the value of the invocation with the given local id, which has one to three coordinates.
+    """
     group = group_of(op.execution_scope.data)
     components = context.plain(op.localid.type).shape
     x, y, _ = context.geometry.workgroup

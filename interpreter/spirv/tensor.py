@@ -3,8 +3,8 @@ Executes SPV_NV_tensor_addressing, and the tensor loads and stores of SPV_NV_coo
 
 A layout and a view are tuples of integers that instructions copy and change. The address of each
 component of a matrix is computed by the extension's pseudocode, for all components at once: arrays
-are (workgroup, subgroup, component). For coordinates outside the tensor, the clamp mode applies.
-In the mode Undefined the coordinate is not changed.
+are (workgroup, subgroup, component). For coordinates outside the tensor, the clamp mode applies. In
+the mode Undefined, coordinates are not changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import matrix_form
 from xdsl_spirv.interpreter.spirv.cooperative_matrix_2 import component_batch, scope_axes
 
 Numbers: TypeAlias = tuple[Array, ...]
-"""One integer array (workgroup, subgroup, lane) for each dimension, outermost first."""
+"""One integer per dimension, outermost first. Each is an array (workgroup, subgroup, lane)."""
 
 UNSIGNED = 0xFFFFFFFF
 
@@ -40,8 +40,8 @@ class Fields:
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
         """
-        Returns a copy in which each integer is `function` of the integer and the corresponding
-        integers of `others`.
+        Returns a copy in which `function` is applied to each integer. The function also gets the
+        corresponding integers of `others`.
         """
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
@@ -50,7 +50,7 @@ class Fields:
         return type(self)(**changed)
 
     def merge(self, mask: Mask, old: Any) -> Any:
-        """Returns these integers where the mask is set, otherwise the integers of `old`."""
+        """Returns these fields in the lanes of the mask, and the fields of `old` elsewhere."""
         if old is None or old is self:
             return self
         return self.change(lambda new, before: np.where(mask, new, before), old)
@@ -108,7 +108,7 @@ value_table(
 
 @value(spv.CreateTensorLayoutOp)
 def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
-    """Creates a layout with blocks of one element, and 0 in all other fields."""
+    """Creates a layout with blocks of one element. All other fields are 0."""
     type = op.result.type
     assert isinstance(type, spv.TensorLayoutType)
     rank = context.size(type.rank)
@@ -121,7 +121,7 @@ def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
 
 @value_of(spv.TensorLayoutSetDimensionOp)
 def set_dimension(layout: TensorLayout, *sizes: Array) -> TensorLayout:
-    """Sets the sizes, computes contiguous strides, and resets the slice to the whole tensor."""
+    """Sets the sizes. Computes contiguous strides, and resets the slice to the whole tensor."""
     extents = _unsigned_numbers(sizes)
     stride = [*_known_numbers(1)]
     for extent, block in zip(extents[:0:-1], layout.block[:0:-1], strict=True):
@@ -132,7 +132,7 @@ def set_dimension(layout: TensorLayout, *sizes: Array) -> TensorLayout:
 
 @value_of(spv.TensorLayoutSliceOp)
 def set_slice(layout: TensorLayout, *numbers: Array) -> TensorLayout:
-    """Changes the slice: adds to its offsets and sets its spans."""
+    """Narrows the slice: adds to its offsets and replaces its spans."""
     steps = [number.astype(I64) for number in numbers[0::2]]
     offset = tuple(old + step for old, step in zip(layout.offset, steps, strict=True))
     return replace(layout, offset=offset, span=_unsigned_numbers(numbers[1::2]))
@@ -140,7 +140,7 @@ def set_slice(layout: TensorLayout, *numbers: Array) -> TensorLayout:
 
 @value(spv.CreateTensorViewOp)
 def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
-    """Creates a view without clipping, and with 0 in all other fields."""
+    """Creates a view without clipping. All other fields are 0."""
     type = op.result.type
     assert isinstance(type, spv.TensorViewType)
     zeros = _known_numbers(*[0] * context.size(type.rank))
@@ -150,7 +150,7 @@ def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
 
 @value_of(spv.TensorViewSetDimensionOp)
 def set_view_dimension(view: TensorView, *sizes: Array) -> TensorView:
-    """Sets the sizes of a packed view."""
+    """Sets the sizes of a view, with the strides of a packed tensor."""
     extents = _unsigned_numbers(sizes)
     stride = [*_known_numbers(1)]
     for extent in extents[:0:-1]:
@@ -164,7 +164,8 @@ class Where:
     The memory locations of a matrix's components, as arrays (workgroup, subgroup, component).
 
     `element` is the index of an element or, if the layout has blocks, of a block. `clipped` and
-    `outside` are masks. `block` has the block's coordinates, `inside` the coordinates in the block.
+    `outside` are masks. `block` has the coordinates of the block, `inside` the coordinates of the
+    component in its block.
     """
 
     element: Array
@@ -175,7 +176,7 @@ class Where:
 
 
 class Addressing:
-    """Computes the locations of the components of one load or store."""
+    """Computes the memory locations of the components for one load or store instruction."""
 
     def __init__(self, op: spv.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
         self.form = form
@@ -191,7 +192,10 @@ class Addressing:
             self.own = bool(context.number(view.has_dimensions))
 
     def where(self, batch: Batch, layout: TensorLayout, view: TensorView | None) -> Where:
-        """Returns the components' locations, from the operands of the scope's first active lane."""
+        """
+        Returns the memory locations of the components. The first active lane of the scope gives the
+        layout and the view.
+        """
         axes = scope_axes(self.form)
         layout = layout.change(lambda a: first_active(a, batch.mask, axes))
         form = self.form
@@ -244,7 +248,7 @@ class Addressing:
 
 
 def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:
-    """Maps a coordinate into the tensor by the clamp mode. Remainders follow OpSMod."""
+    """Moves a coordinate into the tensor, as the clamp mode says. Remainders follow OpSMod."""
     if mode is spv.TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)
     if mode is spv.TensorClampMode.Repeat:
@@ -265,7 +269,7 @@ def _coordinates(index: Array, extents: Numbers, order: Sequence[int]) -> Number
 
 
 class TensorAccess:
-    """A matrix load or store, executed by `load` and `store` of single components."""
+    """Executes a matrix load or store. `load` and `store` access single components."""
 
     def __init__(
         self,
@@ -284,7 +288,10 @@ class TensorAccess:
     def places(
         self, batch: Batch, pointer: Pointer, layout: TensorLayout, view: TensorView | None
     ) -> tuple[Where, Pointer, Mask]:
-        """Returns the components' locations and pointers, and a mask: True if in memory."""
+        """
+        Returns the locations of the components, their pointers, and a mask of the components that
+        are accessed in memory.
+        """
         axes = scope_axes(self.form)
         where = self.addressing.where(batch, layout, view)
         start = leaders(pointer, batch.mask, axes)
@@ -294,7 +301,10 @@ class TensorAccess:
         return where, start.plus(where.element, self._size(), 0), moved
 
     def _size(self) -> int:
-        """Returns the bytes between elements: the size of a component or of a decoded block."""
+        """
+        Returns the bytes from one element of the tensor to the next: the size of a matrix
+        component.
+        """
         return self.form.dtype.itemsize
 
     def load(
@@ -305,7 +315,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> Array:
-        """Loads the matrix. Clipped components keep the value from `matrix`."""
+        """Loads the matrix. Clipped components take their value from `matrix`."""
         where, place, moved = self.places(batch, pointer, layout, view)
         if self.op.decode_func is None:
             components = self.load_plain(place, self.plain, moved)
@@ -336,7 +346,9 @@ class TensorAccess:
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
 
     def _decoded(self, batch: Batch, pointer: Pointer, where: Where, moved: Mask) -> Array:
-        """Calls the decode function for each component's block and coordinates."""
+        """
+        Computes each component by the decode function, which gets the block and the coordinates.
+        """
         name = self.op.decode_func.string_value()
         parameters = self.context.symbol(name).regions[0].block.args
         start = leaders(pointer, batch.mask, scope_axes(self.form))

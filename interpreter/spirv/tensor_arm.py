@@ -1,7 +1,7 @@
 """
-Executes SPV_ARM_tensors: a tensor is a buffer with the shape of the bound numpy array.
+Executes SPV_ARM_tensors. A tensor is a buffer with the shape of the bound numpy array.
 
-A read outside of a tensor gives the value of an operand, or 0. A write outside is dropped.
+Reading outside of a tensor gives the value of an operand, or 0. Writing outside has no effect.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ class Elements:
     def places(
         self, batch: Batch, tensor: Tensor, coordinates: Array
     ) -> Iterator[tuple[Pointer, Array]]:
-        """Yields the pointer to each element, and a mask of active lanes where it is in bounds."""
+        """
+        Yields a pointer to each element, and a mask of the active lanes whose element is in bounds.
+        """
         pointer, inside = tensor.places(coordinates, self.count, self.form.dtype.itemsize)
         for number in range(self.count):
             index = pointer.index[..., number]

@@ -32,7 +32,9 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 @action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
 def move(op: Any, context: Context) -> Function:
-    """Compiles a load or store whose last operand (uniform) selects column-major layout."""
+    """
+    Compiles a load or store. Its last operand, which must be uniform, selects column-major layout.
+    """
     stage = load if op.results else store
     ways = [stage(op, context, by_rows) for by_rows in (True, False)]
 
@@ -45,7 +47,7 @@ def move(op: Any, context: Context) -> Function:
 
 @value(ops.CooperativeMatrixMulAddNVOp)
 def multiply_add(op: ops.CooperativeMatrixMulAddNVOp, context: Context) -> Function:
-    """Computes A * B + C. The types tell if integers are signed."""
+    """Computes A * B + C. The component types state if integers are signed."""
     a, b, c = (matrix_form(v.type, context) for v in (op.a, op.b, op.c))
     if numbers.is_float(c.dtype):
         wide = F64 if F64 in (a.dtype, b.dtype, c.dtype) else F32
@@ -79,7 +81,7 @@ def mixed_dot(op: ops.MixedDotProduct, context: Context) -> Function:
 
 @value(ops.BitCastArrayOp)
 def bitcast_array(op: ops.BitCastArrayOp, context: Context) -> Function:
-    """Reinterprets the bits, from the lowest bit up."""
+    """Reinterprets the bits of an array. The lowest bits form the first element."""
     dtype = context.plain(op.result.type).dtype
     return lambda array: np.ascontiguousarray(array).view(dtype)
 
@@ -91,7 +93,10 @@ def _by_columns(form: CooperativeMatrix) -> bool:
 
 @action(ops.CompositeConstructCoopMatOp)
 def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function:
-    """Builds a matrix: row i (for B, column i) is lane i's array. Surplus lanes are ignored."""
+    """
+    Builds a matrix from one array per lane. The array of lane i is row i (for B, column i). Surplus
+    lanes are ignored.
+    """
     form = matrix_form(op.result.type, context)
     count = form.columns if _by_columns(form) else form.rows
 
@@ -106,7 +111,7 @@ def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function
 
 @action(ops.CompositeExtractCoopMatOp)
 def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
-    """Returns row i (of B, column i) as the array of lane i. Surplus lanes get 0."""
+    """Returns row i (for B, column i) of a matrix as the array of lane i. Surplus lanes get 0."""
     form, result = matrix_form(op.source.type, context), context.plain(op.result.type)
 
     def call(batch: Batch, matrix: Array) -> Array:
@@ -122,7 +127,7 @@ def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
 
 @value(ops.ExtractSubArrayOp)
 def extract_part(op: ops.ExtractSubArrayOp, context: Context) -> Function:
-    """Returns consecutive elements from an index on."""
+    """Returns consecutive elements of an array, starting at an index."""
     (count,) = context.plain(op.result.type).shape
 
     def call(array: Array, index: Array) -> Array:
