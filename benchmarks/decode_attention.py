@@ -64,7 +64,12 @@ def schedules(options: Any) -> list[Schedule]:
 
 
 def compiled(case: StateAttention, target: str, stream: tuple[int, int], schedule: Schedule) -> Any:
-    """Returns the program of a schedule: the number of key parts, and the division among lanes."""
+    """
+    Returns the program of a case, with a number of key parts and a division among lanes
+    (`schedule`).
+
+    `stream` is the shape of the buffer that is summed after each attention.
+    """
     parts, numbers = schedule
     kept = attention_replacing.parts_for, attention_choice.choose_lanes
     text = case.text(stream=stream)

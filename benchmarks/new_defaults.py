@@ -50,7 +50,7 @@ def schedules(source: Source, files: Mapping[str, str]) -> dict[str, str]:
 def measured(
     bench: DeviceBench, source: Source, product: Product, chosen: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns the time of each schedule relative to the first."""
+    """Times the schedules `chosen`. Returns their times relative to the first schedule's time."""
     record: dict[str, Any] = {"case": str(product), "key": source.key, "schedules": dict(chosen)}
     names = list(dict.fromkeys(chosen.values()))
     if len(names) == 1:

@@ -38,7 +38,7 @@ from xdsl_spirv.runtime.program import Program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Runner: TypeAlias = Callable[[str, Array], Array]
-"""Runs a model, given its name in the zoo and its input."""
+"""A function that runs a model, given the model's name in the zoo and its input."""
 
 TEXT = ("SPIR-V from Python", "Hello Vulkan 1.3", "Which way up?")
 """Lines of the page. The last one is rendered upside down."""

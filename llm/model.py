@@ -122,7 +122,7 @@ class LanguageModel:
         """
         Predicts the token after `tokens`. Adds the tokens and seconds of the runs to `work`.
 
-        Set `goes_on` if the likeliest token will probably be chosen and another one be predicted:
+        Set `goes_on` if you will probably choose the likeliest token and predict one more token:
         the device then starts the next run at once.
         """
         prediction = None

@@ -114,7 +114,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "OpGroupSMaxNonUniformAMD": "AMD's older groups",
     "OpImageTexelPointer": "images and samplers",
 }
-"""Instruction -> group, for instructions that neither class nor capability assigns."""
+"""Maps instructions to their groups, if neither class nor capability assigns them."""
 
 OTHER_REASONS: Mapping[str, str] = {
     "AMD's older groups": "replaced by OpGroupNonUniform* with SPIR-V 1.3",

@@ -278,8 +278,8 @@ class Shims:
         objects = self._objects(program, sources, name)
         shared = [self.source / "src" / path for path in COMMON]
         common = self._objects(program, shared, f"common{machine}")
-        # Only the two files of the shim itself have to be there whole; of Mesa's utilities as
-        # much is taken as they call.
+        # Links the shim's two files completely, and only those parts of Mesa's utilities that the
+        # shim calls.
         archive = self.work / "libutil.a"
         archive.unlink(missing_ok=True)
         debian.command("ar", "rcs", archive, *common[2:])
@@ -294,7 +294,7 @@ class Shims:
         self.python_path = unpacked / "usr/lib/python3/dist-packages"
         include = self.work / "include"
         include.mkdir()
-        # The headers of a newer C library beside them must not be found.
+        # The compiler must not find the headers of a newer C library in the same folder.
         for path in (unpacked / "usr/include").iterdir():
             if path.name.startswith(("xf86drm", "zlib", "zconf")):
                 shutil.copyfile(path, include / path.name)

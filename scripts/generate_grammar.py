@@ -32,8 +32,8 @@ EXTENDED = ROOT / "grammar" / "extended.json"
 ADDITIONS = Path(__file__).with_name("grammar_additions.json")
 EXTENDED_SETS = {"GLSL.std.450": "extinst.glsl.std.450.grammar.json"}
 
-# Loaded only when a module imports one. A name that ends in a full stop stands for all that start
-# with it: the rest is the set's version.
+# Sets that are loaded only when a module imports them. A name that ends in a full stop is a prefix:
+# the set's version follows.
 FURTHER_SETS = {
     "Arm.ExperimentalMLOperations.": "",
     "Arm.MotionEngine.100": "extinst.arm.motion-engine.100.grammar.json",

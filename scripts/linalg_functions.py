@@ -87,7 +87,10 @@ STEPS = {
     "winograd_input_transform": ("decompose_winograd_op", ()),
     "winograd_output_transform": ("decompose_winograd_op", ()),
 }
-"""Operation that MLIR cannot lower directly -> transform, and the operations that it returns."""
+"""
+Maps an operation that MLIR cannot lower directly to a transform that lowers it, and to the kinds of
+operations that the transform returns.
+"""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
 """Dialects whose attributes do not change results."""

@@ -46,7 +46,7 @@ def main() -> int:
         result = prove_kernel(test, (), limits, ask_about(names))
         seconds.append(time.process_time() - start)
         broken = path.name.startswith("broken")
-        # A rule of initialization also covers variables, which the questions do not.
+        # A rule about initialization also covers variables, about which no question asks.
         asked = tuple(p for n in names if n in USUAL or result.asked[n] for p in QUESTIONS[n])
         in_question = any(rule.startswith(asked) for rule in test.findings)
         kind = ("broken, asked" if in_question else "broken, not asked") if broken else "right"

@@ -193,8 +193,8 @@ def accepts(program: str, binary: bytes) -> bool:
 
 def table(programs: Sequence[str]) -> tuple[list[str], dict[tuple[str, str], list[str]], int]:
     """
-    Returns the versions, a verdict of each version by (rule, cause) of a faulty program, and the
-    number of valid programs.
+    Returns the versions of spirv-val, their verdicts on each faulty program by (rule, cause), and
+    the number of valid programs.
 
     Raises `SystemExit` if a version refuses a program that keeps all rules.
     """

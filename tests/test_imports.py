@@ -133,8 +133,8 @@ def cycles(*kinds: Kind) -> list[set[str]]:
         name: {m for m, kind in imports if m and m != name and kind in kinds}
         for name, imports in imports_of_files().items()
     }
-    # A module without imports among the rest, or that no module of the rest imports, is in no
-    # circle.
+    # A module that imports none of the remaining modules, or that none of them imports, is in no
+    # cycle.
     while True:
         imported = set[str]().union(*edges.values())
         kept = {n: targets & edges.keys() for n, targets in edges.items() if n in imported}

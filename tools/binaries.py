@@ -26,10 +26,10 @@ def is_binary(path: str) -> bool:
 
 def read_binary(path: str, *, unchecked: bool = False) -> ModuleOp:
     """
-    Reads a binary as a program that contains only a `spirv.module`; `unchecked` is passed to
-    `decode`.
+    Reads a SPIR-V binary as a module that contains only a `spirv.module`.
 
-    Raises `SPIRVDecodeError` for an invalid binary, and `ProgramError` if the file cannot be read.
+    `unchecked` is passed to `decode`. Raises `SPIRVDecodeError` for an invalid binary, and
+    `ProgramError` if the file cannot be read.
     """
     from xdsl_spirv.serialization.decode.decoder import decode
 

@@ -84,7 +84,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _ShownPair:
-    """A row of the page; `other` is the change of the lowering path, if any."""
+    """A row of the page. `other` describes the change of the lowering path, if the path changes."""
 
     nodes: str
     other: str

@@ -78,7 +78,7 @@ def explain(arguments: argparse.Namespace) -> int:
 
 
 def _other(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Returns the arguments for the second side of a comparison."""
+    """Returns the arguments of the command for the second side of a comparison."""
     other = argparse.Namespace(**vars(arguments))
     other.input = arguments.against or arguments.input
     other.target = arguments.against_target

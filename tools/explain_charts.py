@@ -94,7 +94,8 @@ def chart_runs(runs: Sequence[Run], linked: bool) -> RunChart | None:
     """
     Returns a chart of runs on a common time scale, or None if no time is known.
 
-    Runs that would be too short to see get their own scale and a note.
+    Runs that would be too short to see get their own scale and a note. If `linked`, the boxes link
+    to the layers of the page.
     """
     longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:

@@ -154,7 +154,10 @@ def _format_work(operations: float | None) -> str:
 
 
 def _kernels(explanation: ExplanationData) -> list[Row]:
-    """Returns a row for each kernel by cost; empty if each kernel has only one dispatch."""
+    """
+    Returns a row for each kernel, sorted by cost. Returns no rows if each kernel has only one
+    dispatch.
+    """
     rows = rows_of(explanation, "share", group=True)
     return [] if len(rows) in (1, len(explanation.layers)) else rows
 

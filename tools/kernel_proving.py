@@ -179,7 +179,11 @@ def prove_kernel(
     limits: Limits,
     asked: Asked = is_usual,
 ) -> Result:
-    """Proves or refutes a test's kernel for the questions (such as races) that `asked` selects."""
+    """
+    Proves or refutes a test's kernel for the questions (such as races) that `asked` selects.
+
+    `assumed` are premises in addition to the test's premises.
+    """
     try:
         return _prove_or_refute(test, (*test.assume, *assumed), limits, asked)
     except Unsupported as error:

@@ -201,7 +201,10 @@ class Sizes:
         raise Unsupported(f"the size {ast.unparse(node)} is not supported")
 
     def numbers(self, module: ModuleOp) -> Mapping[str, Term]:
-        """Returns the launch's values by the names in `Kernel.launch_numbers`."""
+        """
+        Returns the sizes and constants of the launch, by the names that `Kernel.launch_numbers`
+        lists.
+        """
         manifest, dispatch = self.launch.manifest, self.launch.dispatch
         made: dict[str, Term] = {}
         if manifest.subgroup_size:

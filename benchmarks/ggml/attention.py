@@ -109,7 +109,7 @@ def _weighed(scores: Array, v: Array) -> Array:
 
 
 def _parts(scores: Array, v: Array, split: int) -> Array:
-    """Returns the attention of each part of the keys, then each part's (power sum, maximum)."""
+    """Returns the attention over each part of the keys, then (power sum, maximum) of each part."""
     length = scores.shape[2]
     # ggml starts a maximum a little above the largest score, for powers of binary16.
     offset = 3.0 * 0.6931
@@ -144,7 +144,10 @@ def sums_of_parts() -> Iterator[Case]:
 
 
 def masks() -> Iterator[Case]:
-    """Yields cases that compress a mask to 2 bits a tile: all minus infinity, all zero."""
+    """
+    Yields cases that compress a mask to 2 bits per tile, which tell if the tile is all minus
+    infinity or all zero.
+    """
     for columns, rows in ((640, 64), (600, 50)):
         mask = numbers(generator("masks"), (2, rows, columns), "f16")
         mask[:, :32, 32:96] = -np.inf

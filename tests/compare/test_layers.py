@@ -137,7 +137,7 @@ def residuals() -> ModelProto:
 
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_the_layer_that_overflows_first_is_named():
-    """The model is linear, so that larger inputs overflow in earlier layers."""
+    """Larger inputs overflow in earlier layers, because the model is linear."""
     program = compile_model(import_onnx(residuals()), "lavapipe")
     named = set[int]()
     for scale in 2.0 ** np.arange(-2, 16, 3):

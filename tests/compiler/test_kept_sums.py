@@ -1,9 +1,9 @@
 """
 One kernel stores a sum and its norm, and one kernel computes all parts of a concatenated result.
 
-Rows have dynamic or static sizes, divisible by vectors or not, in registers or too long for
-registers. The interpreter runs the programs with all checks for devices with subgroups of 8 and of
-32. Results are compared with the results of the operations.
+Sizes of rows are dynamic or static, and need not be multiples of a vector. Some rows fit the
+registers, others do not. The interpreter runs the programs with all checks for devices with
+subgroups of 8 and of 32. Results are compared with the results of the operations.
 """
 
 from __future__ import annotations

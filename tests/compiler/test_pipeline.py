@@ -112,7 +112,10 @@ def test_compile_runs_the_documented_passes_on_the_demo(target: str):
 
 
 def check_model(load: Callable[[], ImportedModel], target: str) -> None:
-    """Checks that a model has the kernels that the documented passes make with its weights."""
+    """
+    Checks that a model compiles to the kernels that the documented passes make from its module and
+    weights.
+    """
     program = compile_model(load(), target)
     model = load()
     give_weights(host_function(model.module, model.function), model.weights)

@@ -71,7 +71,9 @@ def test_a_comparison_and_a_choice_may_become_a_minimum():
 def test_generated_kernels_have_no_remainders_of_negative_operands(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """Generated kernels take no remainder of a negative number: UMod gives the same results."""
+    """
+    With UMod in place of SRem and SMod, results are equal: no operand of a remainder is negative.
+    """
     kernel = generate(seed, machine=H200)
     assert "spirv.SRem" in kernel.text() or "spirv.SMod" in kernel.text()
     truth = interpret(kernel)

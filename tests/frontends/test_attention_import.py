@@ -75,7 +75,10 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Builder):
 
 
 def scaled_block(build: Builder) -> ModelProto:
-    """Returns attention in PyTorch's form: queries and keys are each scaled by the scale's root."""
+    """
+    Returns attention in PyTorch's form: queries and keys are both multiplied by the square root of
+    the scale.
+    """
     shape = build.constant("split", np.array([1, LENGTH, HEADS, 16]))
     root = build.constant("root", np.array(16**-0.25, np.float16))
     for name in "qkv":

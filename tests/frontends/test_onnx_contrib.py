@@ -127,7 +127,10 @@ def multi_head_cases() -> list[Case]:
 
 
 def alike(case: Case, other: Case) -> Case:
-    """Returns a case without a kernel in onnxruntime that expects the result of another case."""
+    """
+    Returns `case`, whose operator onnxruntime cannot run. The expected result is onnxruntime's
+    result of `other`.
+    """
     case.expected = lambda *_: run_onnxruntime(other.model(), other.name_inputs())
     return case
 

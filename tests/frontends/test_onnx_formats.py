@@ -49,7 +49,7 @@ def codes(name: str) -> Array:
 
 
 def decisive(name: str) -> Array:
-    """Returns the numbers of a type, the middles between them, and some larger numbers, as f32."""
+    """Returns the numbers of a type, their midpoints, and some numbers out of range, as f32."""
     exact = codes(name).astype(np.float32)
     exact = np.sort(exact[np.isfinite(exact)])
     middles = (exact[1:] + exact[:-1]) / 2
@@ -96,7 +96,10 @@ def test_numbers_round_to_the_nearest_even_code(name: str, saturate: int) -> Non
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_doubles_are_rounded_once(name: str) -> None:
-    """A double near the middle between two codes rounds like the next f32 on the same side."""
+    """
+    A double near the midpoint of two codes rounds like the next f32 on the same side of the
+    midpoint.
+    """
     points = decisive(name)
     for factor, end in ((1 + 2.0**-50, np.inf), (1 - 2.0**-50, 0.0)):
         result = converted(points.astype(np.float64) * factor, "f64", name)

@@ -344,7 +344,7 @@ def declared(model: ModelProto, like: Array) -> ModelProto:
     ],
 )
 def test_functions_of_f16_are_rounded_once(operator: str, attributes: dict[str, Any]):
-    """onnxruntime computes in f32. Near the middle of two f16 numbers, both numbers are right."""
+    """onnxruntime computes in f32. Near the midpoint of two f16 numbers, both numbers are right."""
     x = np.random.default_rng(3).normal(0, 3, 1000).astype(np.float16)
     model, inputs = model_of(operator, 22, [x], attributes, ())
     (expected,) = expected_of(model, inputs)

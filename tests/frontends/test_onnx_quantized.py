@@ -2,8 +2,8 @@
 Quantized operators give onnxruntime's results on unmodified models.
 
 The cases cover both signs; zero points at the ends of the range, by channel or omitted; known and
-computed scales; one-sided padding; blocks. Integers must be equal, except that a quotient between
-two steps may give either step, because onnxruntime computes in another order.
+computed scales; one-sided padding; blocks. Integers must be equal. Only a quotient near the
+midpoint of two integers may give either of them, because onnxruntime computes in another order.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
 
 
 def scaled(kernel: Kernel) -> Kernel:
-    """Computes buffer * specialization constant + push constant + Workgroup element."""
+    """
+    Adds code that computes buffer * specialization constant + push constant + Workgroup element.
+    """
     kernel.globals += [
         "spirv.SpecConstant @scale spec_id(3) = 2 : i32",
         f"spirv.GlobalVariable @push : {PUSH}",

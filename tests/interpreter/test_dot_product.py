@@ -19,7 +19,10 @@ def bits(value: int, width: int, sign: bool) -> int:
 
 
 def exact(a: list[int], b: list[int], kind: str, width: int) -> int:
-    """Returns the exact dot product of components extended by their signedness (DOT-15)."""
+    """
+    Returns the exact dot product of integers of `width` bits, which `kind` declares signed or
+    unsigned (DOT-15).
+    """
     first, second = {"S": (True, True), "U": (False, False), "SU": (True, False)}[kind]
     return sum(bits(x, width, first) * bits(y, width, second) for x, y in zip(a, b, strict=True))
 

@@ -25,7 +25,7 @@ FUNCTIONS = {"FAdd": np.add, "FSub": np.subtract, "FMul": np.multiply, "FDiv": n
 
 
 def same(found: Array, expected: Array) -> bool:
-    """True if all bits agree, where all NaNs are equal."""
+    """True if all bits are equal. All NaNs count as equal."""
     nan = np.isnan(expected.astype(np.float32))
     wide = np.isnan(found.astype(np.float32))
     bits = {2: np.uint16, 4: np.uint32}[expected.dtype.itemsize]
@@ -33,7 +33,10 @@ def same(found: Array, expected: Array) -> bool:
 
 
 def wide_numbers(rng: np.random.Generator) -> Array:
-    """Returns f32 numbers: all of binary16, midpoints of these, numbers near them, random ones."""
+    """
+    Returns f32 numbers: all binary16 numbers, their midpoints, neighbours of both, and random
+    numbers.
+    """
     halves = PATTERNS.view(F16).astype(F32)
     finite = np.sort(halves[np.isfinite(halves)])
     middle = (finite[1:] + finite[:-1]) / F32.type(2)

@@ -3,8 +3,8 @@ Every pass of the lowering preserves results.
 
 Random contractions are lowered pass by pass. After each pass the module is printed, parsed,
 verified and interpreted. Half of them have a random fitting schedule, which covers paths that
-defaults do not use: tiles that are not powers of two, moves that invocations do not divide, copies
-in a loop, several vector widths, both rasters.
+defaults do not use: tiles that are not powers of two, copies whose size is not a multiple of the
+invocations, copies in a loop, several vector widths, both orders of workgroups.
 
 Results must be within the bound that compare/check.py derives from K and the types. Integers are
 exact.

@@ -280,7 +280,7 @@ def test_an_invalid_kernel_is_refused(
     """A kernel is validated before a driver reads it, unless `--unsafe`."""
     path = saved / program.manifest.kernels[0].binary
     words = list(struct.iter_unpack("<I", path.read_bytes()))
-    # The last OpReturn becomes OpUnreachable's opposite: a label is missing.
+    # Replaces the last OpReturn by an OpUndef without operands, so that a terminator is missing.
     words[-2] = (0x00010001,)
     path.write_bytes(b"".join(struct.pack("<I", *word) for word in words))
     with pytest.raises(ProgramError, match="the kernel is not valid"):

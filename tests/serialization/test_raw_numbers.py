@@ -37,8 +37,8 @@ def texts(number: NumberType, rng: random.Random) -> list[str]:
         values = [0, 1, top // 2 - 1, top // 2, top - 1, -1, -(top // 2), rng.randrange(top)]
         return [str(v) for v in values] + [f"0x{v:x}" for v in values if v >= 0]
     decimals = [f"{rng.uniform(-4, 4):.{rng.randrange(1, 20)}g}" for _ in range(15)]
-    # For 8-bit floats, spirv-as makes garbage of decimals that are subnormal with 32 bits, and
-    # 448 of all from 256 on.
+    # For 8-bit floats, spirv-as converts decimals that are subnormal in f32 to wrong values, and
+    # all decimals from 256 on to 448.
     least, most = (-37, 2) if number.width == 8 else (-50, 38)
     decimals += [f"{rng.uniform(1, 9)}e{rng.randrange(least, most)}" for _ in range(15)]
     decimals += ["0", "-0.0", "1", "-2.", ".5", "1e0", "65504", "65519.9", "448"]

@@ -252,14 +252,20 @@ def _matrix(interface: Interface, type_: Type) -> Matrix:
 
 
 def _types(interface: Interface, at: Instruction) -> dict[str, Type | None]:
-    """Returns the types of the operands (`a`, `b`, `c`) and of the result."""
+    """
+    Returns the types of the operands (`a`, `b`, `c`) and of the result of the matrix multiplication
+    `at`.
+    """
     m = interface.module
     ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
     return {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
 
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
-    """Returns a multiplication's shape and types as in a target's list, or None if invalid."""
+    """
+    Returns shape and types of the matrix multiplication `at`, in the form of a target's list.
+    Returns None for an invalid multiplication.
+    """
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 

@@ -155,7 +155,7 @@ def shape(table: Table, key: str, value: Any) -> tuple[int, ...]:
 
 
 def subtable(table: Table, key: str, value: Any) -> Table:
-    """Returns a value that is a table as a `Table`. Raises `Misuse` for other values."""
+    """Converts a TOML table to a `Table`. Raises `Misuse` for other values."""
     if not isinstance(value, dict):
         where = ".".join(filter(None, (table.where, key)))
         raise table.error(f"{value!r} is not a table", f"write [{where}] and its keys below", key)
@@ -174,8 +174,8 @@ def element_type(table: Table, key: str, value: Any) -> str:
 
 def given(table: Table, key: str, value: Any) -> Given:
     """
-    Returns a value that consists of booleans, numbers, strings, lists and tables. Raises `Misuse`
-    for others.
+    Returns a value unchanged if it consists of booleans, numbers, strings, lists and tables. Raises
+    `Misuse` for other values.
     """
     if isinstance(value, dict):
         inner = subtable(table, key, value)

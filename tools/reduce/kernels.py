@@ -44,7 +44,12 @@ def of_module(
     find: Callable[[Program], Iterator[Any]],
     apply: Callable[[Program, Sequence[Any]], Program | None],
 ) -> tuple[Callable[[Case], list[Any]], Callable[[Case, Sequence[Any]], Case | None]]:
-    """Converts edits of a module to edits of a case. `apply` may leave uses of removed values."""
+    """
+    Converts an edit of a SPIR-V module to an edit of a case: a pair of functions.
+
+    The first lists the parts that `find` yields, the second removes some of them with `apply`.
+    `apply` may leave uses of removed values, because the module is repaired afterwards.
+    """
 
     def parts(case: Case) -> list[Any]:
         return list(find(_program(case.data)))
@@ -180,7 +185,10 @@ def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
-    """Yields values, each with an operand of its type that can replace it, nearest first."""
+    """
+    Yields pairs of a value and a value of the same type from which it is computed. The first can be
+    replaced by the second, so the nearest come first.
+    """
     rows = {row.result: row for _, block in program.blocks() for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
     for row in reversed(rows.values()):
@@ -331,7 +339,9 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 
 
 def _launches(case: Case) -> list[tuple[str, Any, Any]]:
-    """Returns edits of the launch: (field or buffer, axis or name, smaller value) of each."""
+    """
+    Returns possible edits of the launch. An edit is (field or buffer, axis or name, smaller value).
+    """
     test = case.test
     if test is None:
         return []

@@ -57,7 +57,9 @@ class Row(NamedTuple):
         return [self.words[at] for at in self.refs]
 
     def using(self, values: Mapping[int, int]) -> Row:
-        """Returns a copy of the instruction with used ids replaced."""
+        """
+        Returns a copy of the instruction in which the used ids are replaced according to `values`.
+        """
         if not any(self.words[at] in values for at in self.refs):
             return self
         words = list(self.words)

@@ -39,8 +39,8 @@ class Edits:
 Candidates: TypeAlias = Iterable[tuple[int, Case]]
 FirstFailing: TypeAlias = Callable[[str, Candidates], tuple[int, Case] | None]
 """
-Function that returns the first candidate that fails like the original; its text names the kind of
-edit.
+Function that returns the first candidate that fails like the original, with its index, or None. The
+text names the kind of edit.
 """
 
 

@@ -33,7 +33,10 @@ FEW_ROWS, SHALLOW, FEW_TILES = 128, 512, 128 * 128
 
 @dataclass(frozen=True)
 class Tried:
-    """A measured candidate; `seconds` is None if its results are wrong."""
+    """
+    A candidate of a search that was measured in `runs` runs. `seconds` is None if its results are
+    wrong.
+    """
 
     schedule: str
     seconds: float | None
@@ -41,7 +44,9 @@ class Tried:
 
 
 Measured: TypeAlias = tuple[Subject, float, int]
-"""A measured candidate, its time in seconds, and the number of runs."""
+"""
+A candidate with correct results: its description, its time in seconds, and the number of runs.
+"""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,10 @@ class Learned:
             self.measurements.append((subject, seconds, runs))
 
     def settle(self, promised: float, before: float, after: float) -> None:
-        """Adds a step's predicted gain, and its achieved gain from the best times, to the sums."""
+        """
+        Adds the predicted gain of a step (`promised`) to the sums, and its achieved gain: `before`
+        and `after` are the best times.
+        """
         with self.lock:
             self.promised += log1p(promised)
             self.kept += max(0.0, log(before / after))

@@ -51,7 +51,7 @@ def mirrored(kernel: Kernel) -> str:
 
 
 def missing(kernel: Kernel) -> None:
-    """Reads a value that another invocation writes, without a barrier."""
+    """Adds code that reads a value that another invocation writes, without a barrier."""
     tile = Tile(kernel)
     tile.store("%local", "%id")
     kernel.store(tile.out, tile.load(mirrored(kernel)))
@@ -65,7 +65,11 @@ def present(kernel: Kernel) -> None:
 
 
 def loop(kernel: Kernel, last: str) -> None:
-    """Sums the values that another invocation wrote in each of three iterations."""
+    """
+    Adds a loop that sums the values that another invocation wrote in three iterations.
+
+    The code `last` ends each iteration.
+    """
     tile = Tile(kernel)
     mine, other = tile.at("%local"), tile.at(mirrored(kernel))
     total = kernel.name()
@@ -93,7 +97,7 @@ def loop(kernel: Kernel, last: str) -> None:
 
 
 def neighbours(kernel: Kernel) -> None:
-    """Reads an element that another workgroup writes."""
+    """Adds code that reads an element that another workgroup writes."""
     data = kernel.buffer("i32", np.zeros(256, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     kernel.store(data, "%id")
@@ -103,7 +107,7 @@ def neighbours(kernel: Kernel) -> None:
 
 
 def subgroups(kernel: Kernel) -> None:
-    """Reads an element that another subgroup writes. Subgroups stay converged."""
+    """Adds code that reads an element that another subgroup writes. Subgroups stay converged."""
     tile = Tile(kernel)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
     tile.store("%local", total)
@@ -151,7 +155,7 @@ def test_a_race_is_reported_with_its_consequence(name: str, new_kernel: type[Ker
 
 
 def correct(kernel: Kernel) -> None:
-    """Writes a kernel without races: barriers, a group operation and a branch."""
+    """Adds code without races: barriers, a group operation and a branch."""
     loop(kernel, BARRIER)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
     chosen = kernel.op(f"spirv.SLessThan %lane, {kernel.constant(7)} : i32")
@@ -169,7 +173,7 @@ def correct(kernel: Kernel) -> None:
 
 
 def counted(kernel: Kernel) -> None:
-    """Sums up by an atomic that is not read before the end."""
+    """Adds an atomic addition of all indices. No invocation reads the sum."""
     counter = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel.op(
         f"spirv.AtomicIAdd <Device> <Relaxed> {kernel.pointer(counter, '%zero')}, %id : {BUFFER}"
@@ -177,7 +181,10 @@ def counted(kernel: Kernel) -> None:
 
 
 def ticket(kernel: Kernel) -> None:
-    """Stores the order in which invocations reach an atomic. A device may choose any order."""
+    """
+    Adds code that stores the order in which invocations reach an atomic. A device may choose any
+    order.
+    """
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     number = kernel.op(

@@ -49,7 +49,7 @@ def matrix(kernel: Kernel, element: str = "f32", use: str = "Acc", data: Any = N
 
 
 def below_four(kernel: Kernel, body: str) -> Kernel:
-    """Runs `body` in the invocations 0 to 3 only."""
+    """Adds code that runs `body` in the invocations 0 to 3 only."""
     return kernel(f"""
       spirv.mlir.selection {{
         %low = spirv.ULessThan %lane, {kernel.constant(4)} : i32
@@ -63,7 +63,7 @@ def below_four(kernel: Kernel, body: str) -> Kernel:
 
 
 def leave_from_four_on(kernel: Kernel) -> None:
-    """Returns from all invocations except 0 to 3."""
+    """Adds code by which all invocations except 0 to 3 return."""
     kernel(f"""
       spirv.mlir.selection {{
         %high = spirv.UGreaterThanEqual %lane, {kernel.constant(4)} : i32

@@ -19,7 +19,7 @@ I32 = np.int32
 
 
 def out(kernel: Kernel, value: str, element: str = "i32") -> Kernel:
-    """Stores a value of each invocation to a new buffer."""
+    """Adds a buffer, and code that stores a value of each invocation to the buffer."""
     dtypes: dict[str, Any] = {"i32": np.int32, "f32": np.float32, "i8": np.int8}
     buffer = kernel.buffer(element, np.zeros(32, dtypes[element]))
     return kernel.store(buffer, value)

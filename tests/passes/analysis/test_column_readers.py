@@ -1,4 +1,7 @@
-"""Loops behind a product are recognized if each element needs one group of its columns."""
+"""
+Loops that read a product's result are recognized if each element that they compute needs one group
+of columns.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ def read(columns: str | int, arguments: str, code: str) -> ColumnReaders:
 
 
 def divide(first: str, second: str, result: str, maps: tuple[str, str] = (SAME, SAME)) -> str:
-    """Returns a division of two buffers, given as names with types, in the loops i and j."""
+    """
+    Returns code that divides two buffers element by element. Buffers are given as `name: type`, and
+    `maps` index the dividend and the divisor.
+    """
     (a, a_type), (b, b_type), (r, r_type) = (v.split(": ", 1) for v in (first, second, result))
     return f"""
       linalg.generic {{indexing_maps = [{maps[0]}, {maps[1]}, {SAME}], {PARALLEL}}}
@@ -39,7 +45,7 @@ def divide(first: str, second: str, result: str, maps: tuple[str, str] = (SAME, 
 
 
 def read_groups(count: int, offsets: tuple[int, int], groups: int = 6) -> ColumnReaders:
-    """Returns the reader that divides two columns of each group of `count` columns."""
+    """Returns the loops that divide one column of each group of `count` columns by another one."""
     view, result = f"memref<1x{groups}x{count}xf32>", f"memref<1x{groups}xf32>"
     maps = tuple(f"affine_map<(i, j) -> (i, j, {offset})>" for offset in offsets)
     return read(
@@ -52,7 +58,7 @@ def read_groups(count: int, offsets: tuple[int, int], groups: int = 6) -> Column
 
 
 def part(name: str, offset: int, size: int, columns: int) -> tuple[str, str]:
-    """Returns code that takes a part of %q, and the part's type."""
+    """Returns code that takes `size` columns of %q from `offset` on, and the type of this part."""
     type = f"memref<1x{size}xf32, strided<[{columns}, 1], offset: {offset}>>"
     return (
         f"{name} = memref.subview %q[0, {offset}] [1, {size}] [1, 1] : memref<1x{columns}xf32> to "
@@ -62,7 +68,9 @@ def part(name: str, offset: int, size: int, columns: int) -> tuple[str, str]:
 
 
 def figures(found: ColumnReaders) -> list[tuple[int, int, int]]:
-    """Returns the first group, elements of a group, and number of groups of each reader."""
+    """
+    Returns (first group, elements per group, number of groups) of the loops that read the columns.
+    """
     return [(reader.first, reader.each, reader.groups) for reader in found.readers]
 
 
@@ -77,7 +85,7 @@ def test_one_element_of_each_group(count: int, offsets: tuple[int, int], expecte
 
 
 def test_columns_apart_are_the_same_column_of_equal_parts():
-    """Column j of each part is numbered before column j + 1 of the first part."""
+    """Two parts of six columns: element j needs column j of each part, so these two are a group."""
     first, type_1 = part("%a", 0, 6, 12)
     second, type_2 = part("%b", 6, 6, 12)
     code = first + second + divide(f"%a: {type_1}", f"%b: {type_2}", "%h: memref<1x6xf32>")
@@ -87,7 +95,7 @@ def test_columns_apart_are_the_same_column_of_equal_parts():
 
 
 def test_readers_of_some_columns_begin_at_their_group():
-    """Four columns are divided by their neighbours, and the other eight are copied."""
+    """Loops read pairs of the first four columns, and single columns of the other eight."""
     first, type_1 = part("%a", 0, 4, 12)
     second, type_2 = part("%b", 4, 8, 12)
     pairs = "affine_map<(i, j) -> (i, 1 - j)>"
@@ -141,7 +149,7 @@ def test_other_buffers_do_not_count():
 
 
 def elementwise(columns: str | int, map: str) -> str:
-    """Returns a copy of %q to %h, read by a map."""
+    """Returns code that copies %q to %h. An index map selects the elements of %q."""
     type = f"memref<1x{columns}xf32>"
     return f"""
       linalg.generic {{indexing_maps = [{map}, {SAME}], {PARALLEL}}}

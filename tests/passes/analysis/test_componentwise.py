@@ -1,4 +1,7 @@
-"""Epilogues that need no positions of components are computed on whole fragments."""
+"""
+Elementwise operations after a product are computed on whole fragments if they do not need the
+positions of components.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ func.func @main(%a: tensor<8x8xf32>, %b: tensor<8x8xf16>, %e: tensor<8x8x{type}>
 
 
 def homes_of(code: str, type: str = "f32") -> dict[str | None, Home] | None:
-    """Returns the homes of a body's values, by name; the body has inputs %x and %y."""
+    """
+    Returns the `Home` of each value in a body, by name: the type of the matrix that holds the
+    value, and whether it is held component by component. %x and %y are the body's inputs.
+    """
     module = parse_text(BODY.format(code=code, type=type))
     (op,) = (op for op in module.walk() if isinstance(op, linalg.ops.GenericOp))
     found = homes(op)
@@ -113,7 +119,10 @@ def test_components_of_one_matrix_select_and_compare():
 def test_fragments_need_contiguous_rows_or_columns(
     indices: tuple[int, ...], shape: tuple[int, ...], expected: MatrixAccess | None
 ):
-    """Loops are a batch of 2, 16 rows and 32 columns; `indices` are the loops of a tensor."""
+    """
+    The loops are a batch of 2, 16 rows and 32 columns. `indices` are the loops that index the
+    tensor.
+    """
     map = AffineMap(3, 0, tuple(AffineDimExpr(n) for n in indices))
     groups = [range(0, 1), range(1, 2), range(2, 3)]
     layout = layout_of(map, shape, None, [2, 16, 32], groups)
@@ -122,7 +131,10 @@ def test_fragments_need_contiguous_rows_or_columns(
 
 @pytest.mark.parametrize(("size", "expected"), [(16, MatrixAccess(True, 7)), (12, None)])
 def test_rows_of_images_are_whole_fragments(size: int, expected: MatrixAccess | None):
-    """Rows with two axes, which are not contiguous to one another, end with whole fragments."""
+    """
+    An image has gaps between its rows, so a fragment of 8 rows must not contain the end of an
+    image.
+    """
     map = AffineMap.from_callable(lambda image, row, column: (image, row, column))
     layout = layout_of(map, (2, size + 1, 7), None, [2, size, 7], [range(0), range(2), range(2, 3)])
     assert matrix_access(layout, (8, 7)) == expected
@@ -212,6 +224,8 @@ def test_long_functions_need_a_loop_over_components():
     [(ADD, "f32", True), (NARROW, "f16", True), (INTEGER, "i32", False), (WIDE, "f64", False)],
 )
 def test_results_are_stored_from_accumulators_of_their_type(code: str, type: str, expected: bool):
-    """The accumulator's type, or a narrower float type, of which the target has matrices."""
+    """
+    Results of the accumulator's type, or of a narrower float type, need matrices of this type.
+    """
     assert are_stored_as_matrices(build_product(code, type=type), SIZES, LAVAPIPE) == expected
     assert not are_stored_as_matrices(build_product(code, type=type), (16, 16, 16), LAVAPIPE)

@@ -1,4 +1,7 @@
-"""Operations behind a product that one kernel can compute are read with maps from its loops."""
+"""
+Operations after a product that can be part of its kernel are found, with an index map from the
+product's loops for each operand.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ def parse(code: str, *values: str, schedule: str = "") -> ModuleOp:
 
 
 def find(module: ModuleOp, name: str) -> SSAValue:
-    """Returns the value of a module with a name."""
+    """Returns the value with this name in a module."""
     results = (result for op in module.walk() for result in op.results)
     (value,) = (result for result in results if result.name_hint == name)
     return value
@@ -104,7 +107,7 @@ RESIDUAL = combine("%h", "%q: !m", "%other: !m", "#ij, #ji, #ij", "mulf")
 
 
 def reads(placed: Placed) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Returns pairs of a point of the loops (m, n) and the element that is read there."""
+    """Returns each point (m, n) of the loops with the index of the element that is read there."""
     points = product(range(3), range(3))
     return {(point, tuple(placed.map.eval([*point, 7], []))) for point in points}
 

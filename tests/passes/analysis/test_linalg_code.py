@@ -154,7 +154,9 @@ def test_tensors_are_filled():
 
 
 def test_open_sizes_are_those_of_the_tensor():
-    """An empty tensor of equal sizes asks for dynamic sizes only."""
+    """
+    `empty_like` has an operand for each dynamic size of the tensor, and none for static sizes.
+    """
     type = TensorType(f32, [DYNAMIC_INDEX, 3])
 
     def write(code: Code, v: SSAValue) -> SSAValue:
@@ -219,7 +221,10 @@ def test_a_product_extends_each_factor_by_its_sign(signed: tuple[bool, bool]):
 
 
 def test_a_body_is_written_while_it_reads():
-    """Each read adds an input. An integer of the result's type is not extended."""
+    """
+    Each read of a body adds an input to the operation. Extending an integer to its own type adds no
+    code.
+    """
     identity = AffineMap.identity(1)
 
     def write(code: Code, small: SSAValue, large: SSAValue, out: SSAValue) -> SSAValue:

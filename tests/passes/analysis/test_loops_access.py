@@ -1,4 +1,4 @@
-"""The loops along which a kernel reads and writes neighbours in memory are found."""
+"""The loops along which a kernel reads and writes adjacent elements in memory are found."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows() -> Size:
 
 
 def test_reads_run_along_the_last_dimension_of_large_inputs():
-    """A small input counts only if the least size is as small."""
+    """Inputs with fewer elements than the given limit do not count."""
     array = nest_of("turned").results[0][0]
     assert isinstance(array, Computed)
     assert fast_loops(array.loops, 2048) == {0}

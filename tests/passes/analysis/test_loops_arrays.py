@@ -1,4 +1,7 @@
-"""Arrays relate their elements to loops and to elements of their sources."""
+"""
+The index of an array's element determines the iterations that compute it, and the index of the
+element in the source.
+"""
 
 from __future__ import annotations
 

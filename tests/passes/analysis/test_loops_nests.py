@@ -108,7 +108,9 @@ def test_parts_with_strides_are_stored_once(seed: int):
 
 
 def test_parts_that_share_no_element_have_nothing_to_test():
-    """No element of a part asks whether another part replaces it."""
+    """
+    Only a part that another part overlaps has tests whether the other part replaces an element.
+    """
     _, found = nests("apart")
     assert [place.replaced for nest in found for _, place in nest.results] == [(), ()]
     _, found = nests("laid_over")

@@ -1,4 +1,4 @@
-"""The arrays that a kernel's operations are read as have the contents that numpy computes."""
+"""A kernel's operations are converted to arrays, whose contents equal numpy's results."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def draw(function: FuncOp) -> dict[SSAValue, Numbers]:
 
 
 def read(name: str) -> tuple[Numbers, list[Numbers]]:
-    """Returns the contents of a function's result and of its arguments."""
+    """Returns the contents of a function's result, and the contents of its arguments."""
     function = FUNCTIONS[name]
     given, ops = draw(function), list(function.body.block.ops)
     _, (result,) = results_of_operations(ops[:-1], ops[-1].operands)
@@ -170,7 +170,10 @@ def test_the_contents_are_numpys(name: str, expected: Callable[..., Numbers]):
 
 
 def test_buffers_have_the_contents_at_each_write():
-    """Results are outside buffers in the order of the first write; a copy keeps old contents."""
+    """
+    Written buffers of the caller are the results, in the order of their first writes. A copy of a
+    buffer keeps its contents when the buffer changes.
+    """
     function = FUNCTIONS["buffers"]
     given = draw(function)
     x, y, z, w, _ = function.args

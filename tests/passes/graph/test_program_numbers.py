@@ -1,4 +1,7 @@
-"""Integers of a tile program are known in every workgroup, and are sums of digits of its rank."""
+"""
+The integers of a tile program are computed for every workgroup, and written as sums of digits of
+the workgroup's index.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ GRID = (2, 3, 1)
 
 
 def numbers(grid: Sequence[int] = GRID) -> tuple[Numbers, dict[str, Array]]:
-    """Returns the numbers of `PROGRAM`, also by name."""
+    """Returns the integers of `PROGRAM` as one object, and as arrays by name."""
     semantics.load()
     program = cast(tile.ProgramOp, parse(PROGRAM).body.block.first_op)
     made = Numbers(program, grid, {1: 5})
@@ -91,7 +94,11 @@ def test_too_many_iterations_are_refused():
 
 
 def split(pivot: Sequence[int], *others: Sequence[int]) -> Digits:
-    """Returns the digits of a launch whose workgroups store to `pivot`."""
+    """
+    Returns the digits of a launch whose workgroup n stores to element `pivot[n]`.
+
+    `others` are further integers, one per workgroup, that the digits must express.
+    """
     made, _ = numbers((len(pivot), 1, 1))
     arrays = [np.array(held).reshape(-1, 1, 1, 1) for held in (pivot, *others)]
     return Digits(made, arrays[0], arrays[1:])
@@ -115,7 +122,10 @@ def test_tiles_in_any_order_are_rows_and_columns():
 
 
 def test_another_value_may_cut_a_row():
-    """The tiles are contiguous, but a second value counts pairs of them."""
+    """
+    The tiles are contiguous, so that one digit suffices. A second integer that counts pairs of
+    tiles needs another digit.
+    """
     assert split([0, 4, 8, 12]).digits == 1
     digits = split([0, 4, 8, 12], [0, 0, 1, 1])
     assert [digits.counts[0], digits.counts[1]] == [2, 2]

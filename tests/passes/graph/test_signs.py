@@ -34,7 +34,7 @@ func.func @main(%x: tensor<3x4xi8>, %v: i8) -> (tensor<5x6xi8>, tensor<5x6xi8>) 
 
 
 def flip(text: str) -> ModuleOp:
-    """Returns a function that returns its results in the other signedness."""
+    """Returns a module whose function returns its results in the other signedness."""
     module = parse_text(text)
     (last,) = (op for op in module.walk() if isinstance(op, ReturnOp))
     signs = OtherSigns(True)
@@ -95,7 +95,7 @@ def bytes_of(*shape: int) -> SSAValue:
 
 
 def test_one_signedness_pays_for_large_products():
-    """It costs two dispatches, which read and write the converted operand, and read the other."""
+    """One more dispatch converts an operand, another one sums up the other operand."""
     signs, operand = OtherSigns(False, load("nvidia-h200")), bytes_of(2048, 2048)
     assert signs.pay([2048] * 3, operand, operand)
     assert not signs.pay([512] * 3, bytes_of(512, 512), bytes_of(512, 512))

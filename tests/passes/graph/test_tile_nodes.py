@@ -1,4 +1,4 @@
-"""Formulas of equal elements are one node, and formulas of constants are constants."""
+"""Equal formulas are represented by one node, and formulas of constants by a constant."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ COMPARISONS: list[tuple[str, Any]] = [
 
 
 def nodes() -> Nodes:
-    """Returns formulas with two dimensions: 10 columns in tiles of 4, and an open one."""
+    """
+    Returns a collection of formulas over two dimensions: 10 columns in tiles of 4, and a dynamic
+    size.
+    """
     made = Nodes()
     made.dimensions = {"n": Dimension(10, 4), "m": Dimension(None, 4)}
     return made
 
 
 def index(made: Nodes, name: str = "n", factor: int = 1, more: int = 0) -> Node:
-    """Returns `factor` * the index of a dimension + `more`."""
+    """Returns the formula `factor` * (index of the dimension `name`) + `more`."""
     return made.linear({("index", name): factor, ONE: more}, INDEX)
 
 
@@ -99,7 +102,7 @@ def test_extremes_of_constants_are_constants():
 def test_a_comparison_is_known_if_it_has_one_result_for_all_indices(
     predicate: str, holds: Any, tail: bool
 ):
-    """A last, partial step has the indices between the size and the end of its tile."""
+    """With `tail`, the indices are the ones in the last tile that exceed the size."""
     made = nodes()
     made.tail = "n" if tail else None
     indices = range(10, 12) if tail else range(10)

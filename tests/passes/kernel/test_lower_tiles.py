@@ -1,5 +1,5 @@
 """
-Kernels of tile programs compute the same as whole tiles.
+Kernels that are lowered from tile programs give the results of operations on whole tiles.
 
 Covers: kernel/tile_code.
 """

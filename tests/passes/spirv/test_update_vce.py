@@ -1,6 +1,6 @@
 """
-spirv-val accepts the triples that `spirv-update-vce` deduces, and refuses them with a part
-removed.
+spirv-val accepts the version, capabilities and extensions that `spirv-update-vce` deduces, and
+refuses the module if a part is missing.
 
 The modules come from the FileCheck tests of the pass and of the rules of kind C.
 """

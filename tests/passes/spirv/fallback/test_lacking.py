@@ -1,4 +1,7 @@
-"""A pass rewrites the widths that are selected, and on request only those that a target lacks."""
+"""
+A fallback pass rewrites the selected integer widths. With `as_needed`, it rewrites only selected
+widths that the target lacks.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ FEATURES = {8: "int8", 16: "int16"}
 
 @dataclass(frozen=True)
 class NotePass(LackingPass):
-    """Notes the memory model of each module, and the widths to rewrite."""
+    """Records the memory model of each module, and the widths to rewrite, in `CALLS`."""
 
     name = "note"
     FEATURES: ClassVar[dict[int, str]] = FEATURES
@@ -51,7 +54,7 @@ module attributes {{{target}}} {{
 
 
 def run(made: LackingPass, target: str | None = "lavapipe") -> list[tuple[str, frozenset[int]]]:
-    """Returns what the pass noted of two modules for a target."""
+    """Applies a pass to two modules for a target. Returns what the pass recorded in `CALLS`."""
     CALLS.clear()
     given = "" if target is None else f'schedule.target = "{target}"'
     made.apply(Context(), parse_text(MODULES.format(target=given)))
@@ -59,7 +62,7 @@ def run(made: LackingPass, target: str | None = "lavapipe") -> list[tuple[str, f
 
 
 def lacking(*features: str) -> Target:
-    """Returns lavapipe without some features."""
+    """Returns lavapipe's target without some features."""
     target = load("lavapipe")
     return replace(target, features=target.features - set(features))
 
@@ -90,7 +93,10 @@ def test_a_pass_as_needed_asks_the_target():
 
 
 def test_selected_widths_that_a_target_has_are_kept(tmp_path: Path):
-    """A target without 8-bit integers: of 8 and 16 bits, only 8 are rewritten."""
+    """
+    The target has 16-bit but no 8-bit integers. If 8 and 16 bits are selected, only 8 are
+    rewritten.
+    """
     target = json.loads((ROOT / "targets" / "lavapipe.json").read_text())
     target["features"] = sorted(lacking("int8", "int64").features)
     path = tmp_path / "bare.json"
