@@ -45,10 +45,13 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""Loops that compute more elements than this are not analysed."""
+"""Largest number of elements that a loop may compute to be analysed."""
 
 COUNTS = (1, 2, 3, 4, 8)
-"""Sizes of column groups to try. Each element may depend on the columns of one group."""
+"""
+Sizes of column groups that the analysis tries, in this order. All columns that an element needs
+must be in one group.
+"""
 
 PARTS = (1, 2, 3, 4)
 """Numbers of equal parts to try for the columns of a row (see `ColumnReaders`)."""
@@ -56,7 +59,10 @@ PARTS = (1, 2, 3, 4)
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Loops that compute `each` elements from each column group, beginning with group `first`."""
+    """
+    A loop nest that reads consecutive column groups, from group `first` on, and computes `each`
+    elements from each of them.
+    """
 
     nest: Nest
     first: int
@@ -117,13 +123,19 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """Renumbers elements across parts of size `each` in every row (see `ColumnReaders`)."""
+    """
+    Renumbers elements so that columns are counted across the parts of a row (see `ColumnReaders`).
+    A part has `each` columns.
+    """
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
-    """Returns the results of a dispatch or collective, as functions of `source`."""
+    """
+    Returns the results that the surrounding dispatch or collective computes after `source`, as
+    arrays with `source` as an input.
+    """
     writer = definition(source)
     assert writer is not None
     block = writer.parent_block()
@@ -136,7 +148,10 @@ def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
 
 
 def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
-    """Returns the column indices of each read of the source, for all elements of the nest."""
+    """
+    Returns an array for each read of the source by the nest. The array holds the linear source
+    index that each of the nest's elements reads.
+    """
     import numpy as np
 
     shape = _known_sizes(nest.shape)
@@ -159,7 +174,10 @@ def _depends(array: Array, source: SSAValue) -> bool:
 
 
 def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    """Yields the linear source indices that the array's elements at `places` read."""
+    """
+    Yields, for each read of the source, the linear source indices that the elements of `array` at
+    `places` need.
+    """
     import numpy as np
 
     if not _depends(array, source):
@@ -193,7 +211,10 @@ def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> 
 
 
 def _in_groups(nest: Nest, columns: list[Numbers], count: int) -> ColumnReader | None:
-    """Returns the reader if each element depends on one group of `count` columns, else None."""
+    """
+    Returns a nest as a reader if each of its elements depends on one group of `count` columns.
+    Otherwise returns None.
+    """
     import numpy as np
 
     if not columns:

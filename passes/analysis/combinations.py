@@ -27,7 +27,7 @@ UNROLLED_BESIDE = 49
 
 
 Neutral: TypeAlias = tuple[Callable[[int], int], float]
-"""A neutral element: (function from integer width in bits to the integer, float)."""
+"""A neutral element: (function that returns the integer for a width in bits, float)."""
 
 ZERO: Neutral = (lambda bits: 0, 0.0)
 ONE: Neutral = (lambda bits: 1, 1.0)

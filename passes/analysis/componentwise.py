@@ -100,7 +100,10 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
 
 
 def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
-    """Returns the number of instructions that compute a body for one component."""
+    """
+    Returns the number of instructions that compute an operation's body for one component of a
+    matrix.
+    """
     return sum(
         OF_A_FUNCTION if body_op.name.startswith("math.") else 1
         for body_op in body_ops(op.body.block)
@@ -111,7 +114,8 @@ def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
 @dataclass(frozen=True)
 class MatrixAccess:
     """
-    Memory layout of a fragment: rows (or columns if not `by_rows`) are `stride` elements apart.
+    Memory layout of a fragment: consecutive rows (columns, unless `by_rows`) are `stride` elements
+    apart.
     """
 
     by_rows: bool
@@ -201,7 +205,8 @@ class _MatrixMoves:
 
 def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:
     """
-    Lists every value of an epilogue; None if a value has no form on matrices.
+    Returns every value of an epilogue that a kernel computes. Returns None if a value has no form
+    on matrices.
 
     `components` is the number of a fragment's components in an invocation; 0 if unknown.
     """

@@ -288,7 +288,7 @@ def element_type(value: SSAValue) -> Attribute:
     """Returns the element type of an operand, which must be a tensor or memref."""
     shaped = value.type
     if not isinstance(shaped, TensorType | MemRefType):
-        raise NotAContraction(f"an operand has type {shaped}, not a tensor or memref")
+        raise NotAContraction(f"an operand must be a tensor or memref, not {shaped}")
     return shaped.element_type
 
 
@@ -450,7 +450,10 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
 
 
 def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
-    """True if the loops of K follow the memory order of B, False if they follow that of A."""
+    """
+    True if the loops of K are ordered as B lies in memory, False if they are ordered as A lies in
+    memory.
+    """
     in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
     if in_windows[0] != in_windows[1]:
         return in_windows[1]

@@ -71,9 +71,9 @@ class Epilogue:
     `results` is empty: operations that read `source` compute the stored values (see
     `column_readers`).
 
-    The last two dimensions of the root may be parts of a row and columns of a part. A result's
-    element may then depend on the same column of several parts, and the results have no dimension
-    for parts.
+    The root's rows may be divided into parts: its second to last dimension counts the parts, and
+    its last dimension the columns of a part. A result's element may then depend on one column of
+    several parts, and the results lack the dimension of the parts.
     """
 
     root: Placed
@@ -89,7 +89,10 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """Size of the root's second to last dimension if the results lack it, otherwise 1."""
+        """
+        Number of parts into which the root's rows are divided (see `Epilogue`). It is 1 if the
+        results have all dimensions of the root.
+        """
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]
@@ -97,7 +100,7 @@ class Epilogue:
         return parts
 
     def part_of(self, placed: Placed) -> int:
-        """Returns the index of the part of the contraction's result that `placed` reads."""
+        """Returns the index of the part of the root that `placed` reads (see `Epilogue.parts`)."""
         part = placed.map.results[-2] if self.parts > 1 else None
         return part.value if isinstance(part, AffineConstantExpr) else 0
 
@@ -218,7 +221,7 @@ def _chain(
     """
     Returns the contraction's result and each value computed from it elementwise, with their maps.
 
-    Other operations may read these values only if `may_end`; otherwise raises `NotFused`.
+    If another operation reads these values, raises `NotFused`, unless `may_end` is set.
     """
     chain = {placed.value: placed}
     schedule = schedule_of(root)
@@ -239,7 +242,10 @@ def _chain(
 
 
 def _source(chain: dict[SSAValue, Placed]) -> Placed | None:
-    """Returns the value of `chain` that operations outside of it read; None if there is none."""
+    """
+    Returns the value of `chain` that an operation outside of the chain reads. Returns None if there
+    is no such value.
+    """
     ops = {definition(value) for value in chain}
     read = [
         link
@@ -265,7 +271,12 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """Returns the result of an operation that reads a value of `chain`, or a part of `in_parts`."""
+    """
+    Returns the result of an operation that reads a value of `chain`, with its map from the
+    contraction's loops.
+
+    The operation may also read a single part of the value `in_parts` (see `Epilogue`).
+    """
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
@@ -284,7 +295,10 @@ def _follow(
 
 
 def _is_of_part(map: AffineMap) -> bool:
-    """True if a map reads one whole part, with a constant index before the last dimension."""
+    """
+    True if a map reads one part completely: it has a constant index before the last dimension, and
+    loops for all others.
+    """
     if not map.results:
         return False
     *outer, part, last = (None, *map.results)
@@ -352,7 +366,10 @@ def _collect(
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """Adds the operands on which a value depends to `operands`, and row sums to `reductions`."""
+    """
+    Adds the values in memory on which `placed` depends to `operands`, and sums of rows to
+    `reductions`.
+    """
     if placed.value is root.value:
         operands[placed] = None
         return

@@ -100,7 +100,10 @@ class _Prepared:
         self.maps = [own_map(maps[i], self.map) for i in self.inputs]
 
     def build(self) -> SSAValue:
-        """Returns the factor's operand: the input, or a value computed before the operation."""
+        """
+        Returns the operand for the factor: an input, or a value that is computed before the
+        contraction.
+        """
         main = self.op.inputs[self.inputs[0]]
         if self.factor.is_pure:
             return main
@@ -145,7 +148,8 @@ def _narrow(factor: Factor, other: Factor) -> Attribute | None:
 
 def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
     """
-    Rewrites `map` from loops to the dimensions of the tensor that `main` indexes.
+    Returns `map` as a function of the dimensions of the tensor that `main` indexes. Both maps are
+    functions of the same loops.
 
     Raises `NotAContraction` if `main` lacks an index of `map`.
     """

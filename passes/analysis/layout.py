@@ -158,7 +158,10 @@ class RowMajor:
     def read(
         map: AffineMap, loops: int, shape: Sequence[Size], low: Sequence[int] | None = None
     ) -> RowMajor:
-        """Describes how `map` minus `low` indexes a tensor of `shape`; raises `NotLinear`."""
+        """
+        Describes the tensor of `shape` that is indexed by `map` minus `low`. Raises `NotLinear` if
+        an index is not linear.
+        """
         indices = [linear(expression, loops) for expression in map.results]
         pairs = zip(indices, low or [0] * len(indices), strict=True)
         moved = tuple(Linear(index.start - before, index.factors) for index, before in pairs)

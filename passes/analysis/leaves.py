@@ -63,9 +63,11 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
     ) -> dict[int, int]:
         """
-        Returns the iterations of each loop in the largest aligned block of at most `most_bytes`.
+        Returns a block of elements that are contiguous and aligned in memory, as the number of
+        iterations of each loop. It has at most `most_bytes`.
 
-        Blocks of this size cover all iterations of `loops`. {} stands for a single element.
+        Only `loops` move within the block. Blocks of this size cover all iterations of them. {}
+        stands for a single element.
         """
         count = max(1, most_bytes * 8 // bit_width(self.element))
         while count > 1:
@@ -79,7 +81,8 @@ class Leaf:
         self, sizes: Sequence[Size], loops: Collection[int], count: int
     ) -> dict[int, int] | None:
         """
-        Returns the iterations of each loop in an aligned block of `count`; None if impossible.
+        Returns the block of `count` elements that `piece` describes. Returns None if there is no
+        such block.
         """
         taken: dict[int, int] = {}
         left, stride = count, 1
@@ -99,7 +102,7 @@ class Leaf:
 
     def width(self, unit: dict[int, int], most_bytes: int) -> int:
         """
-        Returns the number of elements in one load of a unit.
+        Returns the number of elements that one load can read, if units are read.
 
         A unit is `unit[loop]` iterations of some loops, and begins at a multiple of these numbers.
         """

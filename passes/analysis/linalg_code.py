@@ -52,7 +52,10 @@ def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
 def set_operand(
     op: linalg.ops.GenericOp, number: int, value: SSAValue, places: Sequence[AffineExpr]
 ) -> None:
-    """Makes an operation read `value` as operand `number`, at the indices `places`."""
+    """
+    Makes an operation read `value` as operand `number`. `places` are the indices of the elements
+    that it reads.
+    """
     maps = maps_of(op)
     maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
     op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
@@ -163,7 +166,10 @@ def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.Pa
 
 
 def split_dimension(value: SSAValue, axis: int, *counts: int) -> tensor.ExpandShapeOp:
-    """Splits a dimension of static size; `counts` are the sizes of all parts but the last."""
+    """
+    Splits a dimension of static size into several. `counts` are the sizes of all of them but the
+    last.
+    """
     shape, more = list(tensor_type(value).get_shape()), len(counts)
     groups = [[n + more * (n > axis)] for n in range(len(shape))]
     groups[axis] = list(range(axis, axis + more + 1))
@@ -178,7 +184,8 @@ def expand_dimensions(
     given: Sequence[SSAValue] = (),
 ) -> tensor.ExpandShapeOp:
     """
-    Splits each dimension into a group of dimensions. `given` are the dynamic sizes of `shape`.
+    Splits each dimension into a group of dimensions. The result has the shape `shape`, and `given`
+    are the dynamic sizes in it.
     """
     return tensor.ExpandShapeOp.create(
         operands=[value, *given],
@@ -202,7 +209,10 @@ def merge_dimensions(
 
 
 def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None:
-    """Drops the dimensions of size 1 that a map reads at a constant; None if there are none."""
+    """
+    Drops the dimensions of size 1 that a map reads at a constant index. Returns None if there are
+    no such dimensions.
+    """
     shape = tensor_type(value).get_shape()
     single = [isinstance(result, AffineConstantExpr) for result in map.results]
     if all(single) or not any(single):
@@ -228,7 +238,10 @@ def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[in
 
 
 def merged_groups(axes: Sequence[int], groups: Sequence[Sequence[int]]) -> list[int] | None:
-    """Returns the groups that `axes` consist of, in order; None if they split a group."""
+    """
+    Returns the indices of the groups that `axes` consist of, in order. Returns None if `axes` split
+    a group.
+    """
     merged: list[int] = []
     left = list(axes)
     while left:
@@ -376,7 +389,10 @@ class BodyCode:
         kinds: Iterable[IteratorTypeAttr] | None = None,
         like: Operation | None = None,
     ) -> linalg.ops.GenericOp:
-        """Inserts the `linalg.generic`. `result` maps the output's old element to the new one."""
+        """
+        Inserts the `linalg.generic`. `result` is a function that returns the output's new element
+        for its old one.
+        """
         value = result(self.block.insert_arg(_element(out), len(self.block.args)))
         self.block.add_op(linalg.ops.YieldOp(value))
         generic = make_generic(self.inputs, out, [*self.maps, map], self.block, kinds, like)

@@ -107,8 +107,8 @@ def _sources(array: Array, at: tuple[Axis, ...]) -> Iterator[Access]:
 
 def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """
-    Returns the loop that indexes each dimension of a reshape's source; None for dimensions of size
-    1, and for dimensions that the reshape splits or merges.
+    Returns the loop that indexes each dimension of a reshape's source. The loop is None for a
+    dimension of size 1, and for one that the reshape splits or merges.
     """
     outer = [(axis, size) for axis, size in zip(at, array.shape, strict=True) if size != 1]
     inner = [size for size in array.source.shape if size != 1]
@@ -156,7 +156,10 @@ def is_run(shape: Sequence[Size], width: int) -> bool:
 
 
 def tile_grid(nest: Nest, axes: tuple[tuple[int, ...], int], size: int) -> list[Size]:
-    """Returns the number of tiles along each dimension. The dimensions of `axes` come last."""
+    """
+    Returns the number of tiles along each dimension of the nest. The dimensions in `axes` come
+    last.
+    """
     shape, (first, last) = nest.shape, axes
     others = [extent for axis, extent in enumerate(shape) if axis not in (*first, last)]
     ends = prod(shape[axis] for axis in first), shape[last]

@@ -78,7 +78,8 @@ class Computed(Array):
 
     def point(self, at: Sequence[IndexT], nowhere: IndexT) -> list[IndexT]:
         """
-        Returns each loop's index at the element `at`; `nowhere` for loops that the element lacks.
+        Returns the index of each loop for the element `at`. Loops that do not index the element
+        have the index `nowhere`.
         """
         point = [nowhere] * len(self.loops.sizes)
         for loop, index in zip(self.loops.inverse[self.number], at, strict=True):
@@ -97,14 +98,18 @@ class Reshaped(Array):
 @dataclass(eq=False)
 class Transposed(Array):
     """
-    An array whose dimension i is dimension `permutation[i]` of the source; -1: a new dimension.
+    The source with permuted dimensions: dimension i is dimension `permutation[i]` of the source.
+    For -1, dimension i is new.
     """
 
     source: Array
     permutation: tuple[int, ...]
 
     def place(self, at: Sequence[IndexT], nowhere: IndexT) -> tuple[IndexT, ...]:
-        """Returns the source's indices of the element `at`; `nowhere` for dropped dimensions."""
+        """
+        Returns the source's indices of the element `at`. Dimensions that the array drops have the
+        index `nowhere`.
+        """
         place = [nowhere] * len(self.source.shape)
         for axis, index in zip(self.permutation, at, strict=True):
             if axis >= 0:

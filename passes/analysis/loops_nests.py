@@ -35,7 +35,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 @dataclass(frozen=True)
 class Place:
     """
-    The place where elements are stored: `target[offsets + i * strides]`.
+    A slice that receives elements: element i is stored at `target[offsets + i * strides]`.
 
     Elements that other parts overwrite (`replaced`) are not stored.
     """
@@ -142,7 +142,10 @@ def _initials(array: Computed) -> list[Array]:
 
 
 def dimensions_along_rows(nest: Nest) -> frozenset[int]:
-    """Returns a nest's dimensions on which no reduction depends; empty without a reduction."""
+    """
+    Returns the dimensions of a nest on which no reduction depends. Returns none if the nest has no
+    reduction.
+    """
     reductions = reductions_of(nest)
     if not reductions:
         return frozenset()
@@ -163,7 +166,7 @@ def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
 
 
 INNER = -1
-"""Pseudo-dimension of a reduction that depends on the loop of another reduction."""
+"""Dimension that stands for the loop of another reduction, if a reduction depends on that loop."""
 
 
 def _reductions(
@@ -227,8 +230,8 @@ def _reshape_dependences(
     array: Reshaped, at: tuple[frozenset[int], ...]
 ) -> tuple[frozenset[int], ...]:
     """
-    Returns, for each dimension of the source, the dimensions in `at` of all result dimensions that
-    overlap it.
+    Returns, for each dimension of a reshape's source, the union of the sets in `at` that belong to
+    the overlapping dimensions of the result.
     """
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)
@@ -248,7 +251,7 @@ def _reshape_dependences(
 
 
 def _ends(shape: Shape) -> list[tuple[Size, Size]]:
-    """Returns (stride of the dimension, stride of the next outer dimension) for each dimension."""
+    """Returns, for each dimension, its stride and the stride of the next outer dimension."""
     ends: list[tuple[Size, Size]] = []
     stride: Size = 1
     for size in reversed(shape):

@@ -73,7 +73,10 @@ class Reader:
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
-        """Maps dynamic sizes to the sizes that the operations require them to equal."""
+        """
+        Maps a dynamic size to an equal size, for sizes that must be equal because the operations
+        require it.
+        """
         return equal_extents(self.ops)
 
     def read(self) -> None:
@@ -92,7 +95,10 @@ class Reader:
                 raise NotLoops(op, f"{op.name} cannot be lowered to loops")
 
     def shaped(self, value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
-        """Returns shape and element type of a tensor or memref; equal sizes have one symbol."""
+        """
+        Returns the shape and the element type of a tensor or memref. Sizes that must be equal are
+        represented by one of them.
+        """
         shape, element = shaped(value, op)
         return tuple(self.size(size) for size in shape), element
 
@@ -251,7 +257,10 @@ def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) ->
 
 
 def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
-    """Returns the loop of each output dimension; None for an index of 0."""
+    """
+    Returns, for each dimension of the output, the loop that indexes it. Returns None for a
+    dimension with the constant index 0.
+    """
     positions: list[int | None] = []
     for expr in map.results:
         if isinstance(expr, AffineDimExpr) and expr.position not in positions:
@@ -295,7 +304,7 @@ def _fill(reader: Reader, op: Operation) -> None:
     shape, element = reader.shaped(output, op)
     if value.type != element:
         raise NotLoops(
-            op, f"the fill value has type {value.type}, not {element}: convert the value first"
+            op, f"the fill value must have type {element}, not {value.type}: convert it first"
         )
     reader.define(op, 0, Filled(shape, element, value))
 
@@ -337,7 +346,7 @@ def _broadcast(reader: Reader, op: linalg.ops.BroadcastOp) -> None:
 
 
 def _nothing(reader: Reader, op: Operation) -> None:
-    """Ignores an operation that computes no array."""
+    """Accepts an operation that computes no array."""
 
 
 def _empty(reader: Reader, op: Operation) -> None:

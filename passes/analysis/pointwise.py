@@ -184,7 +184,10 @@ def moves_only(op: linalg.ops.GenericOp) -> bool:
 
 
 def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
-    """Composes a map with expressions for its loops; None if an expression is missing."""
+    """
+    Composes a map with expressions for its loops. Returns None if the map needs a loop without an
+    expression.
+    """
     used = {
         e.position
         for expression in map.results
@@ -198,7 +201,10 @@ def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -
 
 
 def loops_of(map: AffineMap, dimensions: Sequence[AffineExpr | None]) -> list[AffineExpr | None]:
-    """Returns for each loop of `map` the dimension that it indexes, else None."""
+    """
+    Returns, for each loop of `map`, the expression in `dimensions` that it indexes. Returns None
+    for a loop that indexes no dimension.
+    """
     loops: list[AffineExpr | None] = [None] * map.num_dims
     for expression, dimension in zip(map.results, dimensions, strict=True):
         if isinstance(expression, AffineDimExpr):

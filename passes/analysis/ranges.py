@@ -68,7 +68,7 @@ class Range:
 
 
 NOTHING = Range(numbers.inf, -numbers.inf)
-"""The empty range, for elements of a tensor that no operation has written."""
+"""The range of a tensor's elements before an operation has written them."""
 
 ANY_FLOAT = Range(-numbers.inf, numbers.inf)
 
@@ -139,13 +139,18 @@ def _remainder(_: Operation, x: Range, y: Range) -> Range | None:
 
 
 def _bitwise_and(op: Operation, *operands: Range) -> Range:
-    """Returns the range of a bitwise `and`: at most the least nonnegative operand."""
+    """
+    Returns the range of a bitwise `and`: from 0 to the smallest upper bound of a nonnegative
+    operand.
+    """
     highs = [operand.high for operand in operands if operand.low >= 0]
     return Range(0, min(highs)) if highs else _bits(op, *operands)
 
 
 def _bits(op: Operation, *operands: Range) -> Range:
-    """Returns the range of a bitwise `or` or `xor`: at most as many bits as the operands have."""
+    """
+    Returns the range of a bitwise `or` or `xor`: the result has no more bits than the operands.
+    """
     if op.results[0].type == IntegerType(1):
         return Range(0, 1)
     width = max(_width(operand) for operand in operands)
@@ -228,7 +233,7 @@ def _quotient(op: Operation, x: Range, y: Range) -> Range | None:
 
 
 def _rising(function: Callable[[float], float]) -> Rule:
-    """Builds the rule of a function that is exact and never decreases."""
+    """Returns the rule of a function that is exact and never decreases."""
 
     def apply(_: Operation, x: Range) -> Range:
         ends = (x.low, x.high)
@@ -296,7 +301,10 @@ RULES: dict[type[Operation], Rule] = {
 
 @cache
 def _exact_rising_functions() -> dict[type[Operation], Rule]:
-    """Returns the rules of exact functions of `math`; separate because they import numpy."""
+    """
+    Returns the rules of exact functions of `math`. They are computed on demand, because they import
+    numpy.
+    """
     from xdsl_spirv.dialects.scalars.functions import RECORDS
     from xdsl_spirv.dialects.scalars.images import rising
 

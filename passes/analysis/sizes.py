@@ -134,7 +134,10 @@ def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
 
 
 def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue]) -> list[Size]:
-    """Merges an operation's static and dynamic numbers into a list of sizes."""
+    """
+    Returns an operation's sizes in order, where `static` marks dynamic ones, which are taken from
+    `dynamic`.
+    """
     left = iter(dynamic)
     return [number(next(left)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
 
@@ -205,7 +208,10 @@ def _loop_dimensions(op: LinalgStructuredOperation) -> Iterator[tuple[int, SSAVa
 
 
 def size_outside(size: Size, dispatch: DispatchOp, of: Callable[[Extent], Size]) -> Size:
-    """Expresses a size inside a dispatch by sizes of its operands; `of` returns each of those."""
+    """
+    Expresses a size inside a dispatch by sizes outside. `of` returns the size of a dimension of an
+    operand of the dispatch.
+    """
     if not is_dynamic(size):
         return size
     given = {
@@ -288,7 +294,10 @@ def is_size_op(op: Operation) -> bool:
 
 
 def is_given(value: SSAValue) -> bool:
-    """True if a value of type `index` is an argument, and so is known before the function runs."""
+    """
+    True if a value of type `index` is an argument of the function, so that it is known before the
+    function runs.
+    """
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return False
@@ -298,7 +307,9 @@ def is_given(value: SSAValue) -> bool:
 
 
 def is_size(value: SSAValue) -> bool:
-    """True if a value depends only on sizes of tensors, given numbers and constants."""
+    """
+    True if a value depends only on sizes of tensors, arguments of type `index`, and constants.
+    """
     if is_given(value):
         return True
     op = value.owner
@@ -457,7 +468,10 @@ def _is_given(dimension: Extent) -> bool:
 
 
 def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
-    """Returns an output's size, derived from the operands of the loops that write it, or None."""
+    """
+    Returns the size of an output's dimension, derived from the operands that are indexed by the
+    same loop. Returns None if there are none.
+    """
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):

@@ -143,7 +143,10 @@ class Units:
         return prod(self.sizes)
 
     def part(self, split: int) -> Self:
-        """Returns the operand in smaller units, whose innermost loop is 1 / `split` as long."""
+        """
+        Returns the same operand in smaller units: the innermost loop of a unit is divided by
+        `split`.
+        """
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
@@ -153,7 +156,10 @@ class Units:
 
     @cached_property
     def bits(self) -> int:
-        """Bits of all planes for one unit; data that units share is divided among the units."""
+        """
+        Number of bits of all planes for one unit. The bits of an element that several units share
+        count in part for each of them.
+        """
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]

@@ -45,7 +45,7 @@ MOVES = (
 """Operations whose result consists of elements of their first operand."""
 
 JOINS = (tensor.InsertSliceOp, tensor.ConcatOp)
-"""Operations whose result consists of elements of their tensor operands."""
+"""Operations whose result consists of elements of all their tensor operands."""
 
 ROUNDS = 4
 """Largest number of iterations until an accumulator's range must be stable."""
@@ -137,7 +137,8 @@ class ValueRanges:
 
     def _product(self, op: arith.MuliOp) -> Range:
         """
-        Returns the range of a product of dimensions of one tensor, limited by the largest tensor.
+        Returns the range of a product of dimensions of one tensor. Its limit is the largest number
+        of elements of a tensor.
         """
         shapes, equal = self._shapes()
         factors = [_replace_extents(number(value), equal) for value in factors_of(op)]
@@ -155,7 +156,10 @@ class ValueRanges:
         return everything(op.result.type)
 
     def _shapes(self) -> tuple[list[list[Size]], dict[Extent, Size]]:
-        """Returns the shapes of tensors with dynamic sizes, and sizes that must be equal."""
+        """
+        Returns the shapes of tensors with dynamic sizes, and a map of sizes to other sizes that
+        must be equal.
+        """
         if self._dynamic is None:
             block = self._block
             values = [*block.args, *(result for op in block.ops for result in op.results)]
@@ -256,7 +260,9 @@ class ValueRanges:
                 self._assume(value, Range(0, most - 1))
 
     def _assume(self, value: SSAValue, bounds: Range) -> None:
-        """Assumes a range of a value, and of the values from which it is computed one to one."""
+        """
+        Limits a value to `bounds`, and accordingly the values from which it is computed one to one.
+        """
         held = self._assumed.get(value)
         self._assumed[value] = bounds if held is None else held.meet(bounds)
         if isinstance(value, BlockArgument):
@@ -282,7 +288,10 @@ class ValueRanges:
                 pass
 
     def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
-        """Assumes a range for the tensor of a body argument, if the loops read every element."""
+        """
+        Limits the elements of the tensor that a body argument reads to `bounds`, if the loops read
+        every element.
+        """
         if (read := _read_by(value)) is None:
             return
         op, map = read
@@ -292,7 +301,10 @@ class ValueRanges:
 
 
 def _read_by(argument: BlockArgument) -> tuple[linalg.ops.GenericOp, AffineMap] | None:
-    """Returns the operation and map that read an input for a body's argument, else None."""
+    """
+    Returns the operation that has this body argument, and the map by which it reads the input.
+    Returns None for other values.
+    """
     op = argument.block.parent_op()
     if not isinstance(op, linalg.ops.GenericOp) or argument.index >= len(op.inputs):
         return None

@@ -96,7 +96,10 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
 
 
 PLACES = (IndexOp, arith.CmpiOp, arith.SelectOp, YieldOp)
-"""Operations in the body of a `linalg.generic` that only selects elements by their indices."""
+"""
+Operations that may be in the body of a `linalg.generic` that only selects elements by their
+indices.
+"""
 
 
 def _moves(op: GenericOp) -> bool:

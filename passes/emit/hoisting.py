@@ -37,9 +37,9 @@ from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter, load_element
 @dataclass(frozen=True)
 class Run:
     """
-    Indices that were delinearized from `number`, an element's index in a row-major shape `sizes`.
+    The indices of element `number` of a row-major shape `sizes`, as a delinearization returns them.
 
-    A run has the element's indices along the dimensions `first` to `last`.
+    A run contains only the indices along the dimensions `first` to `last`.
     """
 
     number: Index
@@ -68,7 +68,10 @@ class HoistingEmitter(KernelEmitter):
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
-        """Returns the outermost scope, from `depth` on, into which code that may fault can move."""
+        """
+        Returns the outermost scope at or inside of `depth` to which code that may fault can be
+        moved.
+        """
         for outer in range(self.depth, depth, -1):
             if self.scopes[outer].fence:
                 return outer
@@ -76,7 +79,7 @@ class HoistingEmitter(KernelEmitter):
 
     @contextmanager
     def at(self, depth: int) -> Generator[None]:
-        """Emits into the outer scope with index `depth` inside of the `with`."""
+        """Emits into the scope with index `depth` inside of the `with` block."""
         inner = self.scopes[depth + 1 :]
         del self.scopes[depth + 1 :]
         yield
@@ -171,7 +174,9 @@ class HoistingEmitter(KernelEmitter):
         )
 
     def multiple(self, value: Index) -> int:
-        """Returns a known divisor of an index; 0 if the index is 0."""
+        """
+        Returns a number by which an index is known to be divisible. Returns 0 if the index is 0.
+        """
         if isinstance(value, SSAValue):
             return self.multiples.get(value, 1)
         return common_divisor(value)
@@ -181,7 +186,10 @@ class HoistingEmitter(KernelEmitter):
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
-        """Splits off an added constant (or 0) that cannot change the quotient by `divisor`."""
+        """
+        Splits an index into a part that determines the quotient by `divisor`, and an added constant
+        that cannot change the quotient (or 0).
+        """
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 
@@ -371,7 +379,8 @@ class HoistingEmitter(KernelEmitter):
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
         """
-        Returns the linear index of the longest prefix of the indices that is a known `Run`.
+        Finds the longest prefix of the indices that is a known `Run`, and returns the linear index
+        of this prefix.
 
         Also returns the length of the prefix.
         """

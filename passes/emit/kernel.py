@@ -145,12 +145,17 @@ class KernelEmitter(Emitter):
         return self.add(ElementPtrOp(memory, [self.index(i) for i in indices]))
 
     def flat_view(self, memory: SSAValue, element: Attribute, name: str = "operand") -> SSAValue:
-        """Returns a 1-D view of a buffer in elements or vectors; names a nameless buffer `name`."""
+        """
+        Returns a 1-D view of a buffer, in elements or vectors. If the buffer has no name, gives it
+        the name `name`.
+        """
         name = memory.name_hint or name
         return self.at_top(FlatViewOp(memory, element), f"{name}_elements")
 
     def elements_of(self, memory: SSAValue) -> SSAValue:
-        """Returns a 1-D view of a buffer's elements, or the buffer itself if it is 1-D."""
+        """
+        Returns a 1-D view of a buffer's elements. A buffer of one dimension is returned as it is.
+        """
         type = memory.type
         assert isinstance(type, MemRefType)
         if type.get_num_dims() == 1:

@@ -110,7 +110,7 @@ class SpirvEmitter(Emitter):
         return self.resized(value, 32, sign=sign)
 
     def resized(self, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
-        """Converts an integer, or a vector of integers, to a signless type of `width` bits."""
+        """Converts an integer, or each integer of a vector, to a signless type of `width` bits."""
         target = spv.with_element(value.type, IntegerType(width))
         if spv.width_of(spv.element_of(value.type)) == width:
             return self.same_bits(value, target)

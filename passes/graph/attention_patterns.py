@@ -110,9 +110,10 @@ def _without_maximum(x: Node, sink: Node) -> tuple[Node, Node]:
 
 def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
     """
-    Strips casts, and returns the operands of an operation of `kinds`, a reduction first.
+    Strips casts from an operation of one of `kinds`, and returns its operands. An operand that is a
+    reduction comes first.
 
-    Returns (node, None) for any other operation.
+    For any other operation, returns the operation and None.
     """
     node = uncast(node)
     if node.kind not in kinds:
@@ -122,7 +123,10 @@ def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | No
 
 
 def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:
-    """Strips casts from a node and returns its children. Raises `NotTraced` for any other kind."""
+    """
+    Strips casts from a node of kind `kind`, and returns its children. For any other kind, raises
+    `NotTraced` with the text `missing`.
+    """
     node = uncast(node)
     if node.kind != kind:
         raise NotTraced(missing)
@@ -144,7 +148,8 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
 """
-Maps a relation to (limit of `Band`, number to add to c). Keys n with n `relation` m + c are hidden.
+Describes the limit that a mask implies if it hides the keys n with n `relation` m + c. Maps the
+relation to (name of the limit in `Band`, number to add to c to get the limit).
 """
 
 KEYS = "n"

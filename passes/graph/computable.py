@@ -41,7 +41,10 @@ def values_of(op: Operation) -> Iterator[SSAValue]:
 def change_notes(
     function: FuncOp, change: Callable[[Attribute, dict[str, Attribute]], None]
 ) -> None:
-    """Calls `change(type, attributes)`, which edits attributes, for each argument and result."""
+    """
+    Calls `change(type, attributes)` for each argument and result of a function. The call may edit
+    the attributes.
+    """
     kinds = function.function_type
     for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
         known = function.properties.get(key)

@@ -121,7 +121,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
 def _plain(
     op: LinalgStructuredOperation, factors: tuple[Factor, Factor], number: int
 ) -> Dequantized | None:
-    """Describes an 8-bit input that the contraction multiplies without scale and zero point."""
+    """Describes an 8-bit input of the contraction that has neither scale nor zero point."""
     if not _is_byte(op.body.block.args[number]):
         return None
     factor = next(factor for factor in factors if number in factor.inputs)
@@ -361,7 +361,10 @@ class _Rewrite:
         self.out = self.maps[-1]
 
     def _map(self, number: int, aux: int) -> AffineMap:
-        """Returns the index map of a scale or zero point input over the contraction's loops."""
+        """
+        Returns the index map of the input `aux`, a scale or zero point of operand `number`, as a
+        function of the contraction's loops.
+        """
         map = self.maps[number]
         place = self.operands[number].places[aux]
         none = AffineConstantExpr(0)

@@ -246,7 +246,10 @@ def _is_inlined(op: Operation) -> bool:
 
 
 def _is_unary(op: linalg.ops.GenericOp) -> bool:
-    """True if each element is computed from the element at the same index of the only input."""
+    """
+    True if an operation has one input, and computes each element from the input's element at the
+    same index.
+    """
     if not _is_inlined(op) or len(op.inputs) != 1 or moves_only(op):
         return False
     read, write = (attribute.data for attribute in op.get_indexing_maps())
@@ -269,7 +272,10 @@ def _has_kernel(value: SSAValue, block: Block) -> bool:
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:
-    """Returns the instructions per element; divisions and functions exceed every budget."""
+    """
+    Returns the number of instructions per element. Divisions and functions have a number above
+    every limit.
+    """
     ops = body_ops(op.body.block)
     dear = any(
         isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops

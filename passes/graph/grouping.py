@@ -83,7 +83,7 @@ class Group:
         self.members[op] = None
 
     def outside(self, op: Operation) -> list[SSAValue]:
-        """Returns the values that an operation reads and the group does not produce."""
+        """Returns the values that an operation reads, without those that the group produces."""
         return [value for value in operands_of(op) if not self.produces(value)]
 
     def grow(self, accept: Callable[[Operation], bool]) -> None:
@@ -201,7 +201,10 @@ class Group:
         return list(inputs), list(clones)
 
     def _later(self, ordered: Sequence[Operation]) -> list[Operation]:
-        """Returns the operations between members that depend on a member and are not members."""
+        """
+        Returns the operations between the group's members that depend on a member but are not
+        members themselves.
+        """
         tainted = {value for op in ordered for value in op.results}
         dependents: list[Operation] = []
         for op in _between(ordered[0], ordered[-1]):

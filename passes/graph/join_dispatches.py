@@ -95,7 +95,10 @@ def _join_all(block: Block, reduces: bool) -> None:
 
 
 def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Work) -> bool:
-    """True if both dispatches are small, or read parts of one result and are not large."""
+    """
+    True if joining two dispatches saves time: both are small, or they read parts of one result and
+    are not large.
+    """
     if max(one.elements, other.elements) <= SMALL:
         return len({one.row, other.row} - {0}) < 2
     most = OF_ONE_RESULT if one.run == other.run else FEW
@@ -117,7 +120,10 @@ class _Work:
 
     @staticmethod
     def of(dispatch: DispatchOp, reduces: bool) -> _Work | None:
-        """Returns a dispatch's work; None if the dispatch cannot be joined or is too large."""
+        """
+        Returns the work of a dispatch. Returns None if the dispatch cannot be joined, or is too
+        large to be joined.
+        """
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
             # A kernel reads through a padding only if nothing is joined to it.
             return None
@@ -149,7 +155,10 @@ class _Work:
         nests: Sequence[Nest],
         reductions: Sequence[tuple[Loops, frozenset[int]]],
     ) -> _Work | None:
-        """Returns the work of small reductions along rows of one static length, else None."""
+        """
+        Returns the work of a dispatch whose reductions are small and run along rows of one static
+        length. Returns None for others.
+        """
         from xdsl_spirv.passes.analysis.loops_nests import INNER
 
         lengths = {prod(loops.reduced) for loops, _ in reductions}

@@ -60,8 +60,8 @@ LISTS = (
     ("static_output_shape", "dynamic_output_shape"),
 )
 """
-Names of lists with one number for each dimension: (attribute of the static numbers, operand of the
-dynamic numbers).
+Attributes that are lists with one number for each dimension: (attribute with the static numbers,
+operand with the dynamic numbers).
 """
 
 
@@ -349,7 +349,10 @@ def _generic(
     outputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
 ) -> linalg.ops.GenericOp:
-    """Clones an operation with new operands and maps, and with loops in the order of the result."""
+    """
+    Clones an operation with new operands and maps. The clone's loops have the order of the result's
+    dimensions.
+    """
     count = maps[0].num_dims
     written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
     loops = [*written, *(loop for loop in range(count) if loop not in written)]
@@ -409,8 +412,9 @@ def _reorder_reshape(
     """
     Clones a reshape so that its result has the storage order `order`.
 
-    `orders` maps tensors to storage orders. The reshape's groups of dimensions are written in the
-    order of its tensor with fewer dimensions.
+    `orders` maps tensors to storage orders. A reshape groups the dimensions of one tensor so that
+    each group is one dimension of the other. The groups are listed in the storage order of the
+    other tensor.
     """
     assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
     assert orders is not None

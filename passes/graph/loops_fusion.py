@@ -85,7 +85,7 @@ FEW_ROWS, LONG_ROW = 16, 1 << 16
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
-    """Makes an operation a dispatch, together with cheap producers that nothing else reads."""
+    """Makes a dispatch of an operation and of cheap producers whose results nothing else reads."""
     group = Group(root)
     _grow(group, operands_of(root), computes)
     _add_kept(group, computes)
@@ -111,7 +111,8 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Adds a tensor's producer to the group even if other groups read the tensor.
+    Adds a tensor's producer to the group although other groups read the tensor, if a workgroup can
+    hold the tensor's rows in registers.
 
       %x = %a + %b                                 one dispatch: an invocation holds its elements
       %r = %x / root of the mean of %x * %x   ->   of %x in registers, and stores %x and %r
@@ -144,7 +145,10 @@ def _reads_rows(op: Operation) -> bool:
 
 
 def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
-    """True if a workgroup can hold a row of the operation's elements in registers."""
+    """
+    True if a group may also compute the operation's result: a workgroup can hold a row of it in
+    registers.
+    """
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not _reads_rows(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
@@ -158,7 +162,10 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:
-    """True if the group depends on an operation outside of the group that depends on `op`."""
+    """
+    True if an operation outside of the group depends on `op`, and the group depends on that
+    operation.
+    """
     direct, tainted = set(op.results), set[SSAValue]()
     last = group.ordered()[-1]
     following = op.next_op
@@ -343,7 +350,7 @@ def _agrees(nest: Nest) -> bool:
 
 
 def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
-    """True if a kernel would repeat a costly reduction of one row for many results."""
+    """True if a kernel would compute a costly reduction of one row again for many results."""
     steps = prod(loops.reduced)
     if INNER in rows or typical(steps) <= CHEAP:
         return False

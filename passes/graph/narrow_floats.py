@@ -109,7 +109,8 @@ class Floats:
 
     def _may_be_meant(self, op: Operation) -> bool:
         """
-        True if the operation has no f64, or if f32 has the accuracy of the model's own operators.
+        True if the operation has no f64, or if computing it in f32 is as accurate as the model's
+        own operators.
         """
         if not any(v.type == f64 for v in (*op.operands, *op.results)):
             return True

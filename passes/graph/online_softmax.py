@@ -95,7 +95,10 @@ class OnlineSoftmax:
         return e.node("sum", (self.loop, False), (share, values), type)
 
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
-        """Returns the indices of maximum, sum and result among the values that the loop carries."""
+        """
+        Returns the indices of the row maximum, the sum and the result among the values that the
+        loop carries.
+        """
         kinds = [node.kind for node in yields]
         _require(len(kinds) == 3, "the loop carries more than a maximum, a sum and a result")
         tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]
@@ -108,7 +111,9 @@ class OnlineSoftmax:
         return tops[0], totals[0], results[0]
 
     def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
-        """Returns the child that `chosen` accepts, and sets `_rest` to the remaining child."""
+        """
+        Returns the child of `node` that `chosen` accepts. Stores the remaining child in `_rest`.
+        """
         a, b = node.children
         if not chosen(a):
             a, b = b, a

@@ -193,8 +193,8 @@ class _Placed:
         """
         Returns the buffer axis for axis `number` of an access.
 
-        `walks` maps each variable that moves the access to its step. The axis's variable is
-        removed.
+        `walks` maps each variable that moves the access to its step. Removes the variable of this
+        axis from `walks`.
         """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
@@ -380,7 +380,10 @@ class _Placed:
         return indices, [a.tile for a in axes], any(a.extent % a.tile for a in axes)
 
     def _orders(self, op: Operation) -> tuple[list[int], bool]:
-        """Returns a tile's sizes above 1, and True if the tile is transposed in the buffer."""
+        """
+        Returns the sizes above 1 of a loaded or stored tile, and True if the buffer holds the tile
+        transposed.
+        """
         access, axes = self.accesses[op], self.axes[op]
         order = [axis.number for axis in axes if axis.number is not None]
         turned = order != sorted(order)

@@ -190,7 +190,10 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
 
 @dataclass
 class _Body:
-    """A loop's body that computes host scalars before `first`, from the new inputs `tensors`."""
+    """
+    Copies the computation of host scalars into a loop's body, before the operation `first`.
+    `tensors` maps tensors of one element to the body's new arguments.
+    """
 
     op: linalg.ops.GenericOp
     block: Block

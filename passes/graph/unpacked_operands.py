@@ -91,7 +91,10 @@ def _walk_operand(
     parts: dict[int, tuple[int, ...]],
     k: range,
 ) -> list[tuple[int, int]] | None:
-    """Returns the loops that index the operand of a reshape or transposition, or None."""
+    """
+    Returns the loops that index the operand of a reshape or transposition, given `walks`, the loops
+    that index its result. Returns None if that is impossible.
+    """
     if isinstance(op, tensor.CollapseShapeOp):
         shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []

@@ -31,7 +31,10 @@ CONTRACTIONS = {
     "linalg.winograd_input_transform": ("ai,n(t+i)wc->atwnc", "bj,at(w+j)nc->abtwnc"),
     "linalg.winograd_output_transform": ("ya,abtwnf->ybtwnf", "zb,ybtwnf->ntywzf"),
 }
-"""The two contractions of a transform. `(t+i)` is element i of tile t, which begins at t * step."""
+"""
+Maps a transform to its two contractions, in the notation of einsum. `(t+i)` is element i of tile t,
+which begins at t * step.
+"""
 
 
 class WinogradTransform(RewritePattern):

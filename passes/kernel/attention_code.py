@@ -88,8 +88,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
         self.first_row, self.last_row = self.row, schedule.rows - 1
         """
-        The query rows that determine the range of key tiles: the first row, and the last row
-        relative to the first.
+        First query row that determines the range of key tiles, and the distance to the last one.
         """
         if schedule.staged or self.rows.waits:
             # Drivers may treat a subgroup barrier as a workgroup barrier: all subgroups must
@@ -99,7 +98,9 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.whole = plan.sizes.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
         self.is_filled = False
-        """True after the first loop, whose Workgroup buffers other subgroups may still read."""
+        """
+        True after the first loop. Its Workgroup buffers may still be in use by other subgroups.
+        """
 
     def _workgroup(self) -> tuple[Index, Index]:
         """Returns the workgroup's index of the query tile and its batch index."""
@@ -175,9 +176,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self._tiles(first, (lower, upper), state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
-        """
-        Returns the ends of two ranges of key tiles: visible to every row, and visible to any row.
-        """
+        """Returns the end of the tiles visible to all rows, and of the tiles visible to any row."""
         b = self.b
         plan, last = self.plan, self.last_row
         causal, window = plan.causal, plan.sizes.window
@@ -203,7 +202,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _tiles(
         self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
     ) -> State:
-        """Loops over tiles `bounds[0]` to `bounds[1]`. May read tile `first` of an empty range."""
+        """Loops over the tiles in `bounds`. Reads tile `first` ahead even if there are none."""
         self.masked, self.pipeline = masked, self.plan.pipeline(masked)
         self.count = self.tile_count if masked else self.whole
         """Exclusive upper bound of the indices of tiles that are read ahead."""
@@ -261,7 +260,7 @@ class AttentionCode(Numbers[AttentionPlan]):
     def _move(
         self, stage: Stage, tiles: list[Index], ahead: int, state: State, guarded: bool
     ) -> None:
-        """Writes a stage that moves operands, for the tile `ahead` steps after `tiles[0]`."""
+        """Writes a stage that moves operands, for the tile `ahead` iterations after `tiles[0]`."""
         name = READS.get(stage) or WRITES.get(stage, "k")
         if stage in READS:
             tile, guarded = self._number(tiles, ahead), guarded and self.plan.ragged
@@ -273,14 +272,14 @@ class AttentionCode(Numbers[AttentionPlan]):
             self.b.barrier()
 
     def _take(self, name: str, state: State) -> list[Words]:
-        """Removes a tile's words from the state and returns them; [] for staged tiles."""
+        """Removes a tile's words (its elements in registers) from the state and returns them."""
         if self.plan.schedule.staged:
             return []
         words, state.words[name] = state.words[name], []
         return words
 
     def _number(self, tiles: list[Index], ahead: int) -> Index:
-        """Returns the tile index `ahead` steps after `tiles[0]`, at most the last tile."""
+        """Returns the index of the tile `ahead` iterations after `tiles[0]`, at most the last."""
         b, count = self.b, self.count
         while len(tiles) <= ahead:
             after = b.plus(tiles[-1], self.key_parts)
@@ -291,7 +290,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         return tiles[ahead]
 
     def _buffer(self, tile: Index, ahead: int = 0) -> Index:
-        """Returns the Workgroup buffer index of the tile `ahead` tiles after `tile`."""
+        """Returns the index of the Workgroup buffer for the tile `tile` + `ahead`."""
         count = self.plan.schedule.buffers.data
         return self.b.remainder(self.b.plus(tile, ahead), count) if count > 1 else 0
 
@@ -460,14 +459,14 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
-        """Returns the state with maxima raised to the greatest new scores, and sums rescaled."""
+        """Returns the state with maxima raised to the greatest new scores, and rescaled sums."""
         risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
         pairs = zip(state.maxima, greatest, strict=True)
         maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
         return self._move_maxima(state, maxima)
 
     def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
-        """Returns the state with other maxima, and with sums and results rescaled accordingly."""
+        """Returns the state with the given maxima. Sums and results are rescaled to them."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
             risen = zip(state.maxima[strip], tops, strict=True)

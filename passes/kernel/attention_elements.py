@@ -103,7 +103,8 @@ class Elements:
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
         """
-        Yields (index of first element, elements, existence condition) for each vector of the lane.
+        Yields (index of the first element, elements, condition that the vector exists) for each of
+        the lane's vectors.
         """
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):

@@ -205,7 +205,9 @@ class LanesCode(Numbers[LanesPlan]):
         return {x: self._load(x, first, end) if x in ahead else [] for x in "kv"}
 
     def _key(self, first: Index, number: Index) -> Index:
-        """Returns the index of the group's `number`-th key in the step that begins at `first`."""
+        """
+        Returns the index of a key: key `number` of the group in the step that begins at `first`.
+        """
         b, plan = self.b, self.plan
         if plan.across_rows:
             return b.plus(first, number)
@@ -297,7 +299,9 @@ class LanesCode(Numbers[LanesPlan]):
         return total
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
-        """Sums partial scores over all lanes; each lane gets the scores that it owns."""
+        """
+        Adds up partial scores over all lanes. Returns the complete scores that this lane owns.
+        """
         b, width, lanes = self.b, self.scores.width, self.plan.schedule.lanes.data
         slots = [partial[i : i + width] for i in range(0, len(partial), width)]
         return [
@@ -412,7 +416,7 @@ class LanesCode(Numbers[LanesPlan]):
             b.store(pack_elements(b, numbers[i : i + width], f32), memory, (at,))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
-        """Merges the subgroups' values of result vector `number` and stores the vector."""
+        """Merges the subgroups' values of the result vector with index `number`, and stores it."""
         b, plan = self.b, self.plan
         row, vector = b.divided(number, vectors), b.remainder(number, vectors)
         subgroups = range(plan.schedule.subgroups.data)

@@ -111,11 +111,17 @@ class LaneRows:
         return put_together(self.b, cells, fragment)
 
     def votes(self, cell: Cell) -> list[SSAValue]:
-        """Returns the invocation's values in a cell (a component or a fragment)."""
+        """
+        Returns the scalars of a cell that this invocation holds: the component, or its components
+        of a whole fragment.
+        """
         return [cell]
 
     def each(self, body: Callable[..., SSAValue], *cells: Cell) -> Cell:
-        """Applies a scalar function elementwise to components, or to whole fragments."""
+        """
+        Applies a scalar function elementwise to cells (components or whole fragments). Returns the
+        resulting cell.
+        """
         return body(*cells)
 
     def each_place(
@@ -405,7 +411,7 @@ class AttentionResult:
             self.held.each_place(partial(store, column), cells)
 
     def _element_of(self, number: int, column: int) -> int:
-        """Returns the result column of a fragment column; `number` is the fragment's index."""
+        """Returns the result column of column `column` in the fragment with index `number`."""
         return self.deal.element(number, column) if self.deal else number * self.n + column
 
     def _count_at_once(self, fragment: PlacedFragment) -> int:

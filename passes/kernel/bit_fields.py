@@ -77,7 +77,7 @@ class Bits:
 
     @property
     def begin(self) -> int:
-        """The first bit of the byte that contains bit `low`."""
+        """The lowest bit of the byte that contains bit `low`."""
         return self.low - self.low % BYTE
 
 
@@ -99,7 +99,10 @@ class Affine:
 
 
 Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
-"""A value, a bit field, a bit field as float, an affine expression, or a compile-time integer."""
+"""
+A scalar in one of five forms: a value, a bit field, a bit field as a float, an affine expression,
+or a compile-time integer.
+"""
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
@@ -181,7 +184,10 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """Returns an operation's result as `Affine`, if neighbours share one operand; else None."""
+        """
+        Returns the result of an f32 addition, subtraction or multiplication as `Affine`, if exactly
+        one operand is the same for neighbouring elements. Returns None for other operations.
+        """
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
@@ -220,7 +226,7 @@ class ScalarCode:
         return result
 
     def whole(self, number: Affine) -> SSAValue:
-        """Computes an affine expression as f32."""
+        """Emits an affine expression as one f32 value."""
         return self.known.once(
             number, lambda: self.affine(self.value(number.value, f32), number.scale, number.addend)
         )
@@ -237,7 +243,7 @@ class ScalarCode:
         return value if addend is None else b.add(arith.AddfOp(value, addend))
 
     def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
-        """Returns a scalar as an SSA value of type `type`."""
+        """Emits a scalar of any form as an SSA value of type `type`."""
         b = self.b
         if isinstance(scalar, int):
             return b.number(scalar, type)
@@ -314,7 +320,10 @@ class ScalarCode:
         return Bits(word, lower.begin, upper.end, BYTE)
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
-        """Returns a word with the bit field's value right-aligned in each group of `size` bits."""
+        """
+        Returns a word with one number in each cell of `size` bits: the bits at the field's place in
+        this cell, right-aligned.
+        """
         distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))
@@ -358,7 +367,10 @@ class ScalarCode:
         return self.correct_float(number, low, -float((1 << (MANTISSA - low)) + beyond))
 
     def correct_float(self, number: SSAValue, low: int, offset: float) -> SSAValue:
-        """Divides floats of a field that starts at bit `low` by 2^low, and adds an offset."""
+        """
+        Returns the float of a field that starts at bit `low` from a float that is 2^low times too
+        large: divides `number` by 2^low and adds an offset.
+        """
         b, type = self.b, number.type
         added = b.number(offset, type)
         return self.affine(number, b.number(2.0**-low, type) if low else None, added)

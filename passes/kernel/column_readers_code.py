@@ -21,7 +21,10 @@ from xdsl_spirv.passes.loops.groups import Point
 def store_readers(
     b: HoistingEmitter, readers: ColumnReaders, column: Index, values: Sequence[SSAValue]
 ) -> None:
-    """Computes and stores the readers' results for the group of columns that starts at `column`."""
+    """
+    Computes and stores all elements that depend on the group of columns that starts at `column`.
+    `values` are the columns.
+    """
     code = ColumnsCode(b, readers, values)
     group = b.index(b.divided(column, readers.count))
     for reader in readers.readers:
@@ -38,7 +41,10 @@ class ColumnsCode(LoopsCode):
         self.readers, self.source, self.values = readers, readers.source, values
 
     def store_group(self, reader: ColumnReader, group: Index) -> None:
-        """Stores the elements that depend on group `group` of the reader, counted from 0."""
+        """
+        Stores the elements of `reader` that depend on its column group `group`, counted from the
+        reader's first group.
+        """
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)

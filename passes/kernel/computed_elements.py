@@ -124,7 +124,10 @@ class LeafCode:
         return b.index_inside(self._inside(point), b.plus(base, number)), place
 
     def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
-        """Returns a loop's index, or the loaded part index if the loop selects parts by data."""
+        """
+        Returns the index of a loop. For the loop that counts selected parts, returns the part index
+        that memory contains.
+        """
         if self.selected is None or self.selected[1] != loop:
             return first, added
         b = self.b
@@ -183,7 +186,9 @@ class ComputedOperand:
         self.loops = sorted(self.root.map.used_dims())
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
-        """Lists the loads for the element at a point, as memory and vector index."""
+        """
+        Returns the loads that the element at a point needs, as pairs of memory and vector index.
+        """
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:

@@ -86,7 +86,10 @@ class FragmentTile(ResultTile):
 
     @property
     def _together(self) -> int:
-        """Number of components in one store, for fragments that exceed the result."""
+        """
+        Number of components that one store writes, in fragments that are partly outside of the
+        result.
+        """
         if self._components is None or not self.plan.contraction.epilogue.is_empty:
             return 1
         width = self._components.width

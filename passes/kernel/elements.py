@@ -349,7 +349,10 @@ class ElementCode(EpilogueCode):
         accumulators: Sequence[Accumulator],
         known: Known | None = None,
     ) -> list[Callable[[Placed], SSAValue]]:
-        """Returns, for each accumulator of neighbouring columns, a function of epilogue values."""
+        """
+        Returns a function for each accumulator of neighbouring columns. The function evaluates a
+        value of the epilogue.
+        """
         b, loaded = self.builder, dict[tuple[Placed, Index], list[SSAValue]]()
         columns = [b.plus(column, i) for i in range(len(accumulators))]
 

@@ -158,7 +158,10 @@ class KLoop:
         return [*state.totals, *read_ahead, *state.fragments, *state.registers]
 
     def _unpack(self, carried: Values, fragments: int) -> _State:
-        """Returns the state that `_pack` packed; also restores the operands' `waiting` values."""
+        """
+        Unpacks the values that the loop carries: returns the state that `_pack` packed, and
+        restores the `waiting` values of the operands.
+        """
         values = list(carried)
         totals, values = values[: self.totals], values[self.totals :]
         for operand in self.ahead:

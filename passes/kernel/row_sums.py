@@ -77,7 +77,10 @@ class RowSums:
             b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
-        """Returns the sums of a row of the workgroup's tile, by the value that they compute."""
+        """
+        Returns the sums of a row of the workgroup's tile. The keys are the values of the epilogue
+        that they compute.
+        """
         b = self.b
         sums: dict[Placed, SSAValue] = {}
         for number, placed in enumerate(self.placed):
@@ -125,8 +128,8 @@ class RowSums:
 
     def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
         """
-        Returns the code with which products read the summed tensor; None if they read no whole
-        row.
+        Returns the code by which the products read the tensor whose rows are summed. Returns None
+        if the products do not read whole rows.
         """
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)

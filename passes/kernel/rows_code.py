@@ -301,7 +301,10 @@ class RowsKernel(RowsCode):
         return results
 
     def _offsets(self) -> list[dict[int, int]]:
-        """Lists the offsets of an invocation's elements in one load (of lane 0 if lanes differ)."""
+        """
+        Returns the offsets of the elements in one load that an invocation multiplies. If lanes
+        differ, returns the offsets of lane 0.
+        """
         plan = self.plan
         taken = {digit.loop: digit.count * digit.scale for digit in self.plan.lane_digits}
         steps = [range(0, plan.unit.get(loop, 1), taken.get(loop, 1)) for loop in plan.reduced]
@@ -348,7 +351,10 @@ class RowsKernel(RowsCode):
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """Calls take(row, column, total) for each sum, after `reduce_by_halves`."""
+        """
+        Adds up the totals of all lanes by `reduce_by_halves`. Calls take(row, column, total) in one
+        lane for each sum.
+        """
         b, size = self.b, self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
         share = size // len(totals)
@@ -368,8 +374,8 @@ class RowsKernel(RowsCode):
         take: Callable[[Index, Index, SSAValue], None],
     ) -> None:
         """
-        Calls take(row, column, total) for each sum, with the row and column in the workgroup's
-        tile.
+        Adds up the totals of all lanes, and calls take(row, column, total) for each sum. Row and
+        column are positions in the workgroup's tile.
 
         If all lanes have all totals, lane n takes total n.
         """

@@ -176,7 +176,9 @@ class LaneSums:
         return total
 
     def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
-        """Returns each lane's shared factor or addend; `neutral` replaces None."""
+        """
+        Returns the factor or addend of an element in each lane, where `neutral` replaces None.
+        """
         if len({*values}) == 1:
             return values[0]
         number = self.kernel.b.number(neutral, f32)
@@ -206,7 +208,10 @@ class LaneSums:
         return total
 
     def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:
-        """Converts each lane's bit field to float without shifting it to bit 0."""
+        """
+        Converts each lane's bit field to a float, without a shift to bit 0: the float is 2^(lowest
+        bit) times too large.
+        """
         b, kernel = self.kernel.b, self.kernel
         word, bits = kernel.by_lane([x.bits.word for x in numbers]), [x.bits for x in numbers]
         mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)

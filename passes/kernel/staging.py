@@ -92,13 +92,15 @@ class TileInMemory(Operand):
         self.memory = self.buffers[0]
 
     def divide_moves(self) -> None:
-        """Sets `moves` to the copies of an invocation; empty if a loop copies the tile."""
+        """
+        Sets `moves` to the copies that an invocation makes. `moves` is empty if a loop makes them.
+        """
         self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
-        """True if some invocations have no copy of index `number` to do."""
+        """True if some invocations have no copy with the index `number`."""
         invocations = self.part.invocations
         if isinstance(number, int):
             return (number + 1) * invocations > self.tile.pieces
@@ -110,7 +112,7 @@ class TileInMemory(Operand):
 
     @property
     def waiting(self) -> int:
-        """Number of SSA values of an invocation between `load_all` and `store_all`."""
+        """Number of SSA values that an invocation holds between `load_all` and `store_all`."""
         return len(self.moves) * self.values_of_move
 
     def load_all(self, k: Index) -> list[SSAValue]:
@@ -140,7 +142,10 @@ class TileInMemory(Operand):
 
     @abstractmethod
     def _move(self, number: Index) -> Any:
-        """Returns the invocation's copy of index `number`. Invocations take turns."""
+        """
+        Returns the invocation's copy with the index `number`. Consecutive copies belong to
+        consecutive invocations.
+        """
 
     @abstractmethod
     def _load(self, move: Any, begin: Index) -> list[SSAValue]: ...

@@ -86,7 +86,10 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """Sends `given` to lane XOR `distance`. Returns `kept` combined with the received value."""
+    """
+    Sends `given` to the lane whose index is this lane's XOR `distance`. Returns `kept` combined
+    with the value received from that lane.
+    """
     op = spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 
@@ -95,8 +98,8 @@ def reduce_by_halves(
     b: KernelEmitter, values: Sequence[SSAValue | None], lane: Index, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Reduces `count` values over `size` invocations. An invocation gets the total of index `lane *
-    count // size`.
+    Reduces `count` values over `size` invocations. Invocation `lane` gets the total with the index
+    `lane * count // size`.
 
     In each step, two invocations exchange halves of their values. `count` and `size` are powers of
     two, with `count` <= `size`. The last values may be None.

@@ -89,7 +89,9 @@ class TileEmitter(HoistingEmitter):
         self.current: Operation | None = None
         self._free: dict[object, list[SSAValue]] = {}
         self.kept: list[list[SSAValue]] = [[]]
-        """Workgroup memory that stays in use until the end of each enclosing loop or branch."""
+        """
+        For each enclosing loop or branch, the Workgroup memory that stays in use until its end.
+        """
 
     def refuse(self, cause: str) -> NoReturn:
         """Raises an error at the current tile operation."""
@@ -127,7 +129,7 @@ class TileEmitter(HoistingEmitter):
         )
 
     def once_index(self, key: object, make: Callable[[], T]) -> T:
-        """Emits indices that depend only on the invocation, once for each key."""
+        """Emits indices that depend only on the invocation. They are emitted once for each key."""
         known = self.scopes[0].known
         if key not in known:
             with self.at(0):
@@ -216,7 +218,9 @@ class TileEmitter(HoistingEmitter):
 
 
 def is_index(type: Attribute) -> bool:
-    """True for types whose values are computed as indices: `index` and 32-bit integers."""
+    """
+    True for the types whose values the kernel computes as indices: `index` and 32-bit integers.
+    """
     return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.width.data == 32)
 
 
@@ -246,7 +250,7 @@ class Layout:
 
     @property
     def layout(self) -> Layout:
-        """Distribution of the elements: this object."""
+        """This layout. (`Matrices` has the layout of its components.)"""
         return self
 
     def __hash__(self) -> int:
@@ -366,7 +370,7 @@ class Matrices:
 
 
 Home: TypeAlias = Layout | Matrices
-"""Description of the SSA values that hold a tile."""
+"""The form in which SSA values hold a tile: a layout, or matrices."""
 
 
 def matrices(

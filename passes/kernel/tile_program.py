@@ -219,7 +219,10 @@ class ProgramCode:
     # Tiles
 
     def _read(self, result: SSAValue, value: Lazy, view: View) -> None:
-        """Reads a tile's elements when they are used, or now if later writes may change them."""
+        """
+        Sets the result's tile. Its elements are read when they are used, or now if later writes may
+        change them.
+        """
         if view.is_written:
             layout = value.layout
             self.values[result] = Held(self.b, value.type, layout, value.in_home(layout))
@@ -378,7 +381,7 @@ class ProgramCode:
         return [self.home(v) if isinstance(v.type, tile.TileType) else None for v in values]
 
     def _pack(self, values: Sequence[SSAValue], homes: Sequence[Home | None]) -> list[SSAValue]:
-        """Lists the SSA values that represent tiles and numbers as operands of a loop."""
+        """Returns the SSA values that a loop carries for some tiles and numbers."""
         held = zip((self.values[value] for value in values), homes, strict=True)
         parts = ([self.b.index(v)] if home is None else v.in_home(home) for v, home in held)
         return [part for own in parts for part in own]

@@ -55,10 +55,10 @@ class RowsCode:
     stream: ComputedOperand
     few: ComputedOperand
     count: tuple[int, int]
-    """Numbers of rows and of columns that an invocation computes."""
+    """Number of rows and number of columns that an invocation computes."""
 
     def places_of(self, unit: Index) -> Point:
-        """Returns the index of each loop of K at the start of a unit (one load)."""
+        """Returns the index of each loop of K at which a unit (the elements of one load) begins."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.steps_along)
         return {
@@ -118,7 +118,8 @@ class UnitSums:
         rows, columns = kernel.count
         self.sums_rows = rows < columns
         """
-        True if there are fewer rows than columns, so that summing row elements saves operations.
+        True if there are fewer rows than columns. Then it saves operations to add up the row
+        elements whose weights share an addend.
         """
 
     def add(
@@ -274,7 +275,10 @@ class RowDigits:
         return self.b.add(arith.BitcastOp(bits, f32))
 
     def _integer(self, x: SSAValue) -> SSAValue:
-        """Returns an element's integer plus 128 in each byte, which makes all bytes unsigned."""
+        """
+        Returns the integer of an element with 128 added to each byte, so that all bytes are
+        unsigned.
+        """
         b = self.b
         rounded = b.add(math.FmaOp(x, self._factor, b.number(MIDDLE, f32)))
         added = sum(0x80 << BYTE * digit for digit in range(self.digits))
@@ -409,7 +413,10 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Lists (load, quad, existence condition) for the invocation's quads of elements."""
+        """
+        Returns (load, quad, existence condition) for each quad of four elements that the invocation
+        converts.
+        """
         b, plan = self.b, self.plan
         units = plan.units
         assert isinstance(units, int)
@@ -425,7 +432,10 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """(positions of the four elements, True if they exist) for each quad of the invocation."""
+        """
+        For each quad that the invocation converts: the positions of its four elements, and True if
+        they exist.
+        """
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]
@@ -481,7 +491,10 @@ class SharedDigits:
 
 
 class KeptDigits(RowDigits):
-    """Reads a load's digits (bytes of floats) from Workgroup memory, or computes them again."""
+    """
+    Reads the digits (bytes of scaled floats) of one load from Workgroup memory. If a word mixes
+    elements of several quads, computes its digits again.
+    """
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):
         self.shared, self.row, self.number, self._make = shared, row, unit, elements
@@ -534,7 +547,10 @@ class KeptDigits(RowDigits):
 
 
 def _quads(numbers: Sequence[int]) -> list[int] | None:
-    """Returns the quads (four elements) that these element indices fill, in order; else None."""
+    """
+    Returns the quads (four consecutive elements) that consist of the elements with these indices,
+    in order. Returns None if they fill no whole quads.
+    """
     quads = [number // QUAD for number in numbers[::QUAD]]
     every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
     return quads if list(numbers) == every else None

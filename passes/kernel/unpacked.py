@@ -99,11 +99,15 @@ class UnitCode(ElementCode):
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
         """
-        The value that the unpacking body yields, without a final conversion to a narrower type.
+        The value that the unpacking body yields, before a final conversion to a narrower type if
+        there is one.
         """
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
-        """Splits a plane into scalars. Marks the plane as shared if it lacks the innermost loop."""
+        """
+        Splits a loaded plane into scalars. Marks them as shared if the innermost loop does not
+        index the plane.
+        """
         if len(self.unpacking.sizes) - 1 not in plane.loops:
             self.code.shared.update(loaded)
         if plane.element_type != i8 or loaded[0].type != i32:
@@ -187,7 +191,8 @@ class UnitCode(ElementCode):
 
     def _numbers(self, values: Sequence[SSAValue | Whole], more: int) -> list[SSAValue] | None:
         """
-        Converts four integers plus `more` to two pairs of binary16; None if impossible.
+        Converts four integers to two pairs of binary16, with `more` added to each. Returns None if
+        binary16 cannot represent them.
 
         A byte combined with the exponent of 1024 is 1024 too large. A field that starts at bit
         `low` of its byte is 2^low times too large. A single multiply-add corrects both.
@@ -223,7 +228,10 @@ def _half_of(number: SSAValue) -> SSAValue | None:
 
 
 def _offset(scale: SSAValue | None, addend: SSAValue | None) -> int:
-    """Returns the integer that is added to the numbers before scaling; 0 if there is none."""
+    """
+    Returns the integer c if `addend` is c * `scale`, or c without a scale. It can be added before
+    scaling. Returns 0 for other addends.
+    """
     if addend is not None and scale is not None and isinstance(addend.owner, arith.MulfOp):
         product = addend.owner
         addend = product.lhs if product.rhs is scale else None
@@ -348,7 +356,10 @@ class UnitSource:
 
 @dataclass(frozen=True)
 class Move:
-    """Place of elements that one invocation dequantizes together: row, and index in the row."""
+    """
+    The elements that one invocation dequantizes together: their row, and the index of their unit in
+    the row.
+    """
 
     row: Index
     column: Index

@@ -539,7 +539,7 @@ def _is_cheap(array: Array) -> bool:
 
 def _starts_inside(array: Array) -> bool:
     """
-    True if the first element can be read even if the array is empty.
+    True if the first element of an array can be read even if the array is empty.
 
     A slice with an offset above 0, such as `x[1:]` of one element, may be empty and start outside
     of `x`.

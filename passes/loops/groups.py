@@ -205,7 +205,10 @@ class Lanes:
         return self.memory or can_reduce(self.target, combination.kind)
 
     def _exchanged(self, by: Combination, value: SSAValue) -> SSAValue:
-        """Combines the partial results of all invocations of the group; each gets the result."""
+        """
+        Combines the partial results of the invocations of a group. Every invocation gets the
+        result.
+        """
         if self.rows > 1:
             return self._folded(by, value)
         if not can_reduce(self.target, by.kind):
@@ -275,7 +278,10 @@ class Lanes:
         return total(self.row, 1, count)
 
     def _read_in_turns(self, by: Combination, memory: SSAValue, count: int) -> SSAValue:
-        """Combines a lane's share of the partial results; the subgroup must combine the shares."""
+        """
+        Combines the partial results that belong to this lane. The subgroup must then combine the
+        lanes' results.
+        """
         b, size = self.b, self.target.subgroup_size
         lane = b.lane_id(size)
 

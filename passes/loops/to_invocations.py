@@ -52,7 +52,10 @@ refuse = refusals(PASS)
 def distribute(
     builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
 ) -> Callable[[], None]:
-    """Writes the code of an invocation; returns a function that vectorizes loads and stores."""
+    """
+    Writes the code of an invocation. Returns a function that replaces its loads and stores by
+    vector loads and stores.
+    """
     schedule = plan.schedule
     alone = schedule.reduce.data == "invocation"
     try:
@@ -68,7 +71,9 @@ def distribute(
 
 
 def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
-    """Vectorizes loads and stores; erases unused operations before and after."""
+    """
+    Replaces loads and stores by vector loads and stores. Erases unused operations before and after.
+    """
     block = builder.entry
     erase_unused(block)
     use_vectors(builder, block.args, plan.schedule.elements.data)

@@ -137,7 +137,7 @@ class AssignSchedulePass(LimitedPass):
 
 class _Choices:
     """
-    The schedules chosen so far. Equal dispatches share a schedule.
+    The schedules that were chosen so far. Dispatches that are equal get the same schedule.
 
     A network repeats its layers, and choosing compares a hundred schedules for each different
     layer.
@@ -175,7 +175,8 @@ class _Choices:
 
     def _find_like(self, contraction: Contraction) -> Operation | None:
         """
-        Returns the first operation in an equal dispatch; records the operation if it is the first.
+        Returns the first operation that is in an equal dispatch. If there is none, records this
+        operation as the first and returns None.
         """
         op, dispatch = contraction.op, contraction.op.parent_op()
         # Limits match names: dispatches that differ only in names may take different paths.
@@ -303,7 +304,10 @@ def judge_window(plan: ContractionPlan, decisions: Decisions) -> tuple[bool, str
 
 
 def judge_rows(plan: RowsPlan, decisions: Decisions) -> tuple[bool, str]:
-    """Returns True unless matrices are estimated to be faster than this plan, and the reason."""
+    """
+    Returns False if matrices are estimated to be faster than this plan, otherwise True. Also
+    returns the reason.
+    """
     contraction, target = plan.contraction, plan.target
     if target.measured_copy is not None and not target.processor:
         tiles = try_plan(contraction, target, decisions.limits, (COOPERATIVE_MATRIX,))

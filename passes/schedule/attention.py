@@ -190,7 +190,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
 
     def is_dealt(self, name: str) -> bool:
-        """True if vector loads determine the order of the elements of q, k or v (see `Deal`)."""
+        """True if the order of elements in q, k or v is chosen for vector loads (see `Deal`)."""
         return self.path(name) in DEALT_PATHS
 
     @property
@@ -224,7 +224,8 @@ class AttentionPlan(OfAttention[AttentionAttr]):
     @property
     def shared_places(self) -> Fragment | None:
         """
-        Component positions, if they are equal in accumulators and left operands (A), else None.
+        Component positions, if accumulators and left operands (A) have the same positions. None if
+        they differ.
         """
         m, n, k = self.schedule.instruction.sizes
         scores = self.target.fragment("Acc", (m, n), 32)
@@ -305,7 +306,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
 
     @property
     def hides(self) -> bool:
-        """True if a tile may contain keys that are hidden from a row."""
+        """True if a tile may contain a key that a row must not see."""
         return self.ragged or self.causal is not None or self.sizes.window is not None
 
     @property
@@ -327,7 +328,7 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         return all(is_multiple(step, alignment) for step in steps)
 
     def by_inner(self, name: str) -> bool:
-        """True if an operand is contiguous along the second loop of `LOOPS_OF`."""
+        """True if an operand is contiguous along the second of its loops in `LOOPS_OF`."""
         return self.layout(name).is_contiguous(2)
 
     def packings(self) -> Iterator[PackedOperand]:
@@ -384,7 +385,10 @@ class PackedMatrix:
 
     @cached_property
     def loops(self) -> list[int]:
-        """Batch loops of the operand (without heads that share keys), then the other loops."""
+        """
+        Batch loops of the packed operand (without loops over heads that share keys), then the other
+        two loops.
+        """
         batch = len(self.plan.op.sizes) - len(LOOPS)
         used = self.plan.map_of(self.name).used_dims()
         return [
@@ -481,7 +485,10 @@ class Deal:
         return [row // self.apart for row in offsets if row % self.apart == 0]
 
     def halves(self, number: int) -> list[tuple[int, int, int]]:
-        """Returns the source of each component: index in `rows`, word, half of the word."""
+        """
+        Returns, for each component of the invocation: its row (an index into `rows`), the word that
+        holds it, and the half of this word.
+        """
         rows, halves = self.rows, list[tuple[int, int, int]]()
         for at in self.fragment.component.then(self.axis, self.weights).places:
             row, element = at[1 - self.axis], number * self.share + at[self.axis]

@@ -40,7 +40,8 @@ Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses matrix instructions if the target has them and there are many rows, else multiply-adds.
+    Chooses the schedule of an attention: matrix instructions if the target has them and there are
+    many rows, otherwise multiply-adds.
 
     With few rows, the time to read memory limits both. Raises `ScheduleDoesNotFit` if nothing
     fits.
@@ -56,7 +57,10 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """True if two tiled products are faster than one fused kernel, which holds for many rows."""
+    """
+    True if two tiled products in separate kernels are faster than one fused kernel. This holds if
+    there are many rows.
+    """
     name = type_name(element_type(op.query), True)
     have_one_type = all(
         element_type(value) == element_type(op.query) for value in (op.key, op.value)
@@ -304,7 +308,10 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 
 
 def side_by_side(target: Target) -> int:
-    """Returns the number of subgroups of a workgroup that run concurrently at full speed."""
+    """
+    Returns the number of subgroups of a workgroup that run at the same time without slowing each
+    other down.
+    """
     return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 

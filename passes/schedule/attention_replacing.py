@@ -51,7 +51,7 @@ Operand = tuple[SSAValue, Place]
 
 @dataclass(frozen=True)
 class Computed:
-    """An operation that computes keys or values, and the operands that it reads."""
+    """An operation that computes keys or values, with its operands."""
 
     op: linalg.ops.GenericOp
     planes: Sequence[Operand]
@@ -96,7 +96,10 @@ class Attention:
 
 
 def _divisions(attention: Attention) -> dict[str, list[int]]:
-    """Returns, for each batch loop, the strides at which reshapes split it: from 1 to its size."""
+    """
+    Returns, for each batch loop, the sorted strides at which reshapes of operands split it. The
+    first is 1, the last is the loop's size.
+    """
     divided: dict[str, list[int]] = {}
     for loop, size in attention.loops.items():
         if loop in attention.own:
@@ -199,7 +202,7 @@ class _Sizes:
         return is_dynamic(own) and self.traced.normal(own) == size
 
     def local(self, size: Size) -> Size:
-        """Returns a size in terms of the operands' sizes if possible, else unchanged."""
+        """Expresses a size by the operands' sizes. Returns it unchanged if that is not possible."""
         if not is_dynamic(size):
             return size
         for loop, own in self.own.items():

@@ -340,7 +340,7 @@ class Graph:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """An operation, and its tensors whose order may change."""
+    """An operation and its tensors whose order may change."""
 
     op: Operation | None
     """The operation; None for a function argument, which has the model's order."""

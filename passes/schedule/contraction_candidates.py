@@ -164,8 +164,8 @@ def _rates(
 
 def _has_edges(planned: Plan) -> bool:
     """
-    True if only fragments at the result's edge are not stored directly, and there are several
-    tiles in both directions.
+    True if there are several tiles in both directions, and only fragments at the result's edge are
+    not stored directly.
     """
     contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
     if (

@@ -127,7 +127,10 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
     "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
     "rows": lambda plan: float(plan.result.stores_rows),
 }
-"""Exponent of each correction factor of a target file, as a function of the plan."""
+"""
+Maps the name of a correction factor in target files to a function. The function returns the
+factor's exponent for a plan.
+"""
 
 
 def correction(plan: Plan) -> float:

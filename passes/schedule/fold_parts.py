@@ -104,7 +104,10 @@ def _in_function(size: Size, dispatch: DispatchOp) -> Size:
 
 
 def _before_dispatches(size: SymbolicSize) -> Iterator[tuple[Extent, Size]]:
-    """Yields the sizes that dispatches compute, each with its value by the dispatch's operands."""
+    """
+    Yields (size, the same size in terms of the dispatch's operands) for each size in `size` that a
+    dispatch computes.
+    """
     for own in size.extents:
         if isinstance(own.value, OpResult) and isinstance(op := own.value.op, DispatchOp):
             inner = extent(op.yielded[own.value.index], own.dimension)
@@ -137,9 +140,9 @@ def _are_elements(dispatch: DispatchOp, slices: Container[Operation]) -> bool:
 
 def _walks_columns_alike(value: SSAValue, map: AffineMap) -> bool:
     """
-    True if the result's column indexes only the last dimension of an operand.
+    True if the result's column indexes the operand only along its last dimension.
 
-    Arguments and scalars must not be indexed by the column at all.
+    An argument of the dispatch, or a scalar, must not be indexed by the column at all.
     """
     column = AffineDimExpr(map.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
@@ -165,7 +168,10 @@ class _Parts:
 
     @staticmethod
     def of(dispatch: DispatchOp) -> _Parts | None:
-        """Returns the parts whose columns can be reordered; None if there are none."""
+        """
+        Returns a dispatch's product and the parts of its columns. Returns None if the columns
+        cannot be reordered.
+        """
         root = root_of(dispatch)
         assert isinstance(root, Generic)
         outside = cache(partial(_in_function, dispatch=dispatch))
@@ -184,7 +190,10 @@ class _Parts:
         return found if found._divides(contraction) else None
 
     def _divides(self, contraction: Contraction) -> bool:
-        """True if a single loop indexes B's columns, and `width` divides each part's columns."""
+        """
+        True if a single loop indexes the columns of B, and the columns of each part are a multiple
+        of `width`.
+        """
         (batch, m, n, _), width = contraction.counts, self.schedule.instruction.sizes[1]
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
             return False
@@ -196,7 +205,7 @@ class _Parts:
         if in_b != [column] or maps[2].results[-1] != column:
             return False
         self.column = maps[1].results.index(column)
-        """Index of B's dimension along the columns."""
+        """The dimension of B that the loop over columns indexes."""
         self.width, self.groups = width, contraction.n // self.count // width
         self.b = list(self.root.inputs).index(contraction.b)
         if isinstance(contraction.b, BlockArgument):

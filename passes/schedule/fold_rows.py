@@ -194,7 +194,7 @@ class FoldPass(ModulePass, ABC):
         """Rewrites the fused dispatch in place; returns False if that is not possible."""
 
     def fits(self, plan: Any) -> bool:
-        """True if the fused kernel is worthwhile."""
+        """True if fusing the kernel saves time."""
         return True
 
     def replacement(self, folded: DispatchOp, reader: Operation) -> list[Operation]:
@@ -282,7 +282,10 @@ class FoldNormsPass(FoldPass):
 
 
 def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
-    """Yields multiplications, the last first, with the results of `_factor_of_product`."""
+    """
+    Yields each multiplication that computes a value, the last first, with its factor as
+    `_factor_of_product` returns it.
+    """
     while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
         yield op, *factor
         value = op.inputs[1 - factor[0]]
@@ -373,9 +376,10 @@ def _read_through_ones(block: Block) -> None:
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
     """
-    Maps each dimension of an operand to a dimension of the product's result; None if impossible.
+    Maps each dimension of an operand to an index of the product's result. Returns None if that is
+    impossible.
 
-    The summed dimension is mapped to 0.
+    The dimension over which the product sums is mapped to 0.
     """
     result = maps_of(root)[-1].results
     *rows, last = maps_of(root)[operand].results
@@ -463,7 +467,8 @@ class FoldReadersPass(FoldPass):
 
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
         """
-        Reduces the number of subgroups if whole groups of columns require fewer subgroups.
+        Reduces the number of subgroups if a workgroup would otherwise compute more columns than
+        whole groups.
 
         Returns False if the fused kernel has too many buffers.
         """

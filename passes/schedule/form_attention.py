@@ -350,7 +350,9 @@ class _Match:
                     return operand
 
     def _cuts(self, place: Place) -> bool:
-        """True if an index expression splits a loop that the operands must index as a whole."""
+        """
+        True if an index expression uses only a part of a loop that operands must use as a whole.
+        """
         pieces = [piece for index in place for piece in index]
         return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
 
@@ -431,7 +433,10 @@ def _is_narrow(ops: set[Operation]) -> bool:
 def _follow(
     values: Iterable[SSAValue], users: Callable[[SSAValue], set[Operation]]
 ) -> set[Operation]:
-    """Returns all operations that depend on values; `users` returns the users of one value."""
+    """
+    Returns all operations that depend on `values`. The function `users` returns the users of a
+    value.
+    """
     found, waiting = set[Operation](), [*values]
     while waiting:
         new = users(waiting.pop()) - found

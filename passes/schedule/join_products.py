@@ -64,7 +64,7 @@ class _Chain:
 
 
 def _are_alike(one: GenericOp, other: GenericOp) -> bool:
-    """True if two operations differ only in weights and columns."""
+    """True if two operations are equal except for their weights and columns."""
     if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
         return False
     for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):

@@ -127,7 +127,10 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
 def _without_units(
     value: SSAValue, map: AffineMap, views: list[Operation]
 ) -> tuple[SSAValue, AffineMap]:
-    """Returns value and map without dimensions of size 1 that no loop indexes; adds to `views`."""
+    """
+    Drops dimensions of size 1 that no loop indexes from a value and its map. Appends the operation
+    that drops them to `views`.
+    """
     view = drop_units(value, map) if isinstance(value.type, TensorType) else None
     if view is None:
         return value, map

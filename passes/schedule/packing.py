@@ -142,8 +142,8 @@ def _stage_operand(
     """
     Returns the tile that a workgroup packs, of `counts` fragments along M or N, and along K.
 
-    Vectors must divide `rows[0]` in a tile whose columns run along M or N, and `rows[1]` in a tile
-    whose columns run along K.
+    `rows` are two lengths in elements: a vector must divide the first if the tile's columns run
+    along M or N, and the second if they run along K.
     """
     packing, element = sizes.packing, element_type(source)
     layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)

@@ -101,7 +101,7 @@ class Plan(ContractionPlan[ContractionAttr]):
     @property
     def fragment_bytes(self) -> int:
         """
-        Bytes of a subgroup's registers for fragments.
+        Number of bytes that fragments take in the registers of a subgroup.
 
         Includes the results, the fragments of A and B of a K tile, which drivers load early, and
         values that wait to be staged.

@@ -125,10 +125,11 @@ class RowsOperands(ContractionPlan[RowsAttr]):
 
     def _pair(self, elements: int) -> dict[int, int]:
         """
-        Finds a loop of K along which two loads become one, because a word has the 16-bit scales
-        of both. `elements` is the number of elements in one load.
+        Returns {loop: 2} for a loop of K, so that one load covers two of its iterations. Returns {}
+        if there is no such loop.
 
-        Returns {loop: 2} (two iterations of the loop in one load), or {} if there is none.
+        A word then contains the 16-bit scales of both iterations. `elements` is the number of
+        elements in one load before.
         """
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
@@ -166,7 +167,7 @@ class RowsOperands(ContractionPlan[RowsAttr]):
 
 @dataclass(frozen=True)
 class RowsSums:
-    """Describes how the sums of a contraction with few rows are added up."""
+    """The way in which the partial sums of a contraction with few rows are added up."""
 
     plan: RowsPlan
 

@@ -21,7 +21,7 @@ from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
 MOST_HELD = 1 << 16
-"""Default number of registers of an invocation: more than any schedule needs."""
+"""Default limit of an invocation's registers. It is larger than any schedule needs."""
 
 LEAST_BYTES = 4
 """Smallest load in bytes."""
@@ -195,7 +195,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _shorter(plan: RowsPlan) -> int:
-    """Returns the factor by which code for a CPU is shortened: 2 for small products, else 1."""
+    """
+    Returns the factor by which code for a CPU gets shorter: 2 for small products, otherwise 1.
+    """
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
     model = plan.target.model.rows.on_processor if plan.target.processor else None

@@ -252,10 +252,11 @@ def _seconds(
     may_take_rows: bool,
 ) -> tuple[float, bool] | None:
     """
-    Estimates the seconds of a contraction; also returns True if the kernel has a schedule of few
+    Estimates the seconds of a contraction. Also returns True if the kernel has a schedule of few
     rows.
 
-    `source` dequantizes an operand and moves into the dispatch. Returns None if no schedule fits.
+    `source` is an operation that dequantizes an operand in the same kernel. Returns None if no
+    schedule fits.
     """
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)

@@ -48,7 +48,9 @@ def begins_at_multiples(layout: Layout, count: int) -> bool:
 
 @dataclass(frozen=True)
 class StoredResult:
-    """Describes how a contraction's result is stored, for a schedule and a target."""
+    """
+    Properties of the way in which a contraction's result is stored, for a schedule and a target.
+    """
 
     contraction: Contraction
     schedule: ContractionAttr

@@ -149,8 +149,8 @@ class KernelCode(SpirvEmitter):
         ):
             refuse(
                 op,
-                f"argument {number} is a {type}, not a memref in "
-                "#spirv.storage_class<StorageBuffer>",
+                f"argument {number} must be a memref in #spirv.storage_class<StorageBuffer>, "
+                f"not {type}",
             )
         check_size(type, op)
         views = {

@@ -66,7 +66,8 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
     """
-    Returns `a`, the quotient or shift of one-bit values: a division by 0 or a shift by 1 is poison.
+    Returns `a` as the quotient of one-bit values, or as a value shifted by 0. Other divisors and
+    shifts give poison.
     """
     return a
 

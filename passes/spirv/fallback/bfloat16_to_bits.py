@@ -66,7 +66,7 @@ class BFloat16ToBitsPass(LackingPass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
             raise PassFailedException(
-                f"{NAME}: rounding is {self.rounding!r}, not one of {', '.join(ROUNDINGS)}"
+                f"{NAME}: rounding must be {' or '.join(ROUNDINGS)}, not {self.rounding!r}"
             )
         super().apply(ctx, op)
 

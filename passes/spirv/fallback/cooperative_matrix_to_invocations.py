@@ -115,7 +115,7 @@ class CooperativeMatrixToInvocationsPass(MatrixPass):
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.subgroups not in SUBGROUPS:
             raise PassFailedException(
-                f"{NAME}: subgroups is {self.subgroups!r}, not one of {', '.join(SUBGROUPS)}"
+                f"{NAME}: subgroups must be {' or '.join(SUBGROUPS)}, not {self.subgroups!r}"
             )
         if self.subgroup_size < 0 or self.subgroup_size & (self.subgroup_size - 1):
             raise PassFailedException(

@@ -205,7 +205,7 @@ class Exchange:
 
 
 def _is_behind(value: SSAValue, op: Operation) -> bool:
-    """True if a value is defined in `op`'s block and not before `op`."""
+    """True if a value is defined in the block of `op` and not before `op`."""
     owner = value.owner
     return isinstance(owner, Operation) and owner.parent is op.parent and not (
         owner.is_before_in_block(op)

@@ -20,7 +20,7 @@
 
 // -----
 
-// CHECK: argument 0 is a memref<4xf32>, not a memref in #spirv.storage_class<StorageBuffer>
+// CHECK: argument 0 must be a memref in #spirv.storage_class<StorageBuffer>, not memref<4xf32>
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = (memref<4xf32>) -> (), kernel}> ({
   ^bb0(%a: memref<4xf32>):

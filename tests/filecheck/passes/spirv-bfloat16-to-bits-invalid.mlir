@@ -2,7 +2,7 @@
 // RUN: not xdsl-opt %s -p 'spirv-bfloat16-to-bits{rounding=up}' 2>&1 | filecheck %s --check-prefix=OPTION
 
 // CHECK: spirv-bfloat16-to-bits: 'spirv.Undef' (%n) in @f: the components of !spirv.coopmatrix<8x8xbf16, Subgroup, MatrixA> cannot be rewritten: run spirv-cooperative-matrix-to-invocations first
-// OPTION: rounding is 'up', not one of nearest-even, toward-zero
+// OPTION: rounding must be nearest-even or toward-zero, not 'up'
 
 spirv.module Logical Vulkan {
   spirv.func @f() "None" {

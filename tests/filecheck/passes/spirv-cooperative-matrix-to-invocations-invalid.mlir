@@ -9,7 +9,7 @@
 // POWER: subgroup-size is 24: use a power of two
 // MULTIPLE: a workgroup of 64 invocations is not a multiple of subgroups of 128
 // MEMORY: 'spirv.KHR.CooperativeMatrixMulAdd' (%r) in @main: exchanged components need 4096 bytes of Workgroup memory for 8 groups of 8 invocations; only 1024 of 1024 are free: raise workgroup-memory
-// KIND: subgroups is 'half', not one of virtual, device
+// KIND: subgroups must be virtual or device, not 'half'
 // TARGET: there is no target 'toaster'
 
 spirv.module Logical Vulkan {
