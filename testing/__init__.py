@@ -1,1 +1,3 @@
-"""Generators, mutations and differential tests for tests and scripts. They are not in the wheel."""
+"""
+Generators, mutations and differential tests, used by tests and scripts. Not part of the wheel.
+"""

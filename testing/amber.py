@@ -43,21 +43,21 @@ COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 Structs: TypeAlias = dict[str, list[tuple[str, int]]]
-"""Members of each struct: type, and number of elements (0 if the member is not an array)."""
+"""Maps a struct to its members: type, and number of elements (0 if the member is not an array)."""
 Place: TypeAlias = tuple[int, ...]
-"""Descriptor set and binding, followed by the array index for arrays of descriptors."""
+"""Descriptor set and binding. For arrays of descriptors, the array index follows."""
 TEXEL_BUFFERS = ("uniform_texel_buffer", "storage_texel_buffer")
 IMAGES = ("storage_image", "sampled_image", "combined_image_sampler", *TEXEL_BUFFERS)
 """Kinds of bindings that are images."""
 
 
 class Unsupported(Exception):
-    """Raised if a script uses a part of the language that is not supported."""
+    """Error for a script that uses an unsupported part of the language."""
 
 
 @dataclass
 class Format:
-    """Layout of a type in bytes: (offset, dtype) of each scalar, size with padding, alignment."""
+    """Layout of a type in bytes: offset and dtype of each scalar, size with padding, alignment."""
 
     leaves: list[tuple[int, str]]
     size: int
@@ -91,9 +91,12 @@ class Pipeline:
     entry: str = "main"
     constants: dict[int, int | float] = field(default_factory=dict[int, "int | float"])
     bound: dict[Place, tuple[str, int]] = field(default_factory=dict[Place, tuple[str, int]])
-    """Name of the buffer or image at each binding, and the offset in bytes."""
+    """Maps a binding to the name of its buffer or image, and the offset in bytes."""
     images: dict[Place, str | None] = field(default_factory=dict[Place, "str | None"])
-    """Sampler name (or None) of each image binding, and of each separate sampler."""
+    """
+    Maps the binding of an image or a separate sampler to the sampler's name. None for an image
+    without a sampler.
+    """
     push: str | None = None
     subgroup_size: int | None = None
 
@@ -115,7 +118,10 @@ class Write:
 
 @dataclass
 class Expectation:
-    """Expected values of a buffer from `offset` on, or the `other` buffer to compare with."""
+    """
+    Values that a buffer must have from `offset` on. Alternatively, `other` names the buffer that it
+    must equal.
+    """
 
     buffer: str
     comparator: str
@@ -123,7 +129,7 @@ class Expectation:
     values: Sequence[str] = ()
     other: str | None = None
     tolerance: tuple[float, bool] | None = None
-    """Allowed difference, and True if the difference is in per cent."""
+    """Allowed difference. The bool is True if the difference is in per cent."""
     region: tuple[int, ...] = ()
     """Region of an image: x, y, width, height."""
     line: int = 0
@@ -140,7 +146,7 @@ class Script:
     )
 
     def arguments(self, pipeline: Pipeline) -> tuple[dict[Place, Array], dict[Place, Any]]:
-        """Returns the buffers of a pipeline by binding, and the descriptions of its images."""
+        """Returns a pipeline's buffers and the descriptions of its images, both by binding."""
         buffers = {at: self.buffers[n].data[o:] for at, (n, o) in pipeline.bound.items()}
         images: dict[Place, Any] = {}
         for at, name in pipeline.images.items():
@@ -176,7 +182,7 @@ class _Parser:
         self.structs: Structs = {}
 
     def _next(self) -> tuple[int, list[str]] | None:
-        """Returns the words of the next nonempty line, with continued lines joined."""
+        """Returns the words of the next nonempty line. Joins continued lines."""
         while self.at < len(self.lines):
             line, text = self.lines[self.at]
             self.at += 1
@@ -480,7 +486,9 @@ def _region(buffer: Buffer, region: Sequence[int]) -> Array:
 
 
 def places(format: Format, start: int) -> Iterator[tuple[int, str]]:
-    """Yields offset and dtype of the scalars of an array from `start` on, infinitely."""
+    """
+    Yields the offset and dtype of each scalar of an infinitely long array that begins at `start`.
+    """
     base = start
     for number_, (at, dtype) in enumerate(cycle(format.leaves)):
         if number_ and number_ % len(format.leaves) == 0:

@@ -1,8 +1,9 @@
 """
 Decoder attention with keys and values in a state (KV cache) that is partly filled.
 
-Queries have the shape (key-value heads, queries of each, rows, head size). New keys and values are
-written after the earlier ones. The mask is causal, optionally with a sliding `window`.
+Queries have the shape (key-value heads, query heads per key-value head, rows, head size). New keys
+and values are written after the earlier ones. The mask is causal, optionally with a sliding
+`window`.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def _step(
     body: str,
 ) -> str:
     """
-    Returns a `linalg.generic`, or a fill with the value `body` if `maps` is None.
+    Returns the text of a `linalg.generic`. If `maps` is None, returns a fill with the value `body`.
 
-    `maps` has a letter for each loop, then the loops of each operand: `mn:m,mn`.
+    `maps` names the loops by letters: first all loops, then the loops of each operand, as in
+    `mn:m,mn`.
     """
     if maps is None:
         return f"%{name} = linalg.fill ins(%{body} : f32) outs({out} : {type}) -> {type}\n  "
@@ -73,9 +75,9 @@ class StateAttention:
     """Sizes and options of one attention. `rows` is None for a dynamic number of rows."""
 
     heads: int
-    """Number of key-value heads."""
+    """Number of heads of keys and values."""
     queries: int
-    """Number of query heads for each key-value head."""
+    """Number of query heads that use the same head of keys and values."""
     head: int
     capacity: int
     rows: int | None = 1
@@ -84,7 +86,7 @@ class StateAttention:
     filled: float = 0.0
     """Initial value of all elements of the states."""
     sink: bool = False
-    """True if each query head has an additional score with a value vector of zeros."""
+    """True if each query head has an additional score, whose value vector is zero."""
 
     @property
     def scale(self) -> float:

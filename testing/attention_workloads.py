@@ -25,10 +25,10 @@ class AttentionWorkload:
     """
     softmax(scale * q k^T + mask) v for `batch` x `heads` matrices of `m` queries and `n` keys.
 
-    `softmax` is the type of the softmax's arithmetic. With `transposed`, keys are d x n. With
+    `softmax` is the type in which the softmax is computed. With `transposed`, keys are d x n. With
     `split`, queries, keys and values are batch x sequence x heads x d. `written` is the order of
     the result's dimensions, such as bmeh (by default the order of the queries). With `sink` each
-    head has an additional score with a value vector of zeros.
+    head has an additional score, whose value vector is zero.
     """
 
     batch: int
@@ -49,12 +49,12 @@ class AttentionWorkload:
 
     @property
     def scale(self) -> float:
-        """1 / sqrt(d), rounded to the type."""
+        """1 / sqrt(d), rounded to the type of the operands."""
         return float(np.asarray(self.d**-0.5).astype(DTYPES[self.type]))
 
     @property
     def flops(self) -> int:
-        """Number of operations of both products, including masked scores."""
+        """Number of operations of both products, counting masked scores, too."""
         return 2 * self.batch * self.heads * self.m * self.n * (self.d + self.e)
 
     def shape(self, rows: int, columns: int) -> tuple[int, int, int, int]:

@@ -1,9 +1,9 @@
 """
 Random ONNX models of convolutions and other operators on images.
 
-Convolutions have one to three dimensions and every attribute, and may be grouped, depthwise or
-transposed. Some of the other operators keep an image's layout. Values are small integers, so that
-sums are exact in any order.
+Convolutions have one to three dimensions and may have every attribute. They may be grouped,
+depthwise or transposed. Some of the other operators keep an image's layout. Values are small
+integers, so that sums are exact in any order.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class _Graph:
         """
         Appends one random operator other than a convolution.
 
-        Some of these operators work in any layout of the image, others only in the model's.
+        Some of these operators work in any layout of the image, others only in the layout of the
+        model.
         """
         rank, pick = len(shape) - 2, self.pick
         match pick("Relu", "Add", "bias", "MaxPool", "Concat", "Slice", "Transpose", "mean", "Pad"):
@@ -144,7 +145,7 @@ class _Graph:
 
 
 def random_convolutions(seed: int, number: int, element: str = "float32") -> RandomConvolutions:
-    """Returns the model of (seed, number), equal in every process."""
+    """Returns model number `number` of a seed. It is equal in every process."""
     import onnx
 
     rng = np.random.default_rng((seed, number))

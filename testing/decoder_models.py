@@ -4,7 +4,8 @@ Small decoder models in ONNX in the forms of exporters, with random weights in f
 `grouped` is the form of onnxruntime-genai's model builder (`GroupQueryAttention` with rotation,
 packed projections, `SkipSimplifiedLayerNormalization`). `standard` has the same structure with
 ONNX's operators of opset 23 (`Attention`, `RotaryEmbedding`, `RMSNormalization`). `plain` is the
-form of transformers' exporters: a concatenated past, masks by comparison, a softmax.
+form of transformers' exporters: it concatenates the past, computes masks by comparisons, and uses a
+softmax.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MICROSOFT = "com.microsoft"
 BLOCK = 32
-"""Number of columns with a common scale in 4-bit weights."""
+"""Number of columns that share a scale in 4-bit weights."""
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Decoder:
     longest: int = 64
     window: int = -1
     size_inputs: bool = False
-    """True if lengths are inputs. Otherwise they are derived from a mask."""
+    """True if lengths are inputs of the model. Otherwise the model derives them from a mask."""
     nodes: list[Any] = field(default_factory=list[Any])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
 
@@ -48,7 +49,7 @@ class Decoder:
 
     @cached_property
     def onnx(self) -> Any:
-        """The package onnx, without type information."""
+        """The package onnx, imported without type information."""
         return import_module("onnx")
 
     @property
@@ -126,7 +127,10 @@ class Decoder:
         return self.node("SimplifiedLayerNormalization", [x, scale], name, **given)
 
     def added(self, x: str, more: str, name: str) -> tuple[str, str]:
-        """Appends nodes of a sum and its normalization. Returns the names (normalized sum, sum)."""
+        """
+        Appends nodes that add two values and normalize the sum. Returns the names of the normalized
+        sum and of the sum.
+        """
         if self.form != "grouped":
             total = self.node("Add", [x, more], f"{name}.sum")
             return self.normalized(total, name), total
@@ -233,7 +237,7 @@ class Decoder:
 
     def _mask(self, name: str) -> str:
         """
-        Appends nodes that compute which keys each query sees; returns the name of the result.
+        Appends nodes that compute the attention mask, and returns the name of their result.
 
         A query sees a key that is not later than itself, if `attention_mask` is 1 for that key.
         """

@@ -1,8 +1,8 @@
 """
 Dispatches for tests on a device: a binary, a grid and buffers.
 
-A driver may crash or hang, so dispatches run in a separate process: a job (`jobs/`), or
-`tests/vulkan/device.py`, which reads dispatches from a folder.
+A driver may crash or hang. A dispatch therefore runs in a separate process: in a job (`jobs/`), or
+in `tests/vulkan/device.py`, which reads dispatches from a folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KERNEL = "kernel"
 
 @dataclass
 class Dispatch:
-    """One dispatch. The contents of `buffers`, by (set, binding), are updated by the run."""
+    """One dispatch. `buffers` maps (set, binding) to contents. A run updates the contents."""
 
     spirv: bytes
     entry_point: str
@@ -84,7 +84,7 @@ def read_results(folder: Path, jobs: Sequence[Dispatch]) -> int:
 
 
 def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
-    """Returns the jobs of a folder with their other settings (`repeat`, `time`)."""
+    """Returns the jobs in a folder, each with its other settings (`repeat`, `time`)."""
     jobs: list[tuple[Dispatch, dict[str, Any]]] = []
     for number, table in enumerate(json.loads((folder / "jobs.json").read_text())):
         with np.load(folder / f"{number}.npz") as stored:
@@ -153,7 +153,7 @@ def work_of(job: Dispatch) -> Work:
 
 @contextmanager
 def loaded(device: VulkanDevice, job: Dispatch) -> Generator[LoadedWork]:
-    """Loads the dispatch on a device and uploads its buffers, as a context."""
+    """Context manager that loads the dispatch on a device and uploads its buffers."""
     work = device.load(work_of(job))
     try:
         for i, array in enumerate(job.buffers.values()):

@@ -2,9 +2,9 @@
 Standard programs for compiling on drivers: contractions, convolutions, attention, models and
 others.
 
-The contractions cover types, few rows and 4-bit weights. The others are softmaxes, norms, scans
-and sorts. The models are an encoder of MiniLM's sizes, a block of a Llama, and
-rapidocr-onnxruntime's models if the package is installed.
+The contractions cover types, few rows and 4-bit weights. The others are softmaxes, norms, scans and
+sorts. The models are an encoder of MiniLM's sizes, a block of a Llama, and rapidocr-onnxruntime's
+models if that package is installed.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ MODELS = (
     "sort",
 )
 BLOCKS = {"llama_step": 1, "llama_prompt": 128}
-"""Number of tokens that a block of a Llama processes in one run."""
+"""Maps a program to the number of tokens that its block of a Llama processes in one run."""
 OCR = {"ocr_det": [1, 3, 160, 160], "ocr_rec": [1, 3, 48, 192]}
 OCR_PACKAGE = "rapidocr_onnxruntime"
 WHOLE = (*BLOCKS, "minilm", *(OCR if find_spec(OCR_PACKAGE) else ()))
@@ -122,7 +122,7 @@ HALVES = {
 
 
 def fills_matrices(program: str, target: Target) -> bool:
-    """True if a target lists matrices for a program's types, and the program fills them."""
+    """True if a program fills the matrix instructions that a target lists for its types."""
     a, c = MATMULS[program][3:] if program in MATMULS else ("f16", "f32")
     if program in FEW_ROWS or program not in HALVES | MATMULS.keys():
         return False
@@ -131,7 +131,7 @@ def fills_matrices(program: str, target: Target) -> bool:
 
 
 def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Writes the programs into a folder. Yields name and path of each."""
+    """Writes the programs into a folder. Yields the name and the path of each one."""
     for name, (m, n, k, a, c) in MATMULS.items():
         zero = "0" if c.startswith("i") else "0.0"
         text = MATMUL.format(m=m, n=n, k=k, a=a, c=c, zero=zero)
@@ -150,7 +150,10 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, Any]]]:
-    """Yields name, nodes, inputs and constants of models. Inputs named `h` are f16, others f32."""
+    """
+    Yields the name, nodes, inputs and constants of each model. Inputs named `h` are f16, others
+    f32.
+    """
     from onnx.helper import make_node
 
     for name, (x, shape, at) in SOFTMAXES.items():
@@ -274,7 +277,7 @@ def _encoder() -> Any:
 
 
 def _save(path: Path, model: Any, sizes: Mapping[str, Sequence[int]]) -> Path:
-    """Writes a model with the given input sizes, and infers its results' sizes."""
+    """Writes a model with the given input sizes. Infers the sizes of its results."""
     import onnx
 
     for value in model.graph.input:

@@ -42,7 +42,7 @@ LARGE = np.concatenate(
 
 
 def ends_of(dtype: str) -> Array:
-    """Returns small integers, the ends of a type and their neighbours, and half of the maximum."""
+    """Returns values near the ends of a type, half of the maximum, and small integers."""
     limits = np.iinfo(dtype)
     middle = limits.max // 2
     chosen = (0, 1, 2, 7, limits.max, limits.max - 1, limits.min, limits.min + 1, middle)
@@ -51,17 +51,21 @@ def ends_of(dtype: str) -> Array:
 
 @dataclass(frozen=True)
 class Edge:
-    """A node of an operator on edge values. With two operands, all pairs of values occur."""
+    """
+    A node of an operator with edge values as operands. Two operands are given all pairs of values.
+    """
 
     operator: str
     operands: int = 1
     numbers: Array = field(default_factory=lambda: NUMBERS)
     result: int = 0
-    """ONNX's type id of the result. 0 means the operands' type."""
+    """ONNX's type id of the result. 0 means the type of the operands."""
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     constants: tuple[Array, ...] = ()
     shape: tuple[int, ...] = ()
-    """Shape of the operand, filled by repetition. Empty means one dimension."""
+    """
+    Shape of the operand, which repeats the numbers. If it is empty, the operand has one dimension.
+    """
     result_shape: tuple[int, ...] = ()
     rtol: float = 0.0
     as_onnxruntime: bool = True
@@ -105,7 +109,7 @@ FUNCTION = 1e-5
 
 HALF = np.array(0.5, np.float32)
 HALF_STEP = 2.0**-9
-"""Allowed relative difference of f16: two rounding errors."""
+"""Allowed relative difference of f16 results: the error of two roundings."""
 
 SMALL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1, -1, 0.25, 3, 1e-30], np.float32)
 POWERS = np.array([np.inf, -np.inf, 0.0, -0.0, 1, -1, 0.5, 2, 3, -2, 10, 1e9], np.float32)

@@ -1,8 +1,8 @@
 """
 A program with one handmade kernel, which shows if a runner keeps the signedness of instructions.
 
-Its instructions interpret integers as signed and as unsigned, whatever the integers' types. Its
-constants include values for which WGSL has no literals.
+Some of its instructions interpret integers as signed, others as unsigned, regardless of the
+integers' types. Its constants include values for which WGSL has no literals.
 """
 
 from __future__ import annotations

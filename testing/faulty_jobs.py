@@ -17,7 +17,9 @@ KINDS[FAULTY] = Kind("xdsl_spirv.testing.faulty_jobs:faulty")
 
 
 def faulty(data: dict[str, Any]) -> Any:
-    """Appends a line to the file `log`, then performs the action `data["do"]`, mostly a failure."""
+    """
+    Appends a line to the file `log`. Then performs the action `data["do"]`, which usually fails.
+    """
     if "log" in data:
         with Path(data["log"]).open("a") as file:
             file.write(f"{data.get('n', '')}\n")

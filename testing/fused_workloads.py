@@ -154,7 +154,9 @@ class FusedWorkload:
         return f"affine_map<({', '.join(loops)}) -> ({', '.join(loops[a] for a in axes)})>"
 
     def add(self, name: str, body: Lines, type: str, other: str | None = None) -> None:
-        """Appends an operation on the chain's value `%x`. `other` names a second operand, `%y`."""
+        """
+        Appends an operation on the chain's value `%x`. `other` names the second operand, `%y`.
+        """
         number = len(self.steps)
         self.steps.append(name)
         source = tensor(self.shape, self.type)

@@ -8,9 +8,9 @@ from typing import Any
 
 STRING, ARRAY = 8, 9
 KINDS = {bool: 7, int: 4, float: 6, str: STRING, list: ARRAY}
-"""Type ids of values. Numbers have 32 bits; integers are unsigned."""
+"""Type ids of values. Numbers have 32 bits, and integers are unsigned."""
 SIGNED = {4: 5}
-"""Type ids of elements of lists. Integers are signed."""
+"""Type ids of the elements of lists. Integers are signed."""
 LETTERS = {7: "?", 4: "I", 5: "i", 6: "f"}
 
 

@@ -19,7 +19,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
 Pack = Callable[[np.random.Generator, tuple[int, int], Any], Array]
-"""Function from random generator, sizes and type to a matrix's bytes (rows x bytes)."""
+"""
+Function from a random generator, sizes and a type to the bytes of a matrix, as an array (rows,
+bytes).
+"""
 
 SUPER_BLOCKS = {
     Type.Q2_K: ((80, 82), 24),
@@ -31,8 +34,8 @@ SUPER_BLOCKS = {
     Type.Q6_K: ((208,), 1365),
 }
 """
-Formats that `gguf` cannot write: byte offsets of the f16 scales in a block, and the standard
-deviation of weights from random bytes at scale 1.
+Formats that `gguf` cannot write. For each: the byte offsets of a block's f16 scales, and the
+standard deviation of the weights that random bytes with a scale of 1 represent.
 """
 
 
@@ -48,7 +51,7 @@ class Shape:
     shared: int = 2
     head: int = 16
     turned: int = 16
-    """Number of elements of a head that rotary embeddings rotate."""
+    """Number of elements of a head to which rotary embeddings apply."""
     vocabulary: int = 80
     context: int = 64
     weights: Any = Type.F32
@@ -59,7 +62,7 @@ class Shape:
     factors: bool = False
     """True if a tensor divides the frequencies of the rotary embeddings."""
     scaling: float = 0.0
-    """Divisor of positions. 0 means that the file has no divisor."""
+    """Divisor of positions. If it is 0, the file does not state one."""
 
 
 def write_model(
@@ -68,7 +71,7 @@ def write_model(
     seed: int = 0,
     values: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a model of a shape. `values` adds metadata by key."""
+    """Writes a model with this shape. `values` are further metadata by key."""
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, shape.architecture)
     _write_sizes(writer, shape)
@@ -171,11 +174,11 @@ def write_declared(
     pack: Pack | None = None,
 ) -> None:
     """
-    Writes a model of any architecture with the metadata `values`, and all tensors that it
-    requires.
+    Writes a model of any architecture with the metadata `values` and all tensors that the
+    architecture requires.
 
     Optional tensors are written if `optional` accepts their names. `types` returns the type of a
-    matrix, and `pack` returns the bytes.
+    matrix, and `pack` returns its bytes.
     """
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)

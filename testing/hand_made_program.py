@@ -110,7 +110,8 @@ OpFunctionEnd
 
 def program(weight: Array, integer: str = "i64") -> Program:
     """
-    Returns the program `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`. `t` is computed once.
+    Returns the program `y = -(1.5 x + t + 0.25 - 3)` with `t = 2 w + w + 5`. `t` is computed once
+    for all runs.
 
     `integer` is the type of the specialization constant 5. With "i32" the program has no i64.
     """

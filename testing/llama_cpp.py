@@ -1,4 +1,4 @@
-"""Computes logits by llama.cpp on the CPU, to check models of GGUF files."""
+"""Computes the logits of a model by llama.cpp on the CPU, as a reference for GGUF files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _model_class(api: Any) -> Any:
-    """Corrects cyllama's model class, which takes `n_vocab` from a wrong object (0.2.18)."""
+    """
+    Returns cyllama's model class, corrected: version 0.2.18 takes `n_vocab` from a wrong object.
+    """
 
     class Model(api.LlamaModel):
         @property
@@ -43,7 +45,7 @@ class LlamaCpp:
         self.past = 0
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """Appends tokens to the context. Returns the logits of each."""
+        """Appends tokens to the context. Returns the logits of each token."""
         count = len(tokens)
         batch = self.api.LlamaBatch(n_tokens=count, embd=0, n_seq_max=1, verbose=False)
         for token in tokens:

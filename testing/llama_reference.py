@@ -1,6 +1,5 @@
 """
-Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf`
-dequantizes.
+Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf` dequantizes.
 
 The reference shares no code with the tested importer (reader, formats, graph). It follows the
 intent of the files' authors: llama rotates pairs of neighbouring elements; qwen2 and qwen3 rotate
@@ -28,7 +27,8 @@ class Reference:
     """
     A model and its cache of keys and values.
 
-    Keys and values are rounded to `cache`. Weights and other factors are rounded to `products`.
+    `cache` is the type to which keys and values are rounded. `products` is the type to which
+    weights and other factors are rounded.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Reference:
         self.reset()
 
     def value(self, key: str, default: Any = None) -> Any:
-        """Returns a metadata value of the architecture."""
+        """Returns a metadata value whose key has the architecture as its prefix."""
         field = self.fields.get(f"{self.architecture}.{key}", default)
         assert field is not None, key
         return field
@@ -67,7 +67,7 @@ class Reference:
         self.values = [empty] * blocks
 
     def run(self, tokens: Sequence[int] | Array) -> Array:
-        """Appends tokens to the context. Returns the logits of each."""
+        """Appends tokens to the context. Returns the logits of each token."""
         past = self.keys[0].shape[1]
         x = self.weights["token_embd.weight"][np.asarray(tokens)]
         for block in range(len(self.keys)):
@@ -101,7 +101,9 @@ class Reference:
         return x / root * self.weights[f"{name}.weight"]
 
     def _turned(self, x: Array, past: int) -> Array:
-        """Rotates x (heads x tokens x head size) by the tokens' positions."""
+        """
+        Applies rotary embeddings to x (heads x tokens x head size), by the positions of the tokens.
+        """
         half = self.turned // 2
         base = float(self.value("rope.freq_base", 10000.0))
         frequencies = base ** (-np.arange(half) / half)

@@ -117,7 +117,7 @@ _CHANGES = (_flip, _replace, _low_half, _near, _length, _remove, _copy)
 
 
 def in_lengths(rng: random.Random, data: bytes) -> bytes:
-    """Returns the header and instructions of valid lengths with random content."""
+    """Returns the header of a module, and instructions with valid lengths but random content."""
     words = list(struct.unpack(f"<{HEADER_WORDS}I", data[: 4 * HEADER_WORDS]))
     words[3] = rng.choice((1, 20, 5000))
     for _ in range(rng.randrange(1, 40)):
@@ -128,7 +128,7 @@ def in_lengths(rng: random.Random, data: bytes) -> bytes:
 
 
 def check_bytes(data: bytes) -> str:
-    """Decodes and encodes by the raw layer. Returns `refused` or `decoded`."""
+    """Decodes and encodes bytes by the raw layer. Returns `refused` or `decoded`."""
     try:
         module = decode(data)
     except SPIRVDecodeError:
@@ -140,7 +140,7 @@ def check_bytes(data: bytes) -> str:
 
 def check_dialect(data: bytes) -> str:
     """
-    Decodes and encodes by the dialect. Returns `refused`, `decoded` (encoding refused) or
+    Decodes and encodes a module by the dialect. Returns `refused`, `decoded` (but not encoded) or
     `encoded`.
 
     Raises `AssertionError` for a refusal without a cause or a place, or if our encoding cannot be
@@ -165,7 +165,8 @@ def check_dialect(data: bytes) -> str:
 
 def check_printed(data: bytes) -> str:
     """
-    Prints and parses the dialect. Returns `refused`, `printed` (encoding refused) or `encoded`.
+    Prints a module in the dialect and parses the text. Returns `refused`, `printed` (but not
+    encoded) or `encoded`.
 
     Raises `AssertionError` if the text cannot be parsed or encodes to other words, or if a second
     round trip changes the encoding. xDSL's errors propagate.
@@ -195,7 +196,7 @@ def _there_and_back(data: bytes) -> bytes:
 
 
 def _decode_again(data: bytes) -> ModuleOp:
-    """Decodes a module that we encoded. Keeps refused instructions as words if decoding fails."""
+    """Decodes a module that we encoded. If decoding fails, keeps refused instructions as words."""
     try:
         return decode_module(data, unchecked=True)
     except SPIRVDecodeError:
@@ -203,7 +204,7 @@ def _decode_again(data: bytes) -> ModuleOp:
 
 
 def check_validation(data: bytes) -> str:
-    """Validates. Returns `refused`, `findings` or `clean`."""
+    """Validates a module. Returns `refused`, `findings` or `clean`."""
     try:
         findings = validate(data, "vulkan1.3")
     except SPIRVDecodeError:
@@ -216,8 +217,8 @@ def check_validation(data: bytes) -> str:
 
 def check(data: bytes) -> str:
     """
-    Disassembles and assembles. Returns `refused`, `partly` or `wholly` (all instructions
-    readable).
+    Disassembles and assembles a module. Returns `refused`, `partly` or `wholly` (all instructions
+    are readable).
 
     Raises `AssertionError` if something changes in the round trip. Exceptions other than
     `SPIRVDecodeError` propagate.

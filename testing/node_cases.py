@@ -15,10 +15,13 @@ from xdsl_spirv.frontends import FrontendError
 from xdsl_spirv.onnx_backend import REFUSALS, Backend
 
 STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
-"""Distance from 1 to the next number of a type (machine epsilon)."""
+"""Distance from 1 to the next number, by type (machine epsilon)."""
 
 ROUNDINGS = 4
-"""Allowed error of several roundings, in steps relative to the largest element."""
+"""
+Allowed error as a multiple of machine epsilon, relative to the largest element. Covers several
+roundings.
+"""
 
 Outcome = tuple[str, str]
 """A status, and the reason if the status is not ok."""
@@ -27,7 +30,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """A model of one operator, its inputs and results. Other values than arrays become None."""
+    """A model of one operator, its inputs and results. Values that are not arrays are None."""
 
     model: bytes
     inputs: dict[str, Array]
@@ -36,7 +39,7 @@ class Case:
     atol: float
 
     def data(self) -> dict[str, Any]:
-        """Returns the case as a job's data."""
+        """Returns the case as the data of a job."""
         return {
             "model": self.model,
             "inputs": {name: _pack_array(array) for name, array in self.inputs.items()},
@@ -85,7 +88,7 @@ def collect(modules: Iterable[str] | None = None) -> dict[str, Case]:
 
 
 def array_of(value: Any) -> Any:
-    """Converts a value of a case to an array. Returns None for other values than tensors."""
+    """Converts a value of a case to an array. Returns None for a value that is not a tensor."""
     if hasattr(value, "data_type"):
         return import_module("onnx.numpy_helper").to_array(value)
     if value is None or isinstance(value, list | dict):

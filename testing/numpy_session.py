@@ -18,7 +18,7 @@ WIDTH = 8
 
 
 def predict_by(logits: Array) -> Prediction:
-    """Returns the prediction from the logits of all tokens."""
+    """Returns the likeliest token and its logit, given the logits of all tokens."""
     return Prediction(int(logits.argmax()), float(logits.max()), lambda: logits)
 
 
@@ -26,8 +26,8 @@ class LogitsSession(ABC):
     """
     A session that derives all results from the logits returned by `compute`.
 
-    With `runs_ahead`, the following run is computed in advance, as on a GPU. `claimed` counts the
-    runs that the caller then requests, `dropped` counts the other runs.
+    With `runs_ahead`, it computes the next run in advance, as a GPU does. `claimed` counts the runs
+    in advance that the caller then requested, `dropped` counts the others.
     """
 
     runs_ahead = False
@@ -56,7 +56,7 @@ class LogitsSession(ABC):
         return {"logits": logits, **best}
 
     def _claim(self, function: str, inputs: Mapping[str, Any]) -> Mapping[str, Array] | None:
-        """Returns the results of this run if it was computed ahead, else None."""
+        """Returns the results of this run if it was computed in advance, otherwise None."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
@@ -74,13 +74,15 @@ class LogitsSession(ABC):
 
     @abstractmethod
     def compute(self, function: str, /, **inputs: Any) -> Array:
-        """Returns a row of logits for each token for which the function computes logits."""
+        """
+        Returns an array with one row of logits for each token that the function returns logits for.
+        """
 
 
 class NumpySession(LogitsSession):
     """
-    A session whose logits depend on all tokens and their positions. States contain tokens'
-    embeddings.
+    A session whose logits depend on all tokens and their positions. Its states are embeddings of
+    tokens.
 
     Equal runs give equal results. `runs` records function and sizes of all runs.
     """

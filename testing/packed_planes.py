@@ -1,4 +1,7 @@
-"""Block-quantized weights for tests: random planes of a format, and their values."""
+"""
+Block-quantized weights for tests: random data of a format, and the weights that the data
+represents.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
-    """Returns random planes with small scales. f8 scales are far from the ends of the range."""
+    """
+    Returns the arrays (planes) of a format with random contents and small scales. f8 scales are far
+    from the ends of the range.
+    """
     random = np.random.default_rng(rows)
     arrays: dict[str, Array] = {}
     for name, plane in format.planes.items():

@@ -48,7 +48,7 @@ ELSEWHERE = {
     "./runner": "",
     "pytest": "pytest",
 }
-"""Programs in commands that are not ours -> the package that contains the program."""
+"""Maps commands of other projects to the package that contains them."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def indented_code(page: str) -> list[str]:
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Yields the words of each command in a shell block, without redirections."""
+    """Yields each command in a shell block as a list of words. Leaves out redirections."""
     for line in block.text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=";<>|")
         lexer.whitespace_split = True
@@ -96,7 +96,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def problem_of(words: list[str], page: str) -> str:
-    """Describes the fault of a command on a page. Returns "" if there is none."""
+    """Describes what is wrong with a command on a page. Returns "" if nothing is."""
     own_passes = frozenset(OWN_PASS.findall((ROOT / page).read_text()))
     program, *arguments = dropwhile(ASSIGNMENT.match, words)
     match program:
@@ -170,7 +170,10 @@ def _extras(arguments: list[str]) -> str:
 
 
 def _module(arguments: list[str], folder: Path) -> str:
-    """Describes a missing script or module. Scripts are in the repository or next to the page."""
+    """
+    Describes a missing script or module. Returns "" if it exists. Scripts are in the repository or
+    next to the page.
+    """
     name = arguments[1] if arguments[0] == "-m" else arguments[0]
     known = (
         importlib.util.find_spec(name)

@@ -1,7 +1,7 @@
 """
-Programs for tests of all passes: one for each registered pass, which the pass changes.
+Programs for tests of all passes. Each registered pass has one program that it changes.
 
-`CASES` has by pass: the module's text, the passes to run first, and the pass with its options.
+`CASES` maps a pass to the module's text, the passes to run first, and the pass with its options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def tensor(shape: str, element: str) -> str:
 def matmul(
     element: str, result: str, chain: str = "", type: str | None = None, other: str = ""
 ) -> str:
-    """Returns a module with a 12x20 by 20x10 product %r. `chain` computes %o from %r."""
+    """Returns a module with %r, a 12x20 by 20x10 product. `chain` computes %o from %r."""
     a, b, c = tensor("12x20", element), tensor("20x10", element), tensor("12x10", result)
     zero = "0" if result[0] == "i" else "0.0"
     last = "%o" if chain else "%r"
@@ -35,9 +35,9 @@ def elementwise(
     body: str, source: str, result: str, value: str = "%r", name: str = "%o", extra: str = ""
 ) -> str:
     """
-    Returns an operation whose `body` computes %y from %x, an element of `value`.
+    Returns an operation whose `body` computes %y from %x. The elements %x have the type `value`.
 
-    `extra` describes a second operand, whose element is %w.
+    `extra` describes a second operand, whose elements are %w.
     """
     shape = "12x10" if name != "%p" else "12x20"
     ins, types, arguments, maps = value, tensor(shape, source), f"%x: {source}", IDENTITY

@@ -1,5 +1,5 @@
 """
-Proof obligations: rewrites that must keep results for all inputs, with their conditions.
+Proof obligations: rewrites that must not change results for any input, with their conditions.
 
 An obligation is a kernel before and after a pass, or two kernels whose equality is a pattern's
 equation. Buffers have arbitrary contents. docs/proofs.md lists obligations by family. A test
@@ -45,7 +45,7 @@ OPEN = frozenset(
         *(f"small-integers: {n} i16" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod")),
     ]
 )
-"""Obligations that no solver decides within the limits. They are only tested."""
+"""Obligations that no solver decides within the limits. Tests only run these on examples."""
 
 SLOW = frozenset(f"small-integers: {n} i8" for n in ("SDiv", "SRem", "SMod", "UDiv", "UMod"))
 """Obligations that take more than a second each."""
@@ -61,7 +61,9 @@ class Obligation:
     passes: str = ""
     after: str = ""
     lanes: int = 1
-    """Number of executed invocations. The operands of other invocations are arbitrary."""
+    """
+    Number of invocations that are executed. The operands of all other invocations are arbitrary.
+    """
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ def load(text: str, passes: str = "") -> ModuleOp:
 
 
 def kernel_of(write: Callable[[Kernel], tuple[str, Type]]) -> str:
-    """Returns the text of a kernel that stores the value whose code `write` emits."""
+    """Returns the text of a kernel that stores one value. `write` emits the code of the value."""
     kernel = Kernel("operations", 1)
     value, type = write(kernel)
     kernel.output(value, type, "the result")
@@ -121,7 +123,7 @@ def words() -> Iterator[Obligation]:
 
 
 def dots() -> Iterator[Obligation]:
-    """Yields obligations for integer dot products as shifts and products."""
+    """Yields obligations for integer dot products that are lowered to shifts and products."""
     for form in ("SDot", "UDot", "SUDot", "SDotAccSat", "UDotAccSat", "SUDotAccSat"):
         for type, result in (("i32", "i32"), ("vector<4xi8>", "i32"), ("vector<4xi8>", "i16"),
                              ("i32", "i8"), ("vector<2xi16>", "i32")):  # fmt: skip
@@ -150,7 +152,7 @@ def _dot(form: str, type: str, result: str) -> str:
 
 
 def bfloat16() -> Iterator[Obligation]:
-    """Yields obligations for conversions of bfloat16 that compute on bits."""
+    """Yields obligations for conversions of bfloat16 that are lowered to operations on bits."""
     for source, target in (("bf16", "f32"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16")):
         yield Obligation(
             "bfloat16-to-bits", f"FConvert {source} to {target}",
@@ -188,7 +190,10 @@ spirv.ExecutionMode @main "LocalSize", 1, 1, 1
 
 
 def rotations() -> Iterator[Obligation]:
-    """Yields obligations for rotations as shuffles, of subgroups, clusters and workgroups."""
+    """
+    Yields obligations for rotations that are lowered to shuffles, in subgroups, clusters and
+    workgroups.
+    """
     for what, rest in (
         ("of a subgroup", "<Subgroup> {0}, {1} : i32, i32 -> i32"),
         ("of clusters of 4", "<Subgroup> {0}, {1}, cluster_size({2}) : i32, i32, i32 -> i32"),
@@ -204,7 +209,9 @@ def rotations() -> Iterator[Obligation]:
 
 
 def bit_fields() -> Iterator[Obligation]:
-    """Yields obligations for bit fields converted to f32 by an OR with the bits of 2^23."""
+    """
+    Yields obligations for bit fields that are converted to f32 by an OR with the bits of 2^23.
+    """
     for count, low in ((4, 0), (4, 8), (4, 16), (8, 0), (8, 8), (2, 20), (1, 3), (6, 10)):
         mask, scale = ((1 << count) - 1) << low, 2.0**-low
 

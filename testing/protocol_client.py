@@ -11,7 +11,10 @@ Message = dict[str, Any]
 
 
 class Client:
-    """Sends messages and reads answers. Other messages are stored for `wait`."""
+    """
+    Sends messages and reads answers. Messages that are not the awaited answer are stored for
+    `wait`.
+    """
 
     def __init__(self, writer: IO[bytes], reader: IO[bytes]):
         self.writer, self.reader = writer, reader
@@ -32,7 +35,7 @@ class Client:
         return json.loads(self.reader.read(length))
 
     def wait(self, wanted: Callable[[Message], bool]) -> Message:
-        """Returns the first matching message, and stores other messages."""
+        """Returns the first message that `wanted` accepts. Stores all other messages."""
         for message in list(self.kept):
             if wanted(message):
                 self.kept.remove(message)
@@ -43,7 +46,7 @@ class Client:
 
 
 class Debugger(Client):
-    """Sends an editor's requests to a debugger."""
+    """Sends the requests of an editor to a debugger."""
 
     thread = 1
 
@@ -73,7 +76,7 @@ class Debugger(Client):
         return body["reason"]
 
     def go(self, command: str, **more: Any) -> str:
-        """Continues, or steps back. Returns the reason of the next stop."""
+        """Continues the launch, or steps back. Returns the reason of the next stop."""
         failed = self.ask(command, threadId=self.thread, **more)
         assert "failed" not in failed, failed
         return self.stop()

@@ -1,9 +1,9 @@
 """
-Runs random launches of a proved kernel within the premises of its proof.
+Tests a proof about a kernel by random launches that satisfy its premises.
 
-A contradicting finding means that the proof is wrong. Grids and contents are random. Push
-constants are often small, and buffers as short as the premises allow, because bounds fail there
-first.
+A finding that contradicts the proof means that the proof is wrong. Grids and contents are random.
+Push constants are often small, and buffers as short as the premises allow, because bounds fail
+there first.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def find_bugs(
     questions: Sequence[str] = USUAL,
 ) -> tuple[int, list[tuple[KernelTest, Problem]]]:
     """
-    Makes up to `number` launches that satisfy the premises. Returns the number of executed
-    launches, and the findings that contradict the proof, with their launches.
+    Makes up to `number` launches that satisfy the premises. Returns how many launches were
+    executed, and the findings that contradict the proof, each with its launch.
     """
     ran, found, random = 0, list[tuple[KernelTest, Problem]](), Random(seed)
     kernel = load_kernel(test)
@@ -142,7 +142,10 @@ def _choose_launch(
 
 
 def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str, int]]:
-    """Yields the 32-bit integers of a block by their names in premises, with offsets."""
+    """
+    Yields the name of each 32-bit integer of a block, as premises write it, and its offset in
+    bytes.
+    """
     if isinstance(node, Struct):
         for member in node.members:
             yield from _list_members(f"{name}.{member.name}", member.node, offset + member.offset)
@@ -153,7 +156,7 @@ def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str,
 
 
 def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:
-    """Returns the least length of an array above which the premises always hold."""
+    """Returns the smallest length of an array for which the premises hold."""
     low, high = 1, values[name]
     while low < high:
         middle = (low + high) // 2

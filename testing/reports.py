@@ -28,7 +28,7 @@ def json_and_text(*words: str, status: int = 0) -> tuple[Any, str]:
 
 
 def missing_figures(text: str, data: object) -> list[str]:
-    """Returns numbers of a text that an object lacks, at the printed precision."""
+    """Returns the numbers of a text that an object lacks. Compares at the printed precision."""
     held = list(_numbers(data))
     shown = [word.replace(",", "") for word in NUMBER.findall(text)]
     return [word for word in shown if not any(_is_shown_as(x, word) for x in held)]

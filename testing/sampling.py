@@ -37,7 +37,7 @@ SCALARS = ((8, 0), (8, 1), (16, 0), (16, 1), (32, 0), (32, 1), (64, 0), (64, 1))
 
 
 class Sampler:
-    """Makes the instructions of one module. `without` lists names that must not occur."""
+    """Makes the instructions of one module. `without` lists names that must not occur in it."""
 
     def __init__(self, rng: random.Random, without: Iterable[str] = ()):
         self.rng = rng
@@ -47,7 +47,10 @@ class Sampler:
         self.scalars: dict[int, NumberType] = {}
         self.sets: dict[int, str] = {}
         self.forced: dict[str, int] = {}
-        """Required values of operands by kind. If not empty, optional operands are present."""
+        """
+        Maps a kind of operand to the value that operands must have. If it is not empty, optional
+        operands are present.
+        """
         self.optional = True
         """True if optional operands may occur."""
         self.selectors: dict[int, NumberType] = {}
@@ -113,7 +116,7 @@ class Sampler:
         self.emit(name, self._all(operand_specs(opcode_of(name)) or (), name))
 
     def enumerant(self, kind: str, value: int) -> list[int]:
-        """Returns the words of an enumerant with random parameters."""
+        """Returns the words of an enumerant, with random parameters."""
         return [value, *self._all(enum_table(kind).parameters.get(value, ()))]
 
     def _count(self, spec: Spec) -> int:
@@ -159,7 +162,7 @@ class Sampler:
         return self.extended(known, number)
 
     def extended(self, instruction_set: str, number: int) -> list[int]:
-        """Returns the words of an extended instruction's number and random operands."""
+        """Returns the words of an extended instruction: its number, and random operands."""
         return [number, *self._all(extended_operand_specs(instruction_set, number) or ())]
 
     def _opcode(self, _: Spec) -> list[int]:
@@ -207,8 +210,8 @@ class Sampler:
 
 def carriers(kind: str) -> tuple[str, dict[str, int]] | None:
     """
-    Returns an instruction with an operand of the enumeration `kind`, and the enumerants of other
-    operands that add this operand.
+    Returns an instruction with an operand of the enumeration `kind`. If enumerants of other
+    operands add this operand, returns them, too.
 
     Returns None if no core instruction has the enumeration.
     """

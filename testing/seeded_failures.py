@@ -37,7 +37,9 @@ LAUNCH = ("--grid", "2", "--buffer", "A=f32:128:random", "--buffer", "B=f32:128:
 
 @dataclass(frozen=True)
 class Seed:
-    """A planted failure: statements for a large kernel, and a complete small kernel."""
+    """
+    A planted failure: statements for a large kernel, and a small kernel with the same failure.
+    """
 
     planted: str
     small: str
@@ -84,7 +86,7 @@ FINDINGS: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Maps the start of a finding's text to the planted failure that causes this finding."""
+"""Maps the start of a finding's text to the planted failure that causes the finding."""
 
 
 def large_kernel(planted: str, seed: int, statements: int = 120) -> str:
@@ -127,7 +129,7 @@ SWAPPED = {
     "OpUMod": "OpUDiv",
     "OpULessThan": "OpUGreaterThanEqual",
 }
-"""Instructions that the faulty tool replaces, and the replacements."""
+"""Maps instructions to the instructions by which the faulty tool replaces them."""
 WRONG: Mapping[str, Seed] = {
     "OpFDiv": Seed("float w = {x} / 3.0;", "void main() { b[0] = a[0] / 3.0; }", 1),
     "OpISub": Seed(
@@ -162,11 +164,16 @@ CRASHES: Mapping[str, Seed] = {
         1,
     ),
 }
-"""Maps the word of a kernel's text at which the faulty tool crashes to the planted failure."""
+"""
+Maps a pattern of a kernel's text to a planted failure. The faulty tool crashes if the pattern
+occurs.
+"""
 
 
 def is_wrong(path: str, op: str) -> bool:
-    """True if a tool that replaces `op` by another instruction changes a kernel's results."""
+    """
+    True if results change when a tool replaces the instruction `op` of a kernel by another one.
+    """
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.interpreter import InterpreterError, dispatch
     from xdsl_spirv.serialization.decode.decoder import decode as decode_module
@@ -192,7 +199,7 @@ def is_wrong(path: str, op: str) -> bool:
 
 
 def is_wrong_of_model(path: str, op: str) -> bool:
-    """True if replacing nodes `op` by Identity changes a model's results."""
+    """True if a model's results change when its nodes `op` are replaced by Identity."""
     import onnx
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 

@@ -1,9 +1,9 @@
 """
-Makes grammatical but invalid modules: each change keeps every word readable.
+Makes grammatical but invalid modules: after each change, every word is still readable.
 
-The differential test of the validator changes valid modules and compares verdicts with
-`spirv-val`. The changes are typical mistakes of people and compilers: another id, another type, a
-missing declaration, a misplaced block.
+The differential test of the validator changes valid modules and compares verdicts with `spirv-val`.
+The changes are typical mistakes of people and compilers: another id, another type, a missing
+declaration, a misplaced block.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 Rows = list[list[int]]
 Change = Callable[[random.Random, Rows, RawModule], bool]
-"""Function that changes instructions in place, and returns True if it did."""
+"""Function that changes instructions in place. Returns True if it changed something."""
 
 TRIES = 40
 
 
 def mutate_meaning(rng: random.Random, data: bytes) -> bytes:
-    """Returns the data with one random change, or unchanged if none is possible."""
+    """Returns the module with one random change. Returns it unchanged if no change is possible."""
     module = decode(data)
     rows = list(module.rows())
     for _ in range(TRIES if rows else 0):
@@ -43,7 +43,10 @@ def _pick(rng: random.Random, rows: Rows, *names: str) -> int | None:
 
 
 def _operands(module: RawModule, at: int) -> list[tuple[str, int, int]]:
-    """Returns kind, word index and value of an instruction's operands. Empty if undecodable."""
+    """
+    Returns the kind, word index and value of each operand of an instruction. Returns an empty list
+    if the instruction cannot be decoded.
+    """
     try:
         read = module[at].operands
     except SPIRVDecodeError:
@@ -81,7 +84,10 @@ def another_id(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_value(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Replaces an operand by the result of another instruction of the function, or a constant."""
+    """
+    Replaces an operand by another value: the result of an instruction of the same function, or a
+    constant.
+    """
     at = _somewhere(rng, rows)
     places = _ids(module, at)
     values = [r.words[2] for r in module if r.grammar and _has_type(r)]
@@ -149,7 +155,10 @@ def moved(rng: random.Random, rows: Rows, module: RawModule) -> bool:
 
 
 def another_enumerant(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Replaces an enumerant (storage class, decoration, ...) by another with as many parameters."""
+    """
+    Replaces an enumerant (storage class, decoration, ...) by another enumerant with the same number
+    of parameters.
+    """
     at = rng.randrange(len(rows))
     candidates = [
         (kind, word, value)
@@ -207,7 +216,9 @@ def _same_operand_kinds(opcode: int) -> tuple[int, ...]:
 
 
 def another_opcode(rng: random.Random, rows: Rows, module: RawModule) -> bool:
-    """Replaces an instruction by another one of its family with the same operands."""
+    """
+    Replaces the opcode of an instruction by another opcode of its family. The operands remain.
+    """
     at = _somewhere(rng, rows)
     others = _same_operand_kinds(rows[at][0] & 0xFFFF)
     if not others:

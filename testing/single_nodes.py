@@ -8,21 +8,26 @@ from importlib import import_module
 from typing import Any
 
 Array = Any
-"""An array, without type information that tests do not need."""
+"""An array. Tests do not need its type information."""
 
 
 @dataclass
 class NodeCase:
-    """A node. An input of None is omitted. `constant` has the indices of the weight inputs."""
+    """
+    A node. An input of None is omitted. `constant` has the indices of the inputs that are weights.
+    """
 
     operator: str
     inputs: list[Array | None]
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     constant: tuple[int, ...] = ()
     outputs: tuple[int, ...] = (0,)
-    """Indices of the requested results."""
+    """Indices of the node's results that the model returns."""
     expected: Callable[..., Any] | None = None
-    """Function from all inputs to the result, where onnxruntime has no kernel."""
+    """
+    Function that computes the result from all inputs. Given if onnxruntime has no kernel for the
+    node.
+    """
     domain: str = "com.microsoft"
     title: str = ""
 
@@ -66,7 +71,7 @@ class NodeCase:
 
 
 def declare_results(model: Any, expected: list[Array]) -> None:
-    """Sets the types and shapes of a model's results to the types and shapes of `expected`."""
+    """Gives a model's results the types and shapes of the arrays `expected`."""
     helper: Any = import_module("onnx.helper")
     names = [value.name for value in model.graph.output]
     del model.graph.output[:]

@@ -18,7 +18,9 @@ MAPS = """
 
 
 def scores(name: str, rows: str, capacity: int = 32, first: str = "dense<0.0>") -> str:
-    """Returns a function that appends exp(x w) to a cache, and returns x times the cache."""
+    """
+    Returns a function that appends exp(x w) to a cache, and returns the product of x and the cache.
+    """
     x, n, e = (f"tensor<{rows}x8xf32>", "%n", "%n") if rows == "?" else ("", rows, "")
     x, both = x or f"tensor<{rows}x8xf32>", f"{e}, %total" if e else "%total"
     k, s = f"tensor<{capacity}x8xf32>", f"tensor<{rows}x?xf32>"

@@ -1,10 +1,11 @@
 """
 Generates GLSL with nested selections and loops whose values are used after every kind of exit.
 
-`generate(seed)` returns one shader. A variable is read only if every path has assigned it. So
-after an optimizer that removes variables (`spirv-opt --ssa-rewrite`), values are used directly
-after the construct that defines them: after break, continue, return, or exits from several
-constructs. Every loop ends, because its exits depend on a counter that every iteration increments.
+`generate(seed)` returns one shader. A variable is read only if every path has assigned it. An
+optimizer can therefore replace variables by values (`spirv-opt --ssa-rewrite`). A value is then
+used directly after the construct that defines it: after break, continue, return, or exits from
+several constructs. Every loop ends, because its exits depend on a counter that every iteration
+increments.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ TABLE = (9, 4, 7, 1, 8, 2, 6, 5)
 """Contents of the buffer `table`, which expressions read."""
 
 Assigned: TypeAlias = "frozenset[str] | None"
-"""Variables assigned on every path to a statement, or None for unreachable statements."""
+"""
+Variables that every path to a statement has assigned. None for a statement that is unreachable.
+"""
 
 OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
     "O": ("-O",),
@@ -47,7 +50,9 @@ OPTIMIZATIONS: dict[str, tuple[str, ...]] = {
         *("--eliminate-dead-code-aggressive", "--cfg-cleanup"),
     ),
 }
-"""Pipelines of spirv-opt's passes: general optimizers, and pipelines for one kind of change."""
+"""
+Lists of spirv-opt's passes. The first ones optimize in general, the others make one kind of change.
+"""
 
 HEAD = f"""#version 450
 layout(local_size_x = {INVOCATIONS}) in;
@@ -58,14 +63,14 @@ layout(std430, binding = 2) writeonly buffer Results {{ uint results[]; }};
 
 
 def meet(*ways: Assigned) -> Assigned:
-    """Returns the variables that all paths have assigned."""
+    """Returns the variables that all paths have assigned. Ignores unreachable paths."""
     known = [way for way in ways if way is not None]
     return frozenset.intersection(*known) if known else None
 
 
 @dataclass
 class Around:
-    """A loop or a switch, and the variables assigned on the paths to its exits."""
+    """A loop or a switch, with the variables that are assigned on each path to its exits."""
 
     is_loop: bool
     breaks: list[Assigned] = field(default_factory=list[Assigned])
@@ -211,7 +216,7 @@ class _Shader:
         return meet(behind, *around.breaks)
 
     def _leave(self, assigned: frozenset[str], counter: str, bound: str) -> Assigned:
-        """Writes an endless loop's exit, taken when the counter reaches the bound."""
+        """Writes the exit of an endless loop. It is taken when the counter reaches the bound."""
         if self.rng.random() < 0.5:
             self._line(f"if ({counter} >= {bound}) {{")
             self._exits(self._assign(assigned), self.rng.randint(0, 2))

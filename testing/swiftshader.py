@@ -30,7 +30,9 @@ def library() -> Path | None:
 
 
 def environment(library: Path, folder: Path) -> Mapping[str, str]:
-    """Returns environment variables that select this driver. Writes its manifest to `folder`."""
+    """
+    Returns environment variables that select this driver. Writes the driver's manifest to `folder`.
+    """
     manifest = folder / "swiftshader.json"
     icd = {"library_path": str(library), "api_version": "1.3.0"}
     manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))

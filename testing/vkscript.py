@@ -1,8 +1,8 @@
 """
 Parses VkScript, the older language of Amber's tests: sections of shaders, then a list of commands.
 
-`parse` returns the same `Script` as `testing/amber.py`. Buffers are named by their binding, and
-data that commands write becomes a `Write`, because it may come between runs.
+`parse` returns the same `Script` as `testing/amber.py`. Buffers are named by their binding. Data
+that a command writes to a buffer becomes a `Write`, because it may come between runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.testing.amber import (
 SECTION = re.compile(r"^\[(.+)\][ \t]*$", re.M)
 LANGUAGES = {"compute shader": "GLSL", "compute shader spirv": "SPIRV-ASM"}
 UNREAD = ("require", "comment")
-"""Sections that are ignored: they name features, or are empty."""
+"""Sections that are ignored, because they only name features or are empty."""
 COMPARATORS = {"==": "EQ", "~=": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 KINDS = {"": "float", "d": "double", "i": "int32", "u": "uint32"}
 TYPE = re.compile(r"(?:(u?int)(\d*)(?:_t)?|float|double|([diu]?)(8|16|64)?(vec|mat)(\d?)x?(\d?))")
@@ -77,7 +77,9 @@ class _Commands:
     def __init__(self, script: Script, pipeline: Pipeline):
         self.script, self.pipeline = script, pipeline
         self.counts: dict[str, int] = {}
-        """Minimum number of elements of each buffer whose type is not known yet."""
+        """
+        For each buffer whose type is not known yet, the smallest number of elements that it needs.
+        """
         self.tolerance: tuple[float, bool] | None = None
 
     def read(self, body: str, first: int) -> None:
@@ -120,7 +122,7 @@ class _Commands:
                 raise Unsupported(f"the command {' '.join(words[:2])} is not supported")
 
     def _buffer(self, place: str, type: str, layout: str = "STD430") -> str:
-        """Returns the name of the buffer at `set:binding`, and sets the buffer's type."""
+        """Returns the name of the buffer at `set:binding`. Sets the type of the buffer."""
         set, _, binding = place.rpartition(":")
         at = int(set or 0), int(binding)
         name = f"{at[0]}:{at[1]}"

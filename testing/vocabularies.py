@@ -35,7 +35,10 @@ def byte_pair_metadata(
 
 
 def sentence_piece_metadata(seed: int = 0, **values: Any) -> dict[str, Any]:
-    """Returns a vocabulary of all bytes and short pieces with random, partly equal scores."""
+    """
+    Returns a vocabulary of all bytes and of short pieces. Pieces have random scores, of which some
+    are equal.
+    """
     generator = random.Random(seed)
     letters = "abcé▁"
     pieces = sorted(

@@ -20,10 +20,10 @@ else:
     Generator = Any
 
 Term: TypeAlias = tuple[str, int]
-"""A loop and its factor."""
+"""A loop, and the factor by which an index multiplies it."""
 
 Index: TypeAlias = str | tuple[Term, ...]
-"""Index of a dimension: a loop, or a sum of multiples of loops."""
+"""Index of a dimension: a loop, or a sum of loops multiplied by factors."""
 
 TYPES: dict[str, tuple[str, str, str]] = {
     "f16 -> f32": ("f16", "f16", "f32"),
@@ -37,7 +37,7 @@ TYPES: dict[str, tuple[str, str, str]] = {
     "s16 -> s32": ("s16", "s16", "s32"),
     "s32 -> s32": ("s32", "s32", "s32"),
 }
-"""Element types of A, B and the result, by the name of the combination."""
+"""Maps the name of a combination to the element types of A, B and the result."""
 
 
 def element_type(name: str) -> str:
@@ -54,7 +54,9 @@ def extension(name: str, result: str) -> str | None:
 
 @dataclass(frozen=True)
 class Tail:
-    """Lines after a workload's result `%r`. They compute `result` from `%r` and `arguments`."""
+    """
+    Lines that follow a workload's result `%r`. They compute `result` from `%r` and `arguments`.
+    """
 
     arguments: str
     lines: str
@@ -65,7 +67,7 @@ class Tail:
 @dataclass(frozen=True)
 class Workload:
     """
-    result = A * B (+ C), over `loops` (name -> size).
+    result = A * B (+ C) over `loops`, which maps the name of each loop to its size.
 
     `a`, `b` and `out` index the dimensions of A, B and the result. `low` and `high` are the zero
     padding of A at the start and end of each dimension.
@@ -81,10 +83,10 @@ class Workload:
     high: tuple[int, ...] = ()
     accumulate: bool = False
     extra: tuple[int, ...] = field(default=())
-    """For each dimension of A, the number of elements that no window reaches."""
+    """For each dimension of A, the number of elements at its end that no window reaches."""
 
     def shape(self, operand: tuple[Index, ...]) -> tuple[int, ...]:
-        """Returns the extent of each dimension."""
+        """Returns the size of each dimension that `operand` indexes."""
         return tuple(
             self.loops[index]
             if isinstance(index, str)
@@ -115,7 +117,10 @@ class Workload:
         return f"affine_map<({', '.join(self.loops)}) -> ({', '.join(map(expression, operand))})>"
 
     def text(self, tail: Tail | None = None) -> str:
-        """Returns the workload as `@main` of A, B and, if it accumulates, C, followed by `tail`."""
+        """
+        Returns the workload as the function `@main` of A, B and, if it accumulates, C. `tail`
+        follows the result.
+        """
         names = TYPES[self.types]
         element, other, result = map(element_type, names)
         a, padded = (tensor(shape, element) for shape in (self.a_shape, self.padded_shape))
@@ -177,7 +182,10 @@ class Workload:
   }} : {a} to {padded}"""
 
     def inputs(self, generator: Generator) -> dict[str, Any]:
-        """Returns random operands by name: small integers for f16 results, whose sums are exact."""
+        """
+        Returns random operands by name. For f16 results they are small integers, so that sums are
+        exact.
+        """
         import numpy as np
 
         from xdsl_spirv.runtime.elements import dtype_of
@@ -295,7 +303,9 @@ def convolution(generator: Generator, largest: int) -> Workload:
 
 
 def _pad_workload(generator: Generator, plain: Workload) -> Workload:
-    """Adds zero padding, and elements that no window reaches, to A's windowed dimensions."""
+    """
+    Adds zero padding to the dimensions of A that have windows, and elements that no window reaches.
+    """
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):

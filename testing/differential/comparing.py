@@ -24,11 +24,11 @@ from xdsl_spirv.testing.dispatches import Dispatch, execute
 
 def compare(data: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Returns the kernel's family, the number of compared outputs, and the known bugs that explain
-    differences.
+    Compares one kernel. Returns its family, the number of compared outputs, and the known bugs that
+    explain differences.
 
-    Raises `Wrong` if a difference is neither legal nor known. With `minimise`, the error contains
-    the smallest kernel with the difference.
+    Raises `Wrong` if a difference is neither legal nor a known bug. With `minimise`, the error
+    contains the smallest kernel with the difference.
     """
     kernel = generate(data["seed"], data["family"], machine(data["target"]))
     module = module_of(kernel)

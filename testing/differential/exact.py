@@ -3,8 +3,8 @@ Computes floats and conversions in Python integers and fractions, as a reference
 
 The module is independent of numpy and of the interpreter. A float is represented by its bit
 pattern. Its value is a `Fraction`, an infinity or NaN. Results are rounded once, to nearest, ties
-to even. Formats: IEEE 754 binary16, 32, 64; bfloat16 (BF-05); the two formats of SPV_EXT_float8,
-of which E4M3 has no infinities and one NaN pattern for each sign.
+to even. The formats are IEEE 754 binary16, 32 and 64, bfloat16 (BF-05), and E4M3 and E5M2 of
+SPV_EXT_float8. E4M3 has no infinities, and one NaN pattern for each sign.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Format:
-    """A binary float format. A `finite` format has no infinities, and its NaN has all bits set."""
+    """
+    A binary float format. A `finite` format has no infinities, and its NaN has all exponent and
+    fraction bits set.
+    """
 
     name: str
     exponent_bits: int
@@ -39,16 +42,16 @@ class Format:
 
     @property
     def top(self) -> int:
-        """Exponent field of all ones."""
+        """Largest value of the exponent field: all bits are set."""
         return (1 << self.exponent_bits) - 1
 
     @property
     def nan(self) -> int:
-        """Returns a pattern that is NaN."""
+        """Returns a bit pattern that is NaN."""
         return (1 << (self.bits - 1)) - 1
 
     def split(self, pattern: int) -> tuple[int, int, int]:
-        """Splits a pattern into (sign, exponent field, fraction field)."""
+        """Splits a bit pattern into sign, exponent field and fraction field."""
         fraction = pattern & ((1 << self.fraction_bits) - 1)
         exponent = pattern >> self.fraction_bits & self.top
         return pattern >> (self.bits - 1), exponent, fraction
@@ -73,7 +76,10 @@ class Format:
         return exponent == self.top and fraction != 0
 
     def round(self, value: Real, negative_zero: bool = False) -> int:
-        """Returns the nearest pattern. Values beyond the largest number give infinity or NaN."""
+        """
+        Returns the bit pattern nearest to a value. Values beyond the largest number give infinity
+        or NaN.
+        """
         if isinstance(value, float):
             if value != value:
                 return self.nan
@@ -116,13 +122,13 @@ FORMATS = {
 
 
 def integer(pattern: int, bits: int, sign: bool) -> int:
-    """Returns the low bits of a number as a signed or unsigned integer."""
+    """Returns the low bits of a number, interpreted as a signed or unsigned integer."""
     pattern &= (1 << bits) - 1
     return pattern - (1 << bits) if sign and pattern >> (bits - 1) else pattern
 
 
 def limits(bits: int, sign: bool) -> tuple[int, int]:
-    """Returns the least and the greatest integer of the type."""
+    """Returns the smallest and the largest integer of a type with this number of bits."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if sign else (0, (1 << bits) - 1)
 
 
@@ -179,7 +185,8 @@ def multiply_add(
     Returns the bits of A * B modulo 2^bits, plus C (CM-23). The sum wraps, or saturates if
     requested.
 
-    `signs` has True where A, B, C and the result are signed. `widths` are the components' bits.
+    `signs` states for A, B, C and the result if they are signed. `widths` are the bits of a
+    component of each.
     """
     columns = list(zip(*b, strict=True))
     rows: list[list[int]] = []

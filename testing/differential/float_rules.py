@@ -1,10 +1,10 @@
 """
 Rules for operations on floats, with the error bounds of Vulkan's precision table.
 
-In the comments, u is one ULP of the result's type. The table has entries for binary32 and
-binary16. GLSL.std.450's transcendental functions do not exist for binary64. Comments give the
-formulas of entries that the table derives from other instructions. Their errors are added to first
-order and doubled, to cover the second order.
+In the comments, u is one ULP of the result's type. The table has entries for binary32 and binary16.
+GLSL.std.450's transcendental functions do not exist for binary64. The table derives some entries
+from other instructions. Comments give the formulas of these entries. The errors of the parts are
+added to first order, and doubled to cover the second order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALL = ("f16", "f32")
 
 
 def ulps(number: float, why: str = "") -> LegalOf:
-    """Returns a bound of `number` ULP around the exact result."""
+    """Returns the rule that a result may differ by `number` ULP from the exact one."""
 
     def legal(type: Type) -> Legal:
         dtype = type.dtype if type.is_float else DTYPES["f32"]
@@ -36,7 +36,7 @@ def ulps(number: float, why: str = "") -> LegalOf:
 
 
 def by_type(binary16: Bound, binary32: Bound, why: str) -> LegalOf:
-    """Returns a bound with separate table entries for binary16 and binary32."""
+    """Returns the rule that the bound is `binary16` or `binary32`, depending on the type."""
     return lambda type: Legal(binary16 if type.scalar == "f16" else binary32, why)
 
 
@@ -52,7 +52,10 @@ def uniform(low: float, high: float) -> Draw:
 
 
 def _no_nan(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Returns numbers without NaN, infinities and zeros (of two zeros, either is the minimum)."""
+    """
+    Returns random numbers without NaN, infinities and zeros. Zeros are left out because the minimum
+    of +0 and -0 may be either of them.
+    """
     plain = generator.uniform(-8, 8, shape)
     whole = np.rint(plain) + np.where(plain < 0, -1, 1)
     return np.where(generator.random(shape) < 0.3, whole, plain)
@@ -157,7 +160,7 @@ RULES.extend(
 
 
 def _legal_fma(type: Type) -> Legal:
-    """Bounds a * b + c with one or two roundings."""
+    """Bounds the error of a * b + c, which may be rounded once or twice."""
     return Legal(
         lambda r, a, b, c: spacing(a * b, type.dtype) + spacing(r, type.dtype), "FMul, then FAdd"
     )
@@ -186,7 +189,9 @@ _PI = uniform(-3.14, 3.14)
 
 
 def _tangent(type: Type) -> Legal:
-    """Bounds a tangent as a quotient of sine and cosine, each with its absolute error."""
+    """
+    Bounds the error of a tangent, computed as sine / cosine with an absolute error in each of them.
+    """
     error = 2.0**-7 if type.scalar == "f16" else 2.0**-11
 
     def bound(r: Array, x: Array) -> Array:
@@ -206,7 +211,9 @@ def _hyperbolic(type: Type) -> Legal:
 
 
 def _tanh(type: Type) -> Legal:
-    """Bounds sinh / cosh: their relative errors add up, and results are at most 1."""
+    """
+    Bounds the error of sinh / cosh: the relative errors of both add up. Results are at most 1.
+    """
 
     def bound(r: Array, x: Array) -> Array:
         return 4 * (4 + 2 * np.abs(x)) * spacing(np.ones_like(r), type.dtype)
@@ -215,7 +222,10 @@ def _tanh(type: Type) -> Legal:
 
 
 def _arc(type: Type) -> Legal:
-    """Bounds atan and atan2 by 4096 ULP (binary16: 5), and the functions derived from atan."""
+    """
+    Bounds the error of atan and atan2 by 4096 ULP (binary16: 5), and the error of functions derived
+    from atan.
+    """
     number = 5 if type.scalar == "f16" else 4096
     return Legal(
         lambda r, *x: 2 * number * spacing(np.maximum(np.abs(r), 1), type.dtype),
@@ -234,7 +244,9 @@ def _inverse_hyperbolic(type: Type) -> Legal:
 
 
 def _power(type: Type) -> Legal:
-    """Bounds exp2(y * log2(x)): the logarithm's error times y is a relative error."""
+    """
+    Bounds the error of exp2(y * log2(x)). Its relative error is the error of the logarithm times y.
+    """
     is_binary16 = type.scalar == "f16"
 
     def bound(r: Array, x: Array, y: Array) -> Array:
@@ -292,7 +304,10 @@ def _legal_mix(type: Type) -> Legal:
 
 
 def _smooth(type: Type) -> Legal:
-    """Bounds t * t * (3 - 2 t), t = clamp((x - low) / (high - low)), with the error of t."""
+    """
+    Bounds the error of t * t * (3 - 2 t) with t = clamp((x - low) / (high - low)), where t itself
+    has an error.
+    """
 
     def bound(r: Array, low: Array, high: Array, x: Array) -> Array:
         sizes = sum(spacing(v, type.dtype) for v in (low, high, x))
@@ -337,7 +352,10 @@ def _scalar_result(
 
 
 def _lengths(type: Type) -> Legal:
-    """Bounds sqrt(dot): half the relative error of the sum, plus the error of sqrt."""
+    """
+    Bounds the error of sqrt(dot): half the relative error of the dot product, plus the error of
+    sqrt.
+    """
     eps = float(np.finfo(type.dtype).eps)
 
     def bound(r: Array, *x: Array) -> Array:
@@ -393,7 +411,7 @@ RULES.extend([
 
 
 def _face_forward(type: Type) -> Legal:
-    """Requires the right sign, except where dot(reference, i) is near zero."""
+    """Requires the right sign of the result, except where dot(reference, i) is near zero."""
 
     def domain(n: Array, i: Array, reference: Array) -> Array:
         products = i * reference
@@ -472,7 +490,9 @@ def _unpack(name: str, count: int) -> Callable[[Kernel, Type, Sequence[str]], tu
 
 
 def _rounded_to(scale: int) -> LegalOf:
-    """Requires the right rounding, except where the scaled number is near a half."""
+    """
+    Requires the right rounding, except where the scaled number is near the middle of two integers.
+    """
 
     def domain(x: Array) -> Array:
         scaled = np.clip(x, -1, 1) * scale

@@ -2,9 +2,9 @@
 Represents a kernel as statements, so that unneeded statements can be removed.
 
 A statement is text that defines at most one value. Its operands are found in the text. Each output
-has its own buffer, so that the first wrong buffer identifies the faulty statement. Before the
-body, the kernel loads the built-ins: `%id` in the grid, `%local` in the workgroup, `%lane`,
-`%subgroup`, `%group`.
+has its own buffer, so that the first wrong buffer identifies the faulty statement. Before the body,
+the kernel loads the built-ins: `%id` (index of the invocation in the grid), `%local` (in the
+workgroup), `%lane` (in the subgroup), `%subgroup`, `%group`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Output:
-    """A compared buffer, the statement that computes it, and the operands of its error bound."""
+    """
+    A buffer that is compared, with the text of the operation that computes it and the operands of
+    its error bound.
+    """
 
     buffer: int
     what: str
@@ -61,7 +64,10 @@ class Output:
     """Number of scalars of an element that are written. The others are padding."""
     legal: Legal = EXACT
     operands: tuple[int, ...] = ()
-    """Indices of the buffers that hold the operands, one element for each element of the result."""
+    """
+    Indices of the buffers with the operands. Each element of the result has one element in each of
+    them.
+    """
 
 
 class Draws(np.random.Generator):
@@ -100,7 +106,7 @@ class Kernel:
     )
     names: int = 0
     attempt: int = 0
-    """Number of redraws because the machine lacks a feature."""
+    """Number of times that the kernel was drawn again because the machine lacks a feature."""
 
     def __post_init__(self) -> None:
         self.rng: np.random.Generator = np.random.default_rng(self.seed)
@@ -115,7 +121,10 @@ class Kernel:
     # Writing
 
     def draw(self, add: Callable[[], object]) -> None:
-        """Appends the statements of `add`, drawn again while the machine lacks their features."""
+        """
+        Calls `add`, which appends random statements. Repeats the call while they need features that
+        the machine lacks.
+        """
         parts: tuple[list[Any], ...] = (self.buffers, self.body, self.outputs, self.globals)
         sizes = [len(part) for part in parts]
         while True:
@@ -141,11 +150,11 @@ class Kernel:
         self.body.append(Statement(text, None, True))
 
     def block(self, result: str | None, text: str, effect: bool = False) -> None:
-        """Appends lines to the kernel, which define `result`."""
+        """Appends several lines of text to the kernel as one statement, which defines `result`."""
         self.body.append(Statement(text, result, effect))
 
     def constant(self, value: object, type: Type | str = "i32") -> str:
-        """Appends a constant and returns its name. All components of a vector have the value."""
+        """Appends a constant and returns its name. In a vector, all components have the value."""
         if isinstance(type, Type) and type.count > 1:
             value = f"dense<{value}>"
         return self.op(f"spirv.Constant {value} : {type}")
@@ -170,7 +179,10 @@ class Kernel:
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
     def input(self, type: Type, values: Array | None = None) -> tuple[str, int]:
-        """Loads a random value for each invocation. Returns its name and its buffer."""
+        """
+        Appends the load of a random value for each invocation. Returns the name of the value and
+        its buffer.
+        """
         if values is None:
             values = drawn(self.rng, type, (self.invocations, type.count))
         padded = np.zeros((self.invocations, type.slots), type.dtype)
@@ -186,7 +198,9 @@ class Kernel:
         legal: Legal = EXACT,
         operands: Sequence[int] = (),
     ) -> None:
-        """Stores a value of each invocation for comparison. Booleans are stored as 0 or 1."""
+        """
+        Stores a value of each invocation, so that it is compared. Booleans are stored as 0 or 1.
+        """
         if type.scalar == "i1":
             kind = type.of("i32")
             one, zero = self.constant(1, kind), self.constant(0, kind)
@@ -200,13 +214,16 @@ class Kernel:
         self.outputs.append(Output(number, what, type.count, legal, tuple(operands)))
 
     def result(self, buffer: int, what: str, legal: Legal = EXACT) -> None:
-        """Marks a buffer that statements have written as an output."""
+        """Marks a buffer as an output. Statements of the kernel must have written it."""
         self.outputs.append(Output(buffer, what, self.buffers[buffer].components, legal))
 
     # Reading
 
     def without(self, dropped: Collection[int]) -> Kernel:
-        """Returns the kernel without the statements `dropped` and statements that become unused."""
+        """
+        Returns the kernel without the statements `dropped`, and without statements that are then
+        unused.
+        """
         kept = [s for i, s in enumerate(self.body) if i not in dropped]
         needed: set[str] = set()
         left: list[Statement] = []

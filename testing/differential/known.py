@@ -18,15 +18,20 @@ from xdsl_spirv.testing.differential.types import Array
 
 @dataclass(frozen=True)
 class Known:
-    """A known bug. `pattern` matches descriptions of outputs. `anchor` is the docs' section."""
+    """
+    A known bug. `pattern` matches the descriptions of affected outputs. `anchor` is its section in
+    the docs.
+    """
 
     driver: str
-    """Regular expression for the names of the device and its driver."""
+    """Regular expression that matches the names of the device and its driver."""
     anchor: str
     pattern: str
     cause: str
     model: Callable[[Disagreement], Array] | None = None
-    """Predicts the wrong result from the operands. Other results are not explained."""
+    """
+    Function that predicts the wrong result from the operands. The bug explains no other results.
+    """
 
     def explains(self, disagreement: Disagreement, driver: str) -> bool:
         if not re.search(self.driver, driver) or not re.search(
@@ -42,7 +47,7 @@ def dot_of_64_bits(disagreement: Disagreement) -> Array:
     """
     Returns the wrong results of NVIDIA's driver for 64-bit dot products.
 
-    Signed forms wrap. Unsigned forms saturate at 32 bits.
+    Signed dot products wrap. Unsigned dot products saturate at 32 bits.
     """
     kernel, what = disagreement.kernel, disagreement.output.what
     *vectors, accumulator = (kernel.buffers[i].array for i in disagreement.output.operands)
@@ -64,7 +69,7 @@ def rounded_twice(disagreement: Disagreement) -> Array:
     """
     Returns the wrong results of SwiftShader for conversions of u32 to f32.
 
-    It rounds the lower 31 bits, and then rounds their sum with 2^31.
+    SwiftShader rounds the lower 31 bits, and then rounds their sum with 2^31.
     """
     (number,) = disagreement.output.operands
     bits = disagreement.kernel.buffers[number].array.view(np.uint32)
@@ -104,5 +109,5 @@ KNOWN = [
 
 
 def explanation(disagreement: Disagreement, driver: str = "llvmpipe") -> Known | None:
-    """Returns the known bug that explains a difference on a device, by default lavapipe."""
+    """Returns the known bug that explains a difference, or None. The default device is lavapipe."""
     return next((known for known in KNOWN if known.explains(disagreement, driver)), None)

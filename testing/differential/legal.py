@@ -3,13 +3,13 @@ Defines the allowed difference between two correct executions.
 
 Integers and booleans must be equal. Floats may differ by the error that Vulkan's table "Precision
 of core SPIR-V instructions" (and of GLSL.std.450) allows from the exact result. The interpreter's
-result (computed in binary64, rounded once) represents the exact result, with one more ULP for its
-rounding. The table gives units in the last place (ULP) and absolute errors. Bounds that the table
-derives ("inherited from ...") are derived here with the formula in a comment.
+result (computed in binary64, rounded once) represents the exact result, so one more ULP is allowed
+for its rounding. The table gives units in the last place (ULP) and absolute errors. If the table
+derives a bound ("inherited from ..."), it is derived here, too, with the formula in a comment.
 
 All NaNs are equal, and so are +0 and -0. Subnormal numbers may be flushed to zero unless a kernel
-forbids this (VK_KHR_shader_float_controls): results of subnormal operands are not compared, and
-any result may be off by the smallest normal number. Operations that only move bits are exact.
+forbids this (VK_KHR_shader_float_controls): results of subnormal operands are not compared, and any
+result may be off by the smallest normal number. Operations that only move bits are exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Bound: TypeAlias = Callable[..., Array]
 
 @dataclass(frozen=True)
 class Legal:
-    """Legal results. `bound(result, *operands)` is the allowed error; None means equality."""
+    """
+    Defines the legal results of an operation. `bound(result, *operands)` is the allowed error. If
+    it is None, results must be equal.
+    """
 
     bound: Bound | None = None
     why: str = "exact"
@@ -36,7 +39,7 @@ class Legal:
     flush: bool = True
     """True if subnormal numbers may be flushed to zero."""
     others: Callable[..., Array] | None = None
-    """Function of the operands in binary64 that returns another correct result."""
+    """Function of the operands in binary64 that returns a second correct result."""
 
 
 EXACT = Legal()

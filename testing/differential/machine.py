@@ -16,14 +16,14 @@ Shape = tuple[int, int]
 """Numbers of rows and columns."""
 KIND = {"s": "i", "u": "i"}
 FEATURES = {"i8": "int8", "i16": "int16", "i64": "int64", "f16": "float16", "f64": "float64"}
-"""Optional types, with their feature in a target file."""
+"""Maps an optional type to the feature that declares it in a target file."""
 CLUSTERED, ROTATE = "ClusteredReduce", "GroupNonUniformRotateKHR"
 WORD = re.compile(rf"(?:(?<![A-Za-wyz_])|(?<=[su]))[if]\d+\b|{CLUSTERED}|{ROTATE}")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A device with launches of `groups` workgroups of `local` invocations."""
+    """A device. Kernels are launched on it in `groups` workgroups of `local` invocations."""
 
     name: str
     subgroup: int
@@ -44,7 +44,7 @@ class Machine:
 
     @property
     def settled(self) -> bool:
-        """True if the kernels that seeds give for this machine must not change."""
+        """True if a seed must always give the same kernel for this machine."""
         return self.name == "lavapipe"
 
     def lacks(self, text: str) -> bool:
@@ -64,7 +64,9 @@ class Machine:
 
 
 def component(name: str) -> str:
-    """Returns a property's element type in the dialect, where integers are signless."""
+    """
+    Converts an element type of a target file to the dialect's type, where integers are signless.
+    """
     return KIND.get(name[0], name[0]) + name[1:]
 
 

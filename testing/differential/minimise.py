@@ -29,7 +29,10 @@ from xdsl_spirv.testing.differential.running import (
 from xdsl_spirv.testing.dispatches import Dispatch
 
 Run = Callable[[Sequence[Dispatch]], Sequence[str]]
-"""Function that runs jobs in place on the device and returns the error of each, or ""."""
+"""
+Function that runs jobs on the device and updates their buffers. Returns the error of each job, or
+"".
+"""
 
 ROUNDS = 30
 TYPE = re.compile(r": (?:.*(?:->|to) )?([^:]+)$")
@@ -63,7 +66,7 @@ def _stores_to(kernel: Kernel, statement: Statement) -> int | None:
 
 
 def smaller(kernel: Kernel) -> list[Kernel]:
-    """Returns all kernels that lack one statement."""
+    """Returns the kernels that result from removing one statement of a kernel."""
     candidates: list[Kernel] = []
     for number, statement in enumerate(kernel.body):
         if statement.effect and statement.result is None:
@@ -78,7 +81,10 @@ def smaller(kernel: Kernel) -> list[Kernel]:
 
 
 def _stand_ins(kernel: Kernel, number: int) -> list[str]:
-    """Returns values that can replace a statement's value: operands and the first earlier value."""
+    """
+    Returns values that can replace a statement's value: its operands of the same type, and the
+    first earlier value of that type.
+    """
     statement = kernel.body[number]
     type = _type(statement)
     if type is None:
@@ -108,7 +114,10 @@ def _substitute_value(kernel: Kernel, number: int, name: str) -> Kernel:
 
 
 def minimise(disagreement: Disagreement, run: Run) -> Kernel:
-    """Returns a smaller kernel with one output, for which device and interpreter still disagree."""
+    """
+    Returns the smallest kernel found, with one output, for which device and interpreter still
+    disagree.
+    """
     best = only(disagreement.kernel, disagreement.output.buffer)
     if not _disagreeing([best], run):
         return disagreement.kernel

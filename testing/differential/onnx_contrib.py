@@ -15,7 +15,7 @@ from xdsl_spirv.testing.differential.onnx_references import CONTRIB, NotComputed
 
 
 def contrib(names: str, draw: Callable[[Draw], Any], bound: str = "sum") -> None:
-    """Declares operators of onnxruntime. Inputs are f32 where f32 is allowed."""
+    """Declares operators of onnxruntime. Their inputs are f32 if the operator allows it."""
 
     def of_f32(d: Draw) -> None:
         for position in range(len(d.schema.inputs)):
@@ -132,7 +132,7 @@ def _embed(d: Draw) -> None:
 
 
 def points(d: Draw) -> list[Operand]:
-    """Returns random operands for a scale and a zero point."""
+    """Returns a random scale and a random zero point."""
     return [scale(d), zero_point(d, d.dtype(0))]
 
 
@@ -285,4 +285,4 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     **{("ai.onnx.ml", n): "tests/frontends/test_onnx_classical.py covers it" for n in ML.split()},
     **{(CONTRIB, n): "tests/frontends compares it with onnxruntime" for n in ELSEWHERE.split()},
 }
-"""Operators that the importer supports but random graphs do not contain, with the reason."""
+"""Maps operators that the importer supports but random graphs do not contain to the reason."""

@@ -1,8 +1,9 @@
 """
 Draws one node of a random graph: types, values of operands, attributes.
 
-An operator's record determines shapes and attributes. ONNX's schema determines the allowed types,
-and which parameters are inputs or attributes in an opset. So one record covers all opsets.
+An operator's record determines shapes and attributes. ONNX's schema determines the allowed types.
+It also states which parameters are inputs or attributes in an opset, so one record covers all
+opsets.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ TYPES: dict[str, np.dtype[Any]] = {
 F32 = TYPES["tensor(float)"]
 
 OFTEN = 0.55
-"""Probability of f32 if f32 is allowed."""
+"""Probability of f32 for operators that allow f32."""
 
 SIZES = (1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 8)
 
@@ -52,7 +53,9 @@ def _contrib_schemas() -> dict[str, Any]:
 
 @cache
 def schema_of(name: str, domain: str, opset: int) -> Any:
-    """Returns the operator's schema. Raises `NotComputed` if the opset has none."""
+    """
+    Returns the operator's schema. Raises `NotComputed` if the opset does not have the operator.
+    """
     if domain == CONTRIB:
         if name not in _contrib_schemas():
             raise NotComputed(f"ONNX has no schema of {name}")
@@ -69,7 +72,7 @@ def schema_of(name: str, domain: str, opset: int) -> Any:
 
 @dataclass(frozen=True)
 class Operand:
-    """Values, and a function that draws values of another shape."""
+    """Values of an operand, with a function that draws values of another shape."""
 
     array: Array
     remake: Callable[[tuple[int, ...]], Array]
@@ -84,7 +87,7 @@ class Operand:
 
 
 class Draw:
-    """A node under construction, with random choices."""
+    """A node under construction, with functions that draw its parameters at random."""
 
     def __init__(self, graph: RandomGraph, name: str, domain: str = "", pool: Sequence[Value] = ()):
         self.graph = graph
@@ -92,7 +95,7 @@ class Draw:
         self.name = name
         self.domain = domain
         self.pool = pool
-        """Values from which the first operand may be taken."""
+        """Values of earlier nodes, from which the first operand may be taken."""
         self.schema = schema_of(name, domain, graph.opset)
         self._types: dict[str, np.dtype[Any]] = {}
 
@@ -105,7 +108,7 @@ class Draw:
         return bool(self.rng.random() < part)
 
     def number(self, low: int, high: int) -> int:
-        """Returns a random integer, both ends included."""
+        """Returns a random integer from `low` to `high`, both included."""
         return int(self.rng.integers(low, high + 1))
 
     # Types
@@ -129,7 +132,10 @@ class Draw:
         return [TYPES[name] for name in names if name in TYPES]
 
     def dtype(self, position: int = 0) -> np.dtype[Any]:
-        """Returns an operand's element type. All operands of one constraint have the same type."""
+        """
+        Returns the element type of an operand, drawn on first use. Operands with the same type
+        constraint have the same type.
+        """
         kind = self._kind(position)
         if kind not in self._types:
             allowed = self.allowed(position)
@@ -157,11 +163,11 @@ class Draw:
         return tuple(self.size() for _ in range(rank))
 
     def axis(self, rank: int) -> int:
-        """Returns a random axis, counted from either end."""
+        """Returns a random axis. It may be negative, counted from the end."""
         return int(self.rng.integers(-rank, rank)) if rank else 0
 
     def axes(self, rank: int, some: bool = True) -> list[int]:
-        """Returns distinct random axes, each counted from either end."""
+        """Returns distinct random axes. Each may be negative, counted from the end."""
         count = self.number(1 if some else 0, rank) if rank else 0
         chosen = self.rng.permutation(rank)[:count]
         return [int(a) - rank * int(self.rng.integers(2)) for a in chosen]
@@ -181,7 +187,10 @@ class Draw:
         high: float | None = None,
         dtype: Any = None,
     ) -> Operand:
-        """Returns an operand with random values from the type's full range, or between limits."""
+        """
+        Returns an operand with random values: between `low` and `high`, or from the whole range of
+        the type.
+        """
         kind = np.dtype(dtype) if dtype is not None else self.dtype(position)
 
         def remake(shape: tuple[int, ...]) -> Array:
@@ -190,7 +199,10 @@ class Draw:
         return Operand(remake(tuple(shape)), remake)
 
     def main(self, least: int = 0, most: int = 4, **bounds: float) -> Operand | Value:
-        """Returns the first operand: from the pool if one fits, otherwise of a random shape."""
+        """
+        Returns the first operand. It is a value of the pool if one fits, otherwise of a random
+        shape.
+        """
         fits = [
             v for v in self.pool if least <= v.rank <= most and v.array.dtype in self.allowed(0)
         ]
@@ -204,7 +216,8 @@ class Draw:
 
     def several(self, count: int, **bounds: float) -> list[Operand | Value]:
         """
-        Returns operands whose shapes broadcast. The operand from `main` comes first or last.
+        Returns operands whose shapes broadcast to each other. The operand from `main` comes first
+        or last.
         """
         first = self.main(0, 4, **bounds)
         rest = [self.values(i, self.narrowed(first.shape), **bounds) for i in range(1, count)]
@@ -274,7 +287,10 @@ def drawn(
     low: float | None,
     high: float | None,
 ) -> Array:
-    """Returns random numbers of a type. Ties and the ends of the range are frequent."""
+    """
+    Returns random numbers of a type. Numbers between two integers, which rounding may take either
+    way, and the ends of the range are frequent.
+    """
     rng = g.rng
     if dtype == np.bool_:
         return rng.random(shape) < 0.5
@@ -327,7 +343,10 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
-    """Returns a vector of integers. Dynamic sizes in it are computed from shapes of inputs."""
+    """
+    Returns a vector of integers as a value of the graph. If one is a dynamic size, the graph
+    computes it from the shapes of its inputs.
+    """
     flat = [int(n) for n in numbers.ravel()]
     if not any(_open_factor(n) for n in flat):
         return g.constant(numbers)

@@ -27,13 +27,13 @@ from xdsl_spirv.testing.differential.onnx_references import (
 OPSET = 21
 
 OPEN = (11, 13, 17)
-"""Sizes that mark dynamic dimensions of inputs."""
+"""Sizes that stand for dynamic dimensions of inputs."""
 
 ONE = "one"
 """Name of dynamic dimensions whose size can only be 1."""
 
 OTHER_SIZES = (1, 2, 3, 4, 7, 8, 16, 19, 33)
-"""Dynamic sizes for a second run of the same program."""
+"""Dynamic sizes that a second run of the same program uses."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Run:
 
 @dataclass
 class RandomGraph:
-    """A graph under construction. `prefix` makes names unique when graphs are joined."""
+    """A graph under construction. `prefix` makes names unique if graphs are joined."""
 
     rng: np.random.Generator
     prefix: str = ""
@@ -75,22 +75,24 @@ class RandomGraph:
     open_sizes: bool = False
     """True if dimensions with the sizes in `OPEN` become dynamic."""
     static_share: float = 0.5
-    """Probability of a constant for tensors that may be inputs."""
+    """Probability that a tensor is a constant if it could also be an input."""
     edges: bool = False
-    """True if values are NaN, infinities, denormals and extremes."""
+    """True if the graph has edge values: NaN, infinities, denormals and extremes."""
     least_size: int = 1
-    """Minimum of dynamic sizes; they must not be smaller than windows."""
+    """Minimum of dynamic sizes. It must not be smaller than a window of the graph."""
     ones: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """Dynamic dimensions of inputs whose size is 1 in every run."""
+    """Dynamic dimensions of inputs that have the size 1 in every run."""
     omitted: Sequence[str] = ()
-    """Kinds of values that are not drawn: "nan", "inf", "huge", "tiny"."""
+    """Kinds of edge values that are not drawn: "nan", "inf", "huge", "tiny"."""
     remake: dict[str, Callable[[tuple[int, ...]], Array]] = field(
         default_factory=dict[str, Callable[[tuple[int, ...]], Array]]
     )
-    """Functions that draw an input again with another shape."""
+    """Maps an input to a function that draws its values with another shape."""
 
     def input(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Adds an input with the given value to the graph. `remake` draws it with another shape."""
+        """
+        Adds an input with this value to the graph. `remake` draws the value with another shape.
+        """
         value = Value(f"{self.prefix}x{len(self.inputs)}", np.asarray(array))
         self.inputs[value.name] = value.array
         if remake is not None:
@@ -104,7 +106,10 @@ class RandomGraph:
         return value
 
     def either(self, array: Any, remake: Callable[[tuple[int, ...]], Array] | None = None) -> Value:
-        """Adds an input or a constant to the graph, at random. Dynamic sizes need an input."""
+        """
+        Adds an input or a constant to the graph, at random. A tensor with dynamic sizes becomes an
+        input.
+        """
         is_open = self.open_sizes and bool(set(np.shape(array)) & set(OPEN))
         if is_open or self.rng.random() >= self.static_share:
             return self.input(array, remake)
@@ -118,7 +123,7 @@ class RandomGraph:
         domain: str = "",
         **attributes: Any,
     ) -> list[Value]:
-        """Adds a node to the graph. Returns its outputs with onnxruntime's values."""
+        """Adds a node to the graph. Returns its outputs, with values computed by onnxruntime."""
         helper = import_module("onnx.helper")
         names = [value.name if value is not None else "" for value in given]
         while names and not names[-1]:
@@ -146,7 +151,7 @@ class RandomGraph:
         return {n: a for n, a in self.results.items() if n not in self.read}
 
     def runs(self) -> list[Run]:
-        """Returns the graph's runs: with the drawn values, then with other dynamic sizes."""
+        """Returns the graph's runs: one with the drawn values, and one with other dynamic sizes."""
         first = Run(self.inputs, self.expected)
         return [first, *self._other_sizes()] if self.open_sizes else [first]
 
@@ -223,7 +228,7 @@ def _declare_size(part: RandomGraph, size: int) -> str | int:
 
 
 def _outputs(graph: RandomGraph) -> list[Any]:
-    """Returns the declarations of outputs. With dynamic sizes, only the rank is declared."""
+    """Declares the outputs of a graph. If sizes are dynamic, declares only the rank."""
     helper = import_module("onnx.helper")
     return [
         helper.make_tensor_value_info(

@@ -51,29 +51,32 @@ from xdsl_spirv.testing.differential.onnx_scripts import alone, script
 from xdsl_spirv.tools.options import Options
 
 SECONDS, MEMORY = 300.0, 16 << 30
-"""Limits of a graph in seconds and bytes."""
+"""Limits for judging one graph: time in seconds, and memory in bytes."""
 
 RELATIVE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 3e-5, "float64": 3e-5}
 """
-Allowed difference by type, relative to each element or to the largest one, as the graph's bound
-says.
+Allowed relative difference by type. The graph's bound decides if it is relative to each element or
+to the largest one.
 """
 
 SMALLEST = {"float16": 1e-7, "bfloat16": 1.2e-38, "float32": 1.2e-38, "float64": 1.2e-38}
-"""Magnitudes that count as zero, because denormals may be flushed."""
+"""Magnitudes below which numbers count as zero, because denormals may be flushed."""
 
 NUDGE = 2.0**-21
-"""Relative change of several nodes' inputs, to detect results that depend on a tie."""
+"""Relative change of inputs, to detect results that small errors of earlier nodes can change."""
 
 TIES = 0.05
-"""Share of an integer result that may differ by one, because a rounding may be a tie."""
+"""
+Share of an integer result's elements that may differ by one, because a rounded value may lie
+between two integers.
+"""
 
 ORDINARY = ("single", "several", "quantized", "open", "control", "contrib")
 
 REFUSALS = (FrontendError, ProgramError, DiagnosticException, InterpreterError)
 
 OTHERS = {"onnx.reference": run_evaluator, "the definition in f64": run_definition}
-"""Further references, which decide when onnxruntime deviates from ONNX."""
+"""Further references. They decide if onnxruntime deviates from ONNX."""
 
 Execute = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -100,7 +103,9 @@ class Verdict:
 def random_graph(
     seed: int, number: int, kinds: Sequence[str] = ORDINARY
 ) -> tuple[str, RandomGraph]:
-    """Returns kind and graph of (seed, number). Unsupported graphs are drawn again."""
+    """
+    Returns the kind and the graph of (seed, number). If a graph is unsupported, draws another one.
+    """
     for attempt in range(200):
         rng = np.random.default_rng([seed, number, attempt])
         kind = kinds[int(rng.integers(len(kinds)))]
@@ -119,7 +124,7 @@ def random_graph(
 def judge(
     graph: RandomGraph, target: str = "", runs: Sequence[Run] | None = None
 ) -> tuple[str, str]:
-    """Returns verdict and detail of a graph on the reference interpreter or a target."""
+    """Returns the verdict on a graph, with details, on the reference interpreter or a target."""
     try:
         runs = graph.runs() if runs is None else runs
     except NotComputed:
@@ -188,10 +193,9 @@ def right_node_by_node(
     graph: RandomGraph, target: str, run: Run, results: Mapping[str, Array]
 ) -> bool:
     """
-    True if each node is right for the operands that we computed.
+    True if each node is right for the operands that this package computed for it.
 
-    This is needed if the references differ on two nodes, and each reference is wrong on one of
-    them.
+    This is needed if references differ on two nodes, and each reference is wrong on one of them.
     """
     whole = replace(graph, read=set[str]())
     values = executor([whole], target)(run.inputs)
@@ -211,7 +215,7 @@ def _is_right(part: RandomGraph) -> bool:
 
 
 def bound_of(graph: RandomGraph) -> str:
-    """Returns the loosest bound (`exact`, `each` or `sum`) of a graph's operators."""
+    """Returns the loosest bound among a graph's operators: `exact`, `each`, `sum` or `step`."""
     bounds = {
         RECORDS[n.domain, n.op_type].bound for n in graph.nodes if (n.domain, n.op_type) in RECORDS
     }
@@ -221,7 +225,7 @@ def bound_of(graph: RandomGraph) -> str:
 
 
 def _sensitivity(graph: RandomGraph, run: Run) -> dict[str, Array]:
-    """Returns the change of the results after nudging floating-point inputs and constants."""
+    """Returns the largest change of each result if floating-point inputs are changed a little."""
     changes = {name: np.zeros(a.shape) for name, a in run.expected.items()}
     model = assemble_model([graph])
     for sign in (1, -1):
@@ -335,7 +339,8 @@ def verdicts_of(
     store: Store | None = None,
 ) -> Iterator[Verdict]:
     """
-    Yields the verdicts on a seed's graphs: in order in this process, or as an engine's jobs end.
+    Yields the verdicts on a seed's graphs. In this process, they are in order; from an engine, they
+    come as its jobs end.
 
     In jobs, a graph that kills its process (onnxruntime sometimes does) is `not judged`.
     """
@@ -354,7 +359,7 @@ def verdicts_of(
 
 
 def main() -> int:
-    """Draws, judges and counts graphs. Returns 1 if one is wrong or crashes."""
+    """Runs the command: draws, judges and counts graphs. Returns 1 if one is wrong or crashes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0)

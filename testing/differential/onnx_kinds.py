@@ -26,7 +26,10 @@ OLDEST = 7
 CONTROL = ("If", "Loop", "Scan")
 
 DATA = ("Constant", "NonZero", "Unique", "NonMaxSuppression", "Compress")
-"""Operators that are not drawn with dynamic sizes, because data determines their shapes."""
+"""
+Operators that are not drawn with dynamic sizes, because the contents of an operand determine their
+shapes.
+"""
 
 NOT_AT_EDGES = ("RNN", "GRU", "LSTM", "LRN")
 OMITTED: dict[str, tuple[str, ...]] = {
@@ -40,7 +43,7 @@ OMITTED: dict[str, tuple[str, ...]] = {
     "OneHot": ("nan", "inf", "huge"),
 }
 """
-Kinds of edge values that are not drawn for an operator.
+Maps an operator to the kinds of edge values that are not drawn for it.
 
 docs/onnx.md gives the reasons under "Where no reference decides", also for values that records
 omit.
@@ -50,7 +53,7 @@ LENGTHS = (2, 3, 3, 4, 5)
 
 
 def opset_of(rng: np.random.Generator, record: Record) -> int:
-    """Returns a random opset that has the operator. 21 is frequent."""
+    """Returns a random opset that contains the operator. Opset 21 is frequent."""
     opset = 21 if rng.random() < 0.3 else int(rng.integers(OLDEST, NEWEST + 1))
     if record.domain:
         return 21
@@ -153,7 +156,7 @@ class QDQ:
         self.kind = np.dtype((np.uint8, np.int8)[int(g.rng.choice(2))])
 
     def points(self, step: float) -> tuple[Value, Value]:
-        """Returns a random scale and zero point of activations."""
+        """Returns a random scale and a random zero point for activations."""
         zero = {0: 0, 1: 128 if self.kind == np.uint8 else 0}.get(
             int(self.g.rng.integers(3)), int(self.g.rng.integers(1, 100))
         )
@@ -244,7 +247,7 @@ def _quantized_others(g: RandomGraph, q: QDQ) -> None:
 
 
 def _dynamic(g: RandomGraph, q: QDQ) -> None:
-    """Adds dynamic quantization to the graph, in the form of onnxruntime's tool."""
+    """Adds dynamic quantization to the graph, in the form that onnxruntime's tool writes."""
     d = Draw(g, "MatMul")
     k, n = d.number(1, 9), d.number(1, 6)
     x = q.floats(*d.shape(1, 2), d.number(1, 4), k)
@@ -276,6 +279,6 @@ KINDS: dict[str, Callable[[RandomGraph], None]] = {
 }
 
 EXCEPTIONS = onnx_operators_rest.EXCEPTIONS | onnx_contrib.EXCEPTIONS
-"""Operators that the importer supports but random graphs do not contain, with the reason."""
+"""Maps operators that the importer supports but random graphs do not contain to the reason."""
 
 __all__ = ["EXCEPTIONS", "KINDS", "RECORDS", "RandomGraph"]

@@ -118,7 +118,10 @@ def _gram(g: RandomGraph, x: Value) -> Value:
 
 
 def _outer(g: RandomGraph, x: Value) -> Value:
-    """Adds to x a product whose summed dimension is dynamic in one operand and 1 in the second."""
+    """
+    Adds a product of x and another value. The summed dimension is dynamic in one operand and 1 in
+    the other.
+    """
     width = x.shape[-1] if x.rank and x.shape[-1] not in OPEN else 1
     row = _input(g, [1, 3])
     g.ones[row.name] = (0,)

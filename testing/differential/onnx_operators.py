@@ -21,7 +21,7 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 @dataclass(frozen=True)
 class Record:
-    """An operator, with a function that draws a node."""
+    """An operator, with a function that draws a random node."""
 
     name: str
     domain: str
@@ -43,13 +43,13 @@ def record(
     domain: str = "",
     chains: bool = True,
 ) -> None:
-    """Declares operators that share a function to draw nodes."""
+    """Declares operators that share one function for drawing nodes."""
     for name in names.split():
         RECORDS[domain, name] = Record(name, domain, draw, bound, chains)
 
 
 def apart_from_zero(x: Operand) -> Operand:
-    """Returns an operand that may be a divisor: integers other than 0 and -1."""
+    """Returns an operand that is valid as a divisor: integers other than 0 and -1."""
 
     def remake(shape: tuple[int, ...]) -> Any:
         values = x.remake(shape)
@@ -174,7 +174,7 @@ def _clip(d: Draw) -> None:
 
 
 def _castable(d: Draw, to: np.dtype[Any] | None = None) -> Operand | Value:
-    """Returns numbers within the range of every type, because other conversions are undefined."""
+    """Returns numbers that every type can represent. Other conversions are undefined."""
     target = to if to is not None else d.dtype(1)
     if d.pool and d.pool[-1].array.dtype.kind not in "iub" and target.kind in "iu":
         raise NotComputed("a computed float may not fit the integer type of a conversion")
@@ -340,7 +340,10 @@ def _space_to_depth(d: Draw) -> None:
 
 
 def _range(d: Draw) -> None:
-    """Adds a Range of constants to the graph, because the caller's data must not decide shapes."""
+    """
+    Adds a Range to the graph. Its operands are constants, because they determine the result's
+    shape.
+    """
     d.graph.static_share = 1.0
     start, delta = d.number(-5, 5), d.pick((1, 2, -1, -3))
     values = [start, start + delta * d.number(-1, 6) + d.number(0, 1), delta]

@@ -14,7 +14,9 @@ from xdsl_spirv.testing.differential.onnx_references import NotComputed, tensor_
 
 
 def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
-    """Returns random attributes of a window that fits images of at least 8 in each dimension."""
+    """
+    Returns random attributes of a window. It fits images of at least 8 elements in each dimension.
+    """
     kernel = [d.number(1, 3) for _ in range(rank)]
     given: dict[str, Any] = {"kernel_shape": kernel}
     if d.chance(0.5):
@@ -35,7 +37,10 @@ def window(d: Draw, rank: int, pool: bool = False) -> dict[str, Any]:
 
 
 def spatial(d: Draw, rank: int) -> list[int]:
-    """Returns random spatial sizes. Dynamic sizes are large enough for the window."""
+    """
+    Returns random sizes of an image's spatial dimensions. Dynamic sizes are large enough for the
+    window.
+    """
     if d.graph.open_sizes:
         d.graph.least_size = 7
         return [d.pick((11, 13, 17)) for _ in range(rank)]
@@ -175,7 +180,10 @@ record("Det", lambda d: d.add(d.values(0, (*d.shape(0, 2), *[d.number(1, 4)] * 2
 
 
 def indices(d: Draw, position: int, shape: Any, size: int, dtype: Any = None) -> Operand:
-    """Returns random indices of `size` elements, counted from either end."""
+    """
+    Returns random indices into a dimension of `size` elements. Some are negative, counted from the
+    end.
+    """
     if not size:
         raise NotComputed("an empty dimension cannot be indexed")
     kind = np.dtype(dtype) if dtype is not None else d.dtype(position)
@@ -215,7 +223,7 @@ def _gather_nd(d: Draw) -> None:
 
 
 def _combinations(d: Draw) -> tuple[str, ...]:
-    """Returns the reductions of a scatter on whose results the references agree."""
+    """Returns the reductions of a scatter for which all references give the same results."""
     return ("none", "add", "mul", *(() if d.graph.edges else ("max", "min")))
 
 
@@ -331,7 +339,7 @@ def _eye_like(d: Draw) -> None:
 
 
 def _constant_input(d: Draw, **named: Any) -> None:
-    """Makes an input constant if its data determines a shape."""
+    """Turns an input into a constant if its contents determine a shape."""
     x = d.values(0, d.shape(1, 3), -3, 3)
     d.add(d.graph.constant(x.array), **named)
 

@@ -20,7 +20,7 @@ BYTES = (np.uint8, np.int8)
 
 
 def given(array: Any) -> Operand:
-    """Returns an operand that has these values for every shape."""
+    """Returns an operand that always has these values. Its shape cannot change."""
     return Operand(np.asarray(array), lambda _: np.asarray(array))
 
 
@@ -36,7 +36,10 @@ def zero_point(d: Draw, dtype: Any, shape: Any = ()) -> Operand:
 
 
 def _axis_and_shape(d: Draw, x: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """Returns the shape of random scales, their axis (or None), and the axis as an attribute."""
+    """
+    Returns the shape of random scales for x, the axis that they vary along (or None), and this axis
+    as an attribute.
+    """
     if x.rank and d.schema.since_version >= 13 and d.chance(0.4):
         axis = d.axis(x.rank)
         return (x.shape[axis],), axis, {"axis": axis}
@@ -386,7 +389,10 @@ def _add_with_graph(
 
 
 def _loop(d: Draw) -> None:
-    """Adds to the graph a loop that sums until a condition holds, and collects all states."""
+    """
+    Adds a loop to the graph that sums until a condition holds. It also collects the sums of all
+    iterations.
+    """
     helper: Any = import_module("onnx.helper")
     g, shape = d.graph, d.shape(0, 2)
     x = g.input(d.rng.standard_normal(shape).astype(np.float32))
@@ -485,4 +491,4 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         for name in ("Adagrad", "Adam", "Momentum")
     },
 }
-"""Operators that the importer supports but random graphs do not contain, with the reason."""
+"""Maps operators that the importer supports but random graphs do not contain to the reason."""

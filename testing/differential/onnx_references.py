@@ -1,7 +1,8 @@
 """
-Computes the expected results of a node by onnxruntime without optimizations, or onnx's evaluator.
+Computes the expected results of a node by onnxruntime without optimizations, or by onnx's
+evaluator.
 
-onnxruntime has no kernels on narrow floats for most operators. Such a node runs in f32 and its
+For narrow floats, onnxruntime has no kernels for most operators. Such a node runs in f32 and its
 results are rounded once, which is closer to the definition than an evaluator that rounds at each
 step. In case of doubt ONNX's definition in f64 decides: operators are expanded to the functions
 that define them.
@@ -29,13 +30,13 @@ FLOATS = (FLOAT, 10, 16)
 """ONNX's type ids of f32, f16 and bf16."""
 
 TYPE_ATTRIBUTES = ("to", "dtype", "stash_type")
-"""Attributes that name the result's type."""
+"""Attributes that give the type of the result."""
 
 NARROW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 class NotComputed(Exception):
-    """Raised if no reference supports a node. The node is then drawn again."""
+    """Error for a node that no reference supports. The node is then drawn again."""
 
 
 def tensor_type(array: Array) -> int:
@@ -61,7 +62,9 @@ def model_of(
 
 
 def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
-    """Returns the reference's results of a single node. Raises `NotComputed`."""
+    """
+    Returns the results of a single node, as the reference computes them. Raises `NotComputed`.
+    """
     helper = import_module("onnx.helper")
     inputs = [helper.make_tensor_value_info(n, tensor_type(a), a.shape) for n, a in given.items()]
     outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
@@ -70,7 +73,8 @@ def evaluated(node: Any, given: dict[str, Array], opset: int) -> list[Array]:
 
 def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
     """
-    Returns a model's results by onnxruntime, or by another reference if onnxruntime lacks kernels.
+    Returns a model's results. They are computed by onnxruntime, or by another reference if
+    onnxruntime lacks kernels.
 
     Raises `NotComputed` if no reference supports the model.
     """
@@ -93,7 +97,7 @@ def run_model(model: Any, given: Mapping[str, Array]) -> list[Array]:
 
 
 def _run_nodes(model: Any, given: Mapping[str, Array]) -> list[Array]:
-    """Returns a model's results. The reference for each node is chosen separately."""
+    """Returns a model's results. Chooses the reference for each node separately."""
     to_array = import_module("onnx.numpy_helper").to_array
     values = {t.name: to_array(t) for t in model.graph.initializer} | dict(given)
     (opset,) = (o.version for o in model.opset_import if not o.domain)
@@ -192,7 +196,9 @@ def _widen(graph: Any) -> None:
 
 
 def _as_declared(array: Array, value: Any) -> Array:
-    """Converts integers to the declared type, because the evaluator's sums are wider."""
+    """
+    Converts integers to the declared type, because the evaluator returns sums of a wider type.
+    """
     number = value.type.tensor_type.elem_type
     if array.dtype.kind not in "iu" or not number:
         return array

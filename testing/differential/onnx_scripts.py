@@ -28,7 +28,10 @@ print("computed", run_reference(import_onnx(model), inputs))
 
 
 def alone(graph: RandomGraph) -> Iterator[RandomGraph]:
-    """Yields every node as a separate graph. Operands that are not constants become inputs."""
+    """
+    Yields every node of a graph as a separate graph. Its operands become inputs unless they are
+    constants.
+    """
     for node in graph.nodes:
         part = RandomGraph(graph.rng, graph.prefix, graph.opset)
         for name in node.input:

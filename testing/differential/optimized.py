@@ -29,7 +29,7 @@ from xdsl_spirv.tools.khronos import spirv_val, tool
 BYTES = 1 << 14
 """Size of a generated buffer in bytes."""
 STEPS = 200_000
-"""Limit of executed blocks: generated values may make a loop long."""
+"""Limit of executed blocks. Loop counts that come from generated values may be large."""
 
 OPTIONS = Options(robust=True, max_steps=STEPS)
 
@@ -73,13 +73,16 @@ def optimize(binary: bytes, passes: Sequence[str]) -> bytes:
 
 
 def generated_case(binary: bytes) -> Case:
-    """Returns the case of a shader from `structured_flow.generate`."""
+    """Returns the shader that `structured_flow.generate` makes, with its buffers."""
     keys, table = np.array(KEYS, np.uint32), np.array(TABLE, np.uint32)
     return Case(binary, {(0, 0): keys, (0, 1): table, (0, 2): np.zeros(32, np.uint32)})
 
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
-    """Returns a case for any shader. Its buffers contain small integers, or floats by type."""
+    """
+    Returns any shader with made-up buffers. They contain small integers, or floats where the type
+    says so.
+    """
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:
@@ -96,7 +99,7 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
 
 
 def _mark_floats(type: Attribute | None, words: Array) -> None:
-    """Sets `words` to True where a value of the type has a binary32 in memory."""
+    """Marks in `words` which words of a value of the type are binary32 floats."""
     if not len(words):
         return
     match type:
@@ -127,7 +130,10 @@ def run(
 def run_module(
     case: Case, module: ModuleOp, options: Options = OPTIONS, name: str | None = None
 ) -> Mapping[Place, Array]:
-    """Runs a decoded module like `run`. `name` selects another entry point."""
+    """
+    Runs a module like `run`, without decoding it. `name` selects an entry point other than the
+    first.
+    """
     module.verify()
     buffers = {place: array.copy() for place, array in case.buffers.items()}
     entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
@@ -154,7 +160,7 @@ def differences(case: Case, optimized: bytes, expected: Mapping[Place, Array]) -
 
 
 def same(one: Array, other: Array) -> bool:
-    """True if two buffers have equal words, or floats within a few units in the last place."""
+    """True if two buffers have equal words. Floats may differ by a few units in the last place."""
     if np.array_equal(one, other):
         return True
     if one.dtype != np.uint32:

@@ -25,7 +25,9 @@ Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 @dataclass(frozen=True)
 class Rule:
-    """An operation. `emit(kernel, type, operands)` writes it and returns (result, type)."""
+    """
+    An operation. `emit(kernel, type, operands)` writes it, and returns the result's name and type.
+    """
 
     name: str
     scalars: tuple[str, ...]
@@ -34,7 +36,7 @@ class Rule:
     legal: Callable[[Type], Legal] = lambda type: EXACT
     counts: tuple[int, ...] = (1, 2, 3, 4)
     draws: tuple[Draw | None, ...] = ()
-    """Distributions of the operands. None draws from all values."""
+    """Functions that draw the operands. An operand without a function is drawn from all values."""
     chained: bool = False
 
 
@@ -42,12 +44,15 @@ RULES: list[Rule] = []
 
 
 def moved(type: Type) -> Legal:
-    """Returns the results that SPIR-V permits for operations that only move bits."""
+    """Returns the rule for operations that only move bits: results must be equal."""
     return MOVED
 
 
 def simple(name: str, result: Callable[[Type], Type] | None = None) -> Emit:
-    """Returns a function that writes `spirv.NAME operands : type` with the type `result(type)`."""
+    """
+    Returns a function that emits the operation `spirv.NAME`. The type of its result is
+    `result(type)`.
+    """
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         written = k.op(f"spirv.{name} {', '.join(values)} : {type}")
@@ -62,12 +67,18 @@ def select(k: Kernel, condition: str, a: str, b: str, type: Type) -> str:
 
 
 def masked(k: Kernel, value: str, type: Type, mask: int) -> str:
-    """Appends code that clears all bits outside of `mask`. Returns the value's name."""
+    """
+    Appends code that clears all bits of a value that are not set in `mask`. Returns the name of the
+    result.
+    """
     return k.op(f"spirv.BitwiseAnd {value}, {k.constant(mask, type)} : {type}")
 
 
 def replaced(k: Kernel, value: str, type: Type, bad: int, good: int) -> str:
-    """Appends code that replaces the number `bad` by `good`. Returns the value's name."""
+    """
+    Appends code that replaces the number `bad` in a value by `good`. Returns the name of the
+    result.
+    """
     is_bad = k.op(f"spirv.IEqual {value}, {k.constant(bad, type)} : {type}")
     return select(k, is_bad, k.constant(good, type), value, type)
 
@@ -84,7 +95,10 @@ def _signed_division(name: str) -> Emit:
 
 
 def _signed_remainder(name: str) -> Emit:
-    """Returns a function that emits a remainder of nonnegative operands, as Vulkan requires."""
+    """
+    Returns a function that emits a remainder of nonnegative operands. Vulkan leaves other
+    remainders undefined.
+    """
     anyhow = _signed_division(name)
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
@@ -115,7 +129,9 @@ def _shift(name: str) -> Emit:
 
 
 def _member(name: str, number: int, counted: str = "") -> Emit:
-    """Returns a function that emits an operation and extracts a member of the resulting struct."""
+    """
+    Returns a function that emits an operation whose result is a struct, and extracts one member.
+    """
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         pair = f"!spirv.struct<({type}, {type})>"
@@ -173,7 +189,9 @@ for _name in ("BitFieldSExtract", "BitFieldUExtract"):
 
 
 def _clamp(low: str, high: str, name: str) -> Emit:
-    """Returns a function that emits a clamp whose limits are ordered; others are undefined."""
+    """
+    Returns a function that emits a clamp. It first orders the limits, because others are undefined.
+    """
 
     def emit(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
         x, a, b = values
@@ -220,7 +238,10 @@ def _select_whole(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Ty
 
 
 def _legal_order(type: Type) -> Legal:
-    """Skips results for NaN, because drivers may replace a comparison and a select by a minimum."""
+    """
+    Excludes operands that are NaN from the comparison: drivers may replace a comparison and a
+    select by a minimum.
+    """
     if not type.is_float:
         return EXACT
     return Legal(None, "exact apart from NaN", lambda a, b: ~(np.isnan(a) | np.isnan(b)))
@@ -306,7 +327,9 @@ def _to_float(name: str, target: str) -> Emit:
 
 
 def limits(source: str, target: str, sign: bool) -> tuple[float, float]:
-    """Returns the least and greatest number of the float type `source` that fit an integer type."""
+    """
+    Returns the smallest and the largest number of the float type `source` that fit an integer type.
+    """
     info = np.iinfo(DTYPES[target] if sign else DTYPES[target].name.replace("int", "uint"))
     kind = DTYPES[source].type
     low, high = (
@@ -346,7 +369,7 @@ def _to_bool(k: Kernel, type: Type, values: Sequence[str]) -> tuple[str, Type]:
 
 
 def _legal_narrowing(target: str) -> Callable[[Type], Legal]:
-    """Allows a conversion from binary64 to binary16 to round to binary32 first."""
+    """Accepts a conversion from binary64 to binary16 that first rounds to binary32."""
 
     def legal(type: Type) -> Legal:
         if (type.scalar, target) != ("f64", "f16"):

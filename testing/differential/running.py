@@ -68,14 +68,16 @@ def interpret(
 
 
 def choices(kernel: Kernel, module: SPIRVModuleOp | None = None) -> list[Buffers]:
-    """Returns the buffers after runs with other legal behaviour: bfloat16 rounding toward zero."""
+    """
+    Returns the buffers of runs with other legal behaviour: here, bfloat16 rounding toward zero.
+    """
     if "bf16" not in kernel.text():
         return []
     return [interpret(kernel, module, rounding="toward-zero")]
 
 
 def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
-    """Returns the kernel's launch as a job for a device."""
+    """Returns the launch of the kernel as a job for a device."""
     return Dispatch(
         encode(module or module_of(kernel)),
         "main",
@@ -89,7 +91,7 @@ def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """An output with an illegal difference, and its first wrong element."""
+    """An output with an illegal difference. `index` is the position of its first wrong element."""
 
     kernel: Kernel
     output: Output
@@ -125,7 +127,8 @@ def disagreements(
     """
     Returns every output with an illegal difference between two runs.
 
-    `others` are the runs of `choices`: an output must agree completely with one of the runs.
+    `others` are the runs of `choices`. An output is also legal if it agrees completely with one of
+    them.
     """
     differences: list[Disagreement] = []
     for output in kernel.outputs:

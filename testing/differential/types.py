@@ -54,7 +54,7 @@ class Type:
         return 4 if self.count == 3 else self.count
 
     def of(self, scalar: str) -> Type:
-        """Returns the type with the same number of components of another scalar type."""
+        """Returns the type with another scalar type and the same number of components."""
         return Type(scalar, self.count)
 
 

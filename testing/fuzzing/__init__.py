@@ -1,1 +1,1 @@
-"""Fuzzing: damages files of every readable kind, and checks the readers' results."""
+"""Fuzzing: damages files of every readable kind, and checks how the readers handle them."""

@@ -36,9 +36,9 @@ from xdsl_spirv.tools.messages import failure
 FUZZ = "fuzz"
 
 SLOW = 5.0
-"""Limit of processor time of one input in seconds."""
+"""Processor time, in seconds, that one input may take."""
 HANGS = 30.0
-"""Seconds after which a process that does not finish an input is killed."""
+"""Seconds after which a process is killed if it does not finish an input."""
 LARGEST = 1 << 16
 """Maximum size of an input in bytes. Larger inputs are cut."""
 BATCH_SECONDS = 1.0
@@ -47,7 +47,7 @@ DIED = "died"
 
 
 class Late(Exception):
-    """Raised if an input takes too long."""
+    """Error for an input that takes too long."""
 
 
 def _late(number: int, frame: FrameType | None) -> None:
@@ -55,14 +55,14 @@ def _late(number: int, frame: FrameType | None) -> None:
 
 
 def readers_of(place: str) -> Mapping[str, Reader]:
-    """Imports the table of readers `module:name`."""
+    """Imports a table of readers, given as `module:name`."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 @cache
 def seeds_of(kind: str, folder: str | None) -> tuple[bytes, ...]:
-    """Returns a folder's files of a kind, by default from this checkout."""
+    """Returns the files of a kind in a folder. By default, takes them from this checkout."""
     return tuple(all_of(kind) if folder is None else in_folder(Path(folder) / kind))
 
 
@@ -107,7 +107,10 @@ def _warm(place: str, name: str, folder: str | None) -> None:
 
 
 def input_of(data: Mapping[str, Any], number: int) -> bytes:
-    """Returns the input with an index. If the damage fails, bytes of a seed are damaged instead."""
+    """
+    Returns input number `number`, a damaged seed. If the kind's own damage fails, changes bytes of
+    a seed.
+    """
     reader = readers_of(data["readers"])[data["reader"]]
     seeds = [*seeds_of(reader.seeds, data["seeds"]), *data["grown"]]
     rng = random.Random(f"{data['seed']} {data['reader']} {number}")
@@ -118,11 +121,14 @@ def input_of(data: Mapping[str, Any], number: int) -> bytes:
 
 
 SEEN: set[Line] = set()
-"""Lines that inputs of earlier jobs in this process reached."""
+"""Lines that were executed for inputs of earlier jobs in this process."""
 
 
 def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
-    """Runs a reader on the inputs from index `first` on. Sends each result, then the seconds."""
+    """
+    Runs a reader on the inputs from number `first` on. Sends each result, and finally the processor
+    time in seconds.
+    """
     reader, coverage = readers_of(data["readers"])[data["reader"]], _coverage()
     begun, number, last = time.process_time(), first, data["first"] + data["count"]
     while number < last and time.process_time() - begun < BATCH_SECONDS:
@@ -138,7 +144,10 @@ def _read(data: Mapping[str, Any], first: int, results: Connection) -> None:
 
 @dataclass
 class Batch:
-    """Results of a job: outcomes by name, faults with tracebacks, inputs that reached new lines."""
+    """
+    Results of a job: number of inputs by outcome, tracebacks of faults, and inputs that reached new
+    lines.
+    """
 
     data: Mapping[str, Any]
     done: int = 0
@@ -148,7 +157,9 @@ class Batch:
     grown: list[list[Any]] = field(default_factory=list[list[Any]])
 
     def stretch(self) -> None:
-        """Reads inputs in a child process until the process ends or the batch's time is over."""
+        """
+        Reads inputs in a child process, until the process ends or the time of the batch is over.
+        """
         results, sending = Pipe(duplex=False)
         process = os.fork()
         if not process:
@@ -164,7 +175,10 @@ class Batch:
             self._add("BROKEN", f"status {status}\nDied" if how == DIED else how, [])
 
     def _hear(self, results: Connection) -> str:
-        """Receives the process's results. Returns how the process ended if results are missing."""
+        """
+        Receives the results of the child process. If some are missing, returns how the process
+        ended.
+        """
         while results.poll(HANGS):
             try:
                 told = results.recv()

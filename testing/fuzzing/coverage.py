@@ -15,7 +15,7 @@ Line: TypeAlias = tuple[str, int]
 """A file name and a line number."""
 
 TOOL = 4
-"""A tool id of sys.monitoring that is free for applications."""
+"""Identifier for sys.monitoring that Python leaves to applications."""
 
 
 class Coverage:

@@ -64,7 +64,7 @@ OTHERS: tuple[Json, ...] = (None, True, [], {}, [None], [[[[]]]], {"x": 1})
 
 
 def damage_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Returns data with one to four bytes or ranges changed, removed or doubled, or truncated."""
+    """Damages data: changes, removes or doubles one to four bytes or ranges, or truncates it."""
     changed = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         if not changed:
@@ -90,7 +90,7 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
 
 def damage_text(rng: random.Random, text: str) -> str:
     """
-    Replaces one or two tokens of a text by others of the same kind, rarely of any kind.
+    Replaces one or two tokens of a text by other tokens, mostly of the same kind.
 
     In half of the texts, all occurrences of the token are replaced, also numbers in types. Such
     texts often parse and reach verifiers and passes.
@@ -140,7 +140,10 @@ def places(value: Json, path: Path = ()) -> Iterator[Path]:
 
 
 def damage_json(rng: random.Random, value: Json) -> Json:
-    """Removes, doubles or replaces one to three parts of a JSON value, also by hostile values."""
+    """
+    Removes, doubles or replaces one to three parts of a JSON value. Replacements may be hostile
+    values.
+    """
     value = json.loads(json.dumps(value))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         value = _damage_part(rng, value)

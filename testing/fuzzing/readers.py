@@ -1,9 +1,9 @@
 """
 The readers of untrusted bytes, with functions that damage their inputs.
 
-A reader returns a word for the result of an input. It may raise errors for which the command line
-has a message. Any other exception is a defect, and so is an `AssertionError` for data that changed
-in a round trip. Readers of SPIR-V (testing/mutation.py) catch their allowed errors.
+A reader returns a word for the outcome of an input. It may raise errors for which the command line
+has a message. Any other exception is a fault. If data changes in a round trip, the reader raises
+`AssertionError`. Readers of SPIR-V (testing/mutation.py) catch their allowed errors.
 """
 
 from __future__ import annotations
@@ -59,18 +59,20 @@ from xdsl_spirv.testing.semantic_mutation import mutate_meaning
 Seeds = Sequence[bytes]
 
 CONTEXTS = 200
-"""Number of inputs after which a new xDSL context is used. A context accumulates names."""
+"""Number of inputs after which a new xDSL context is created. A context accumulates names."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader. `seeds` is the folder of the files to damage, which several readers may share."""
+    """
+    A reader. `seeds` names the folder of the files to damage, which several readers may share.
+    """
 
     seeds: str
     damage: Callable[[random.Random, Seeds], bytes]
     read: Callable[[bytes], str]
     share: float
-    """Share of the processor time."""
+    """Share of the processor time that the reader gets."""
     strict: bool = False
     """True if any exception of the reader is a fault."""
 
@@ -79,7 +81,7 @@ class Reader:
 
 
 def _words(rng: random.Random, seeds: Seeds) -> bytes:
-    """Makes an input for the raw layer, which examines only lengths."""
+    """Makes an input for the raw layer. This layer examines only the lengths of instructions."""
     choice = rng.randrange(20)
     if choice == 0:
         return rng.randbytes(rng.randrange(200))
@@ -100,14 +102,14 @@ def _instructions(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _meaning(rng: random.Random, seeds: Seeds) -> bytes:
-    """Makes a grammatical module with another meaning, or an input of `_instructions`."""
+    """Makes a module that is grammatical but probably invalid, or an input of `_instructions`."""
     if rng.randrange(2):
         return mutate_meaning(rng, rng.choice(seeds))
     return _instructions(rng, seeds)
 
 
 def _read_assembly(data: bytes) -> str:
-    """Assembles, disassembles and assembles again. The words must be equal."""
+    """Assembles a text, disassembles the result and assembles it again. The words must be equal."""
     try:
         binary = assemble(data.decode("utf-8", "surrogateescape"))
     except SPIRVAssemblyError:
@@ -142,7 +144,7 @@ RESOURCE = re.compile(r"dense_resource<\w+>")
 
 
 def _read_mlir(data: bytes) -> str:
-    """Parses and prints. The printed text must parse again and print the same."""
+    """Parses and prints a text. The printed text must parse again and print the same."""
     ctx = _fresh_context()
     once = _print_module(parse_text(data.decode(errors="replace"), ctx=ctx))
     if RESOURCE.sub("x", _print_module(parse_text(once, ctx=ctx))) != RESOURCE.sub("x", once):
@@ -191,7 +193,9 @@ def _damaged_model(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 PLACES = ("", "0", "-4", "4096", "junk", "9" * 30, "\0", "x\0y", "x" * 5000, "..", ".", "/", "1e3")
-"""Values for a tensor's external data: file name, offset, length."""
+"""
+Values for the fields of a tensor's external data: file name, offset, length. Most are invalid.
+"""
 
 
 def _read_onnx(data: bytes) -> str:
@@ -210,7 +214,7 @@ def _read_onnx(data: bytes) -> str:
 
 @cache
 def _folder() -> tuple[Any, Path]:
-    """Returns a folder, in memory if possible, that is removed when the process ends."""
+    """Creates a folder, in memory if possible. It is removed when the process ends."""
     memory = Path("/dev/shm")
     holder = tempfile.TemporaryDirectory(
         prefix="xdsl-spirv-fuzz-", dir=memory if memory.is_dir() else None
@@ -329,7 +333,10 @@ def _read_expression(data: bytes) -> str:
 
 
 def _program_files(data: bytes) -> Mapping[str, bytes]:
-    """Unpacks the files of a directory. The first line has names and lengths as JSON."""
+    """
+    Unpacks the files of a directory from one input. Its first line is JSON with their names and
+    lengths.
+    """
     names, _, rest = data.partition(b"\n")
     files: dict[str, bytes] = {}
     for name, size in json.loads(names).items():
@@ -345,7 +352,7 @@ def pack_program(files: Mapping[str, bytes]) -> bytes:
 
 MANIFEST, LAYERS = "program.json", "layers.json"
 SMALL_GRID, SMALL_BYTES = 64, 1 << 16
-"""Limits of workgroups and bytes of a program that is run, to save time."""
+"""Limits up to which a program is run: workgroups of a grid, and bytes of a buffer."""
 
 
 def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
@@ -363,7 +370,7 @@ def _damaged_program(rng: random.Random, seeds: Seeds) -> bytes:
 
 
 def _with_numbers(rng: random.Random, data: bytes) -> bytes:
-    """Returns a manifest with random extreme numbers as push constant and shape."""
+    """Returns a manifest in which a push constant and a shape have random extreme numbers."""
     manifest = json.loads(data)
     dispatch, buffer = (rng.choice(manifest[key]) for key in ("dispatches", "buffers"))
     value = rng.choice((*NUMBERS, *WORDS))
@@ -397,7 +404,7 @@ def _read_program(data: bytes) -> str:
 
 
 def _input(buffer: Buffer) -> Any:
-    """Returns the contents of an input. Its dynamic sizes are 3."""
+    """Returns contents for an input buffer of a program. Every dynamic size is 3."""
     if buffer.kind == "scalar":
         return 3
     shape = tuple(size if isinstance(size, int) else 3 for size in buffer.shape)

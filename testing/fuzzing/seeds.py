@@ -21,7 +21,10 @@ from xdsl_spirv.testing.fuzzing.readers import PIPELINE, pack_program
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 SMALL = 2_000
-"""Maximum size of a seed module in bytes. Small modules make effective changes likely."""
+"""
+Maximum size of a seed module in bytes. A random change of a small module is more likely to have an
+effect.
+"""
 GRAPHS, KERNELS = 60, 24
 """Numbers of random graphs and kernels from differential testing."""
 PASSES = re.compile(r"(?:-p|--passes)[ =]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
@@ -210,7 +213,7 @@ def in_folder(folder: Path) -> list[bytes]:
 
 
 def all_of(kind: str) -> list[bytes]:
-    """Returns the inputs of the tests, and inputs with new coverage from earlier fuzzing."""
+    """Returns the inputs of the tests, and the inputs that reached new lines in earlier fuzzing."""
     return [*KINDS[kind](), *in_folder(TESTS / "fuzzing" / kind)]
 
 

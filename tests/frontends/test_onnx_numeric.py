@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Array = Any
-"""An array, without type information that tests do not need."""
+"""An array. Tests do not need its type information."""
 
 pytestmark = pytest.mark.skipif(
     find_spec("onnx") is None or find_spec("onnxruntime") is None,

@@ -45,18 +45,21 @@ ORDER = [
     "muladd", "operations", "memory", "control", "operations", "programs", "shared", "cooperative",
     "operations", "divergent", "atomic", "constants", "operations", "matrices", "programs", "dot",
 ]  # fmt: skip
-"""Names of families. Seed n uses entry n modulo the length, so listed names repeat."""
+"""
+Names of families. Seed n uses entry n modulo the length. A name that is listed several times is
+used more often.
+"""
 
 
 ATTEMPTS = 1_000
-"""Maximum number of redraws if a kernel needs a feature that its machine lacks."""
+"""Maximum number of times that a kernel is drawn again because its machine lacks a feature."""
 
 BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
 """Names of families, as in `ORDER`, for machines with bfloat16."""
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
-    """Returns the kernel of a seed, by default for lavapipe and the seed's family."""
+    """Returns the kernel of a seed. By default it is for lavapipe, and of the seed's family."""
     order = [name for name in (BFLOAT16_ORDER if machine.bfloat16 else ORDER) if has(machine, name)]
     chosen = family or order[seed % len(order)]
     for attempt in range(ATTEMPTS):

@@ -1,8 +1,8 @@
 """
 SPV_KHR_bfloat16: conversions of every bit pattern, dot products, and moves of values.
 
-A device rounds to bfloat16 to nearest even or toward zero (BF-07), and `running.choices` returns
-both results. Values converted through binary32 may be flushed to zero.
+A device rounds to bfloat16 to nearest even or toward zero (BF-07). `running.choices` returns the
+results of both. Values converted through binary32 may be flushed to zero.
 
 lavapipe has no bfloat16. There, this family compares a module with the result of a lowering pass.
 Buffers contain bit patterns. A bfloat16 result is compared by its bits if it cannot be NaN,
@@ -38,7 +38,10 @@ def _name(count: int) -> str:
 
 
 def _patterns(k: Kernel, count: int, finite: bool = False) -> Array:
-    """Returns random bit patterns, padded like vectors in buffers."""
+    """
+    Returns random bit patterns for vectors of `count` components. In buffers, a vector of three has
+    a fourth component as padding.
+    """
     shape = (k.invocations, 4 if count == 3 else count)
     plain = k.rng.integers(0, 1 << 16, shape, np.uint16)
     if finite:
@@ -61,7 +64,7 @@ def _output(k: Kernel, value: str, count: int, what: str) -> None:
 
 
 def _as_float(k: Kernel, value: str, count: int, what: str, legal: Legal | None = None) -> None:
-    """Adds an output to the kernel. It is compared as binary32, where all NaNs are equal."""
+    """Adds an output to the kernel. It is compared as binary32, so that all NaNs are equal."""
     wide = Type("f32", count)
     value = k.op(f"spirv.FConvert {value} : {_name(count)} to {wide}")
     k.output(value, wide, what, legal or Legal())
@@ -77,7 +80,9 @@ def _to_float(k: Kernel, count: int) -> None:
 
 
 def _legal_flushed(type: Type) -> Legal:
-    """Allows 0 for a binary32 subnormal, because conversions pass through binary32 (BF-06)."""
+    """
+    Accepts 0 for a subnormal binary32 number, because conversions pass through binary32 (BF-06).
+    """
     if type.scalar != "f64":
         return Legal()
     return Legal(lambda r: np.where(np.abs(r) < TINY, TINY, 0.0), "exact apart from subnormals")
@@ -127,7 +132,7 @@ def _through_memory(k: Kernel, count: int) -> None:
 
 
 def _through_loop(k: Kernel, count: int) -> None:
-    """Carries a value around a loop that adds in binary32 and rounds in each iteration."""
+    """Adds a loop that carries a bfloat16. Each iteration adds in binary32 and rounds the sum."""
     type, wide = _name(count), Type("f32", count)
     start, step = _input(k, count, finite=True), _input(k, count, finite=True)
     rounds = int(k.rng.integers(1, 6))

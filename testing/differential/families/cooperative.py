@@ -68,13 +68,16 @@ def kind_of(k: Kernel, use: str, scalar: str | None = None) -> Kind:
 
 
 def tiles(k: Kernel) -> int:
-    """Returns the number of matrices of each kind in a launch, one for each subgroup."""
+    """Returns the number of subgroups in a launch. Each has its own matrix."""
     return k.invocations // k.machine.subgroup
 
 
 @dataclass(frozen=True)
 class Place:
-    """Memory layout of tiles in a buffer. `stride` is the distance of lines in elements."""
+    """
+    Layout in a buffer of one matrix (tile) per subgroup. `stride` is the distance of lines in
+    elements.
+    """
 
     kind: Kind
     layout: str
@@ -83,12 +86,12 @@ class Place:
 
     @property
     def tile(self) -> int:
-        """Distance of tiles in elements."""
+        """Distance from one tile to the next, in elements."""
         by_rows = self.layout == "RowMajor"
         return self.stride * (self.kind.rows if by_rows else self.kind.columns)
 
     def index(self, count: int) -> Array:
-        """Returns the element index of each (tile, row, column)."""
+        """Returns the element index of each component, as an array (tile, row, column)."""
         tile, row, column = np.ogrid[:count, : self.kind.rows, : self.kind.columns]
         line, within = (row, column) if self.layout == "RowMajor" else (column, row)
         return tile * self.tile + line * self.stride + within
@@ -103,7 +106,7 @@ def place(k: Kernel, kind: Kind) -> Place:
 
 
 def values_for(k: Kernel, kind: Kind) -> Array:
-    """Returns random matrices for all tiles."""
+    """Returns random matrices, one for each tile."""
     shape = (tiles(k), kind.rows, kind.columns)
     if kind.is_float:
         return (k.rng.integers(-8, 9, shape) / 2).astype(kind.dtype)
@@ -114,7 +117,10 @@ def values_for(k: Kernel, kind: Kind) -> Array:
 
 
 def subgroup_start(k: Kernel, where: Place) -> str:
-    """Appends code for the offset of the subgroup's tile in elements. Returns the offset's name."""
+    """
+    Appends code that computes where the subgroup's tile begins, in elements. Returns the name of
+    the result.
+    """
     per_group = k.constant(k.machine.local[0] // k.machine.subgroup)
     first = k.op(f"spirv.IMul %group, {per_group} : i32")
     tile = k.op(f"spirv.IAdd {first}, %subgroup : i32")
@@ -122,7 +128,9 @@ def subgroup_start(k: Kernel, where: Place) -> str:
 
 
 def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
-    """Adds to the kernel a load of a random matrix from memory. Returns the name of its value."""
+    """
+    Stores a random matrix in a buffer, and appends its load. Returns the name of the loaded value.
+    """
     where, any_values = place(k, kind), values is None
     values = values_for(k, kind) if values is None else values
     data = np.zeros(tiles(k) * where.tile, kind.dtype)
@@ -141,7 +149,10 @@ def load(k: Kernel, kind: Kind, values: Array | None = None) -> str:
 
 
 def _stride(k: Kernel, where: Place, zero: bool) -> str:
-    """Returns a stride: a constant, a specialization or push constant, or 0 (all lines equal)."""
+    """
+    Returns the name of a stride: a constant, a specialization or push constant, or 0 (all lines are
+    the same memory).
+    """
     number = where.stride // where.vector
     choice = k.rng.random()
     if choice < 0.1 and zero:
@@ -164,7 +175,10 @@ def _stride(k: Kernel, where: Place, zero: bool) -> str:
 
 
 def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
-    """Appends a copy to Workgroup memory by all invocations. Returns a matrix loaded from it."""
+    """
+    Appends a copy from a buffer to Workgroup memory by all invocations. Returns a matrix loaded
+    from there.
+    """
     element = k.buffers[buffer].element
     share = where.tile // where.vector // k.machine.subgroup
     array = f"!spirv.array<{share * k.machine.local[0]} x {element}>"
@@ -190,7 +204,7 @@ def _through_workgroup(k: Kernel, buffer: int, where: Place) -> str:
 
 
 def store(k: Kernel, value: str, kind: Kind, what: str, legal: Array | None = None) -> None:
-    """Adds to the kernel an output: each subgroup's matrix. `legal` is the allowed error."""
+    """Adds an output to the kernel: the matrix of each subgroup. `legal` is the allowed error."""
     where = place(k, kind)
     element = kind.scalar if where.vector == 1 else f"vector<{where.vector}x{kind.scalar}>"
     size = tiles(k) * where.tile
@@ -225,9 +239,12 @@ INTEGER_OPERATIONS = (
 FLOAT_OPERATIONS = ("FAdd", "FSub", "FMul", "FDiv", "FNegate", "scalar", "copy", "insert", "call",
                     "splat")  # fmt: skip
 BFLOAT16_OPERATIONS = ("copy", "insert", "splat", "composite", "null")
-"""Operations on bfloat16 matrices. There is no arithmetic on them."""
+"""Operations on bfloat16 matrices. There is no arithmetic on these."""
 ADDED = ("composite", "null")
-"""Further operations on machines whose kernels may change (`Machine.settled` is False)."""
+"""
+Further operations. They are drawn only on machines whose kernels may change (`Machine.settled` is
+False).
+"""
 CONVERSIONS = (
     ("f16", "f32", "FConvert"), ("f32", "f16", "FConvert"), ("i32", "f32", "ConvertSToF"),
     ("f32", "i32", "ConvertFToS"), ("f16", "i32", "ConvertFToS"), ("i32", "f16", "ConvertSToF"),
@@ -265,7 +282,10 @@ def components(k: Kernel) -> None:
 
 
 def conversions(k: Kernel, use: str) -> list[tuple[str, Kind, Kind]]:
-    """Returns conversions (instruction, source, target) between listed types of equal shape."""
+    """
+    Returns conversions between types of equal shape in the device's list, as (instruction, source,
+    target).
+    """
     shapes = k.machine.shapes(use)
     rows = CONVERSIONS if k.machine.settled else (*CONVERSIONS, *ADDED_CONVERSIONS)
     return [
@@ -325,7 +345,9 @@ def _component_wise(k: Kernel, name: str, value: str, kind: Kind) -> str:
 
 
 def _by_array(k: Kernel, value: str, kind: Kind) -> str:
-    """Passes a matrix through an array in a Function variable, by pointer. Returns the copy."""
+    """
+    Appends code that copies a matrix through an array in a Function variable. Returns the copy.
+    """
     array = f"!spirv.array<2 x {kind}>"
     function = f"keep{len(k.functions)}"
     add = "FAdd" if kind.is_float else "IAdd"
@@ -350,7 +372,7 @@ def _by_array(k: Kernel, value: str, kind: Kind) -> str:
 
 
 def _by_component(k: Kernel, value: str, kind: Kind) -> str:
-    """Returns a matrix with one added to every component, by extract and insert."""
+    """Appends code that adds one to every component, by extract and insert. Returns the matrix."""
     scalar, add = kind.scalar, "FAdd" if kind.is_float else "IAdd"
     one = k.constant("1.0" if kind.is_float else 1, "f32" if scalar == "bf16" else scalar)
     for number in range(kind.rows * kind.columns // k.machine.subgroup):
@@ -368,7 +390,10 @@ def _by_component(k: Kernel, value: str, kind: Kind) -> str:
 
 
 def multiply_add(k: Kernel) -> None:
-    """Fills the kernel with chains of one to three MulAdds of a listed combination."""
+    """
+    Fills the kernel with chains of one to three MulAdds for one of the device's combinations of
+    types.
+    """
     listed = k.machine.matrices[int(k.rng.integers(len(k.machine.matrices)))]
     m, n, depth = listed.shape
     k.cooperative_matrix.append((m, n, depth, *listed.types))
@@ -400,7 +425,10 @@ def multiply_add(k: Kernel) -> None:
 
 
 def operands(listed: CooperativeMatrixProperty) -> str:
-    """Returns the signedness and saturation operands of a MulAdd for a device's property."""
+    """
+    Returns the Cooperative Matrix Operands (signedness, saturation) that a MulAdd needs for a
+    combination of types.
+    """
     names = [
         f"{name}Signed"
         for name, type in zip(("A", "B", "C", "Result"), listed.types, strict=True)

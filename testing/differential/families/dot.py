@@ -2,8 +2,8 @@
 Kernels with SPV_KHR_integer_dot_product: every form, component width, length and result width.
 
 A saturating form is undefined if the sum of the products exceeds the result's type before the
-accumulator is added (DOT-17). So the components are small if the result is narrow. The accumulator
-is near the ends of its range, where the addition saturates (DOT-16).
+accumulator is added (DOT-17). If the result is narrow, the components are therefore small. The
+accumulator is near the ends of its range, where the addition saturates (DOT-16).
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _dot(k: Kernel) -> None:
 
 def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
     """
-    Converts the vectors to signed or unsigned types. The form decides how their bits are
-    interpreted.
+    Casts the vectors to signed or unsigned types. The cast does not change the result, because the
+    form decides how the bits are interpreted.
 
     An unsigned form does not accept signed types (DOT-08). Only the mixed form accepts two
     different types (DOT-09), and the second one must not be signed (DOT-10).
@@ -75,7 +75,9 @@ def _with_signs(k: Kernel, operands: list[str], type: Type, form: str) -> str:
 
 
 def _largest(form: str, side: int, width: int, count: int, result: int) -> int:
-    """Returns the largest magnitude for which a sum of `count` products fits the result."""
+    """
+    Returns the largest magnitude of components for which a sum of `count` products fits the result.
+    """
     room = (1 << (result - (not form.startswith("U")))) - 1
     return min((1 << (width - 1)) - 1, int((room / count) ** 0.5))
 

@@ -1,8 +1,8 @@
 """
 Kernels with group-non-uniform operations and rotations, on full subgroups and in branches.
 
-In a branch the operations apply to the invocations that took it, which Vulkan guarantees for a
-selection in uniform control flow. Results are read only from active invocations.
+In a branch, the operations apply to the invocations that took the branch. Vulkan guarantees this
+for a selection in uniform control flow. Results are read only from active invocations.
 """
 
 from __future__ import annotations

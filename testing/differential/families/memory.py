@@ -59,7 +59,7 @@ def _struct(k: Kernel) -> tuple[list[Member], int]:
 
 
 def layouts(k: Kernel) -> None:
-    """Fills the kernel with copies of a struct: whole, by members, and by elements."""
+    """Fills the kernel with copies of a struct: as a whole, by members, and by elements."""
     members, stride = _struct(k)
     text = f"!spirv.struct<({', '.join(map(str, members))})>"
     data = np.zeros((k.invocations, stride), np.uint8)
@@ -144,7 +144,7 @@ def _dynamic_element(k: Kernel, base: str, text: str, members: list[Member]) -> 
 
 
 def workgroup_memory(k: Kernel) -> None:
-    """Fills the kernel with two exchanges of values between invocations of a workgroup."""
+    """Fills the kernel with code in which invocations of a workgroup read each other's values."""
     count = k.machine.local[0]
     for number in range(3):
         type = Type(str(k.rng.choice((*INTEGERS, *FLOATS))), int(k.rng.choice([1, 1, 2, 3, 4])))
@@ -173,7 +173,10 @@ CELLS = 4
 
 
 def atomics(k: Kernel) -> None:
-    """Fills the kernel with atomics on shared cells and on cells of a single invocation."""
+    """
+    Fills the kernel with atomics: on memory that invocations share, and on memory of a single
+    invocation.
+    """
     for _ in range(4):
         type = Type(str(k.rng.choice(["i32", "i32", "i64"])))
         name = str(k.rng.choice(COMMUTATIVE))

@@ -1,8 +1,8 @@
 """
 Random typed programs: operations on earlier values, with selections, loops and variables.
 
-Every operation has exactly one legal result (`chained` rules). Every eighth value
-and the last values are outputs.
+Every operation has exactly one legal result (`chained` rules). Every eighth value and the last
+values are outputs.
 """
 
 from __future__ import annotations
