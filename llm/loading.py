@@ -184,7 +184,8 @@ class ModelFile:
 
     def refuse_beyond(self, place: Place, slots: int = 1, beside: ModelFile | None = None) -> None:
         """
-        Raises `ProgramError` if weights and states exceed the device's memory.
+        Raises `ProgramError` if the weights, and the states of `slots` texts, exceed the device's
+        memory.
 
         The weights and states of the draft model `beside` count, too.
         """
@@ -216,9 +217,9 @@ class ModelFile:
         """
         Returns the program for a device, from the cache or compiled by `jobs` processes.
 
-        The states hold `slots` texts. The function `verify` reads `ahead` proposals. Raises
-        `ProgramError` if sessions of this program and of the programs `beside`, which run on the
-        same device, exceed the device's memory.
+        `note` receives messages, and `kept` allows the cache. The states hold `slots` texts. The
+        function `verify` reads `ahead` proposals. Raises `ProgramError` if sessions of this program
+        and of the programs `beside`, which run on the same device, exceed the device's memory.
         """
         program = self._load_or_compile(place, note, kept, jobs, slots, ahead)
         _refuse_programs(place, [program, *beside])

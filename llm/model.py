@@ -93,9 +93,9 @@ class LanguageModel:
         """
         Answers a prompt. Returns an iterator over the pieces of text, as they are computed.
 
-        `prompt` is the user's message or a conversation. With `raw`, it is text to continue,
-        without the chat template. Raises `FrontendError` or `ProgramError` for an impossible
-        prompt or option, before anything is computed.
+        `prompt` is the user's message or a conversation, and `system` a message before it. With
+        `raw`, the prompt is text to continue, without the chat template. Raises `FrontendError` or
+        `ProgramError` for an impossible prompt or option, before anything is computed.
         """
         tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
         if max_tokens is not None and max_tokens < 1:

@@ -71,7 +71,9 @@ class Server:
     # Requests
 
     def _guard(self, reply: Callable[[Any], Any], open: bool = False) -> Callable[[Any], Any]:
-        """Wraps a handler: checks the token, and converts errors to replies."""
+        """
+        Wraps a handler `reply`: converts errors to replies, and requires the token unless `open`.
+        """
 
         async def handle(request: Any) -> Any:
             try:

@@ -92,7 +92,10 @@ class SlidingSession:
     def _follow(
         self, inputs: Mapping[str, Any], following: Following, nears: Sequence[int]
     ) -> Following | None:
-        """Adds the number of past tokens to the next run's inputs; None if the states are full."""
+        """
+        Returns `following` with the number of past tokens (now `nears`) in its inputs. Returns None
+        if the states have no room for its tokens.
+        """
         later = {**inputs, **following.inputs}
         batch = "past_0" in later
         names = [f"past_{slot}" for slot in range(len(nears))] if batch else ["past"]
@@ -105,7 +108,10 @@ class SlidingSession:
         return self.session.read(function, output, first, count)
 
     def _make_room(self, slot: int, past: int, count: int) -> int:
-        """Makes room for `count` tokens. Returns the number of past tokens in the states."""
+        """
+        Makes room for `count` tokens after `past` tokens of a slot. Returns the number of past
+        tokens that the states still hold.
+        """
         if not past:
             self.dropped[slot] = 0
         near = past - self.dropped[slot]

@@ -80,7 +80,8 @@ class Speculation:
         """
         Reads a text's last token, then the draft's proposals. Returns the first prediction.
 
-        Returns None if more tokens are unread, or the context has no room for proposals.
+        Returns None if more tokens are unread, or the context has no room for proposals. Adds
+        tokens and seconds to `work`.
         """
         if texts.count_left(slot, tokens) > 1 or len(tokens) + self.ahead > texts.context:
             return None

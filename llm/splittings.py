@@ -38,7 +38,10 @@ def _letters(digits: str) -> str:
 
 
 def _cased_words(ending: str, digits: str) -> str:
-    """Returns a pattern of words that end where a small letter precedes a capital letter."""
+    """
+    Returns a pattern of words that end where a small letter precedes a capital letter. Words may
+    end in `ending`. Numbers match `digits`.
+    """
     return (
         rf"{BEFORE}{UPPER}*{LOWER}+{ending}|{BEFORE}{UPPER}+{LOWER}*{ending}"
         rf"|{digits}|{REST_WITH_SLASH}"

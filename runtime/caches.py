@@ -35,7 +35,12 @@ def cache_folder(name: str) -> Path | None:
 
 
 def drop_oldest(base: Path, most: int, most_bytes: float = math.inf) -> None:
-    """Removes the oldest entries of a folder beyond a number and a size, and incomplete files."""
+    """
+    Removes the oldest entries of a folder, so that at most `most` entries of `most_bytes` bytes
+    remain.
+
+    The latest entry always remains.
+    """
     latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
     size = 0
     for number, entry in enumerate(latest_first):

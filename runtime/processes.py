@@ -48,7 +48,10 @@ class Process:
         environment: dict[str, str] | None = None,
         quiet: bool = False,
     ):
-        """Starts the process. `quiet` discards its standard error."""
+        """
+        Starts the process, with the given variables in its environment. `quiet` discards its
+        standard error.
+        """
         python = [*launcher, sys.executable] if launcher else python_command()
         self.process = subprocess.Popen(
             [*python, "-P", "-m", module, *arguments],

@@ -396,9 +396,9 @@ WORD = 4
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:
     """
-    Returns the requirements on a device for kernels that the encoder wrote.
+    Returns the requirements of a manifest's kernels on a device. The encoder wrote the `binaries`.
 
-    Dynamic sizes are left out.
+    Sizes that are known only at run time are left out.
     """
     needs = {kernel.name: Needs.of_own(binaries[kernel.name]) for kernel in manifest.kernels}
     launches = [

@@ -100,7 +100,11 @@ class Launch:
 def requires_of(
     needs: Mapping[Any, Needs], subgroup_size: int | None, launches: Iterable[Launch] = ()
 ) -> Requires:
-    """Returns the requirements on a device for kernels (by name) and their launches."""
+    """
+    Returns the requirements on a device for kernels (their `needs` by name) and for their launches.
+
+    `subgroup_size` is the size for which the kernels were compiled, or None for any.
+    """
     spirv = max((need.version for need in needs.values()), default=(1, 0))
     vulkan = VULKAN_OF_SPIRV.get(spirv, (1, 0))
     capabilities = {name for need in needs.values() for name in need.capabilities}
@@ -136,7 +140,8 @@ def requirements(
     vulkan: Version = (1, 0),
 ) -> Iterator[Requirement]:
     """
-    Yields the requirements of modules on a device that already has this version of Vulkan.
+    Yields the requirements of modules with these capabilities and extensions, beyond what every
+    device with this version of Vulkan has.
 
     `uses` are operations that no capability declares, each with its alternative features.
     """

@@ -246,7 +246,10 @@ class Session(Closing, ABC):
 def _check_carried(
     function: Program, later: Later, sizes: Mapping[str, int], wanted: Collection[str]
 ) -> None:
-    """Raises `ProgramError` if a result in `wanted` cannot be an input of the next run."""
+    """
+    Raises `ProgramError` if a result that `later` carries to an input is not in `wanted`, or has
+    another type or shape than the input.
+    """
     results = {b.name: b for b in function.manifest.outputs if b.name in wanted}
     for name, result in later.carried.items():
         taken, buffer = later.inputs.get(name), results.get(result)

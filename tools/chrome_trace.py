@@ -117,8 +117,8 @@ def _arguments(entry: ExplainedLayer) -> dict[str, Any]:
 
 def _memory(explanation: ExplanationData, seconds: Sequence[float]) -> list[Event]:
     """
-    Returns counter events for the temporary memory in use, at the times of the dispatches in the
-    first row.
+    Returns counter events for the temporary memory in use. `seconds` is the duration of each
+    dispatch.
     """
     used = in_use(explanation.buffers, len(explanation.layers))
     if not used:

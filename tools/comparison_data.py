@@ -96,14 +96,17 @@ def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
 def side_value(
     explanation: ExplanationData, measure: Measure, numbers: Sequence[int]
 ) -> float | None:
-    """Sums the costs of some dispatches; returns None if there are none or a cost is unknown."""
+    """
+    Sums the costs of the dispatches `numbers`, in the unit of `measure`. Returns None if there are
+    none, or if a cost is unknown.
+    """
     return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
 
 
 def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
     """
-    Returns the cost of a dispatch in one run, in seconds or scalar operations. The cost is 0 if
-    the dispatch runs only once per program.
+    Returns the cost of a dispatch in one run. `measure` selects measured seconds, roofline seconds,
+    or scalar operations. The cost is 0 if the dispatch runs only once per program.
     """
     if entry.once:
         return 0.0
@@ -135,7 +138,9 @@ def ordered(comparison: ComparisonData, order: str) -> list[Pair]:
 
 
 def paths_of(explanation: ExplanationData, numbers: Sequence[int]) -> list[str]:
-    """Returns the distinct lowering paths (such as cooperative matrices) of some dispatches."""
+    """
+    Returns the distinct lowering paths (such as cooperative matrices) of the dispatches `numbers`.
+    """
     return list(dict.fromkeys(explanation.layers[n].layer.path for n in numbers))
 
 

@@ -239,7 +239,8 @@ def _bytes(model: Model, path: str) -> bytes:
 
 def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> list[str]:
     """
-    Returns a line for the largest change of each result. Refuses infinity and NaN.
+    Compares the converted model with the model at `path`, on samples. Returns a line for the
+    largest change of each result. Refuses infinity and NaN.
     """
     runtime = _module("onnxruntime", "onnxruntime")
     options = runtime.SessionOptions()

@@ -28,8 +28,9 @@ def refused_layers(
     module: ModuleOp, function: str, weights: Mapping[str, Array], target: str
 ) -> dict[str, str]:
     """
-    Returns the reasons why parts of a model are refused, by node name. Destroys the module.
+    Returns the reasons why parts of a model are refused, by node name.
 
+    `function` is the name of the host function, and `weights` are its weights. Destroys the module.
     The result is empty if the model is refused before it is split into dispatches.
     """
     ctx = context()

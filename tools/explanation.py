@@ -145,7 +145,12 @@ def refused(
     refusals: Sequence[str],
     tried: frozenset[str] | None = None,
 ) -> Explanation:
-    """Explains a model that cannot be compiled; `reasons` are keyed by node name."""
+    """
+    Explains a model that cannot be compiled.
+
+    `reasons` are the reasons against single nodes by name, `refusals` the reasons against the whole
+    model. Nodes that are not in `tried` were not tried.
+    """
     nodes: list[Covered] = []
     for node in original:
         status: Status = "supported"

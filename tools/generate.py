@@ -153,7 +153,10 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
 
 
 def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
-    """Prints the median device time of one token for each kind of kernel."""
+    """
+    Prints the median device time of one token after `past` tokens, in total and for each kind of
+    kernel.
+    """
     function, inputs = _place_tokens(program, DECODE, 1, past)
     if place.device == INTERPRETER:
         seconds: list[float] = []

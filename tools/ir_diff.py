@@ -156,7 +156,7 @@ def _is_number(text: str) -> bool:
 
 
 def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
-    """Yields the rows, with pairs of similar lines classified as equal, renamed or changed."""
+    """Yields the rows of a diff. A pair of similar lines becomes equal, renamed or changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}
     for row in rows:
@@ -188,7 +188,7 @@ def _defining(line: str) -> str:
 def _pair(
     left: Sequence[str], right: Sequence[str], forth: dict[str, str], back: dict[str, str]
 ) -> None:
-    """Records which old value names correspond to which new value names."""
+    """Records in `forth` (old -> new) and `back` (new -> old) which value names correspond."""
     for a, b in zip(left, right, strict=False):
         back.pop(forth.pop(a, ""), None)
         forth.pop(back.pop(b, ""), None)

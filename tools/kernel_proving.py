@@ -228,7 +228,10 @@ def _prove_or_refute(
 def is_proved(
     test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = is_usual
 ) -> bool:
-    """True if a kernel is proved under the premises `texts`, without further premises."""
+    """
+    True if a kernel is proved for the questions that `asked` selects, under no other premises than
+    `texts`.
+    """
     try:
         kernel = _execute(test, _list_known(texts), limits)
         return _prove_with(kernel, texts, (), limits, asked).result == "proved"
@@ -283,7 +286,7 @@ def _list_known(texts: Sequence[str]) -> dict[str, int]:
 def _drop_numbers(
     proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
 ) -> None:
-    """Removes premises about push constants, if the proof succeeds without these premises."""
+    """Removes the offered premises about push constants without which the proof still succeeds."""
     for text in list(proof.offered):
         name, equal, _ = text.partition(" == ")
         rest = [t for t in proof.offered if t != text]
@@ -359,7 +362,7 @@ def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
-    """Returns the verdict of a proof, after the interpreter has run the counterexamples."""
+    """Runs the counterexamples of a proof on the interpreter, and returns the verdict."""
     result = Result("proved", [], proof.given, proof.unused, proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
     result.reached = proof.reached

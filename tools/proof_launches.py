@@ -54,7 +54,10 @@ def describe(launch: Mapping[str, int], items: Items) -> str:
 def try_launch(
     values: Mapping[str, int], items: Items, test: KernelTest, kernel: Kernel
 ) -> list[Problem]:
-    """Runs a launch and returns its findings. A launch that cannot be made is a problem, too."""
+    """
+    Runs the launch with these sizes and constants (`values`) and buffer elements (`items`). Returns
+    the findings. A launch that cannot be made is a problem, too.
+    """
     interface, given = read_interface(test)
     sizes = {name.removeprefix("len(")[:-1]: n for name, n in values.items() if "len(" in name}
     buffers = dict[str, Contents]()
@@ -138,7 +141,10 @@ def fill_buffer(
     resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
     sizes: Sequence[int],
 ) -> Contents:  # fmt: skip
-    """Makes a buffer or image as described, or of zeros. Then stores the elements in `items`."""
+    """
+    Makes a buffer or image as `given` describes it, or of zeros. Then stores the elements in
+    `items`.
+    """
     plain = replace(given, expect=None, alias=None)
     if resource.texture is not None:
         return fill_image(resource.texture, plain, sizes)

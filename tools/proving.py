@@ -62,7 +62,10 @@ def prove_passes(arguments: argparse.Namespace) -> int:
 
 
 def _confirm(verdict: Verdict, options: Options, grid: tuple[int, int, int], length: int) -> None:
-    """Runs both kernels on a solver's counterexample: different results refute the pass."""
+    """
+    Runs both kernels of a verdict on the solver's counterexample, and changes the verdict: only
+    different results refute the pass.
+    """
     subject = KernelSubject.of(verdict.kernels[0], options, grid, length)
     values = [_fill(subject, n, verdict.words) for n in range(len(subject.inputs))]
     shown = ", ".join(f"{root} word {n} = {v:#x}" for (root, n), v in verdict.words.items())

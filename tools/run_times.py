@@ -56,7 +56,9 @@ class Measured:
 def times_json(
     device: str, dispatches: Sequence[DispatchTime], phases: Sequence[Phase] = ()
 ) -> str:
-    """Returns the contents of a file of times as JSON text."""
+    """
+    Returns the JSON text of a file of times: the times of each dispatch, and the phases of a run.
+    """
     record = RunTimes(SCHEMA, VERSIONS[-1], device, tuple(dispatches), tuple(phases))
     return json.dumps(to_json(record), indent=1) + "\n"
 

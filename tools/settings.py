@@ -16,7 +16,10 @@ def settings(
     robust: bool,
     specialization: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Returns the settings of a launch for JSON; `origin` is the source of the subgroup size."""
+    """
+    Returns the settings that affect a launch's verdict, for JSON. `origin` tells who chose the
+    subgroup size.
+    """
     return {
         "subgroup_size": size,
         "subgroup_size_from": origin,

@@ -90,7 +90,7 @@ def _show_result(result: Array) -> str:
 
 
 def _difference(now: Results, before: Results) -> str:
-    """Returns how much results differ, or that they are identical."""
+    """Returns a text that tells how much the results differ from the results `before`."""
     apart: list[str] = []
     for name, result in now.items():
         earlier = before.get(name)
@@ -106,7 +106,7 @@ def _difference(now: Results, before: Results) -> str:
 
 
 def _verdict(now: Results, before: Results, legal: Legal) -> str:
-    """Returns a text that tells if the results are within the legal intervals."""
+    """Returns a text that tells if the results `now` are within the legal intervals."""
     if missing := [name for name in legal.centre if name not in now]:
         return f"NOT LEGAL: the result {missing[0]} is missing"
     share, where = legal.worst(now)

@@ -102,6 +102,8 @@ def differs(fragment: Fragment, bits: int, run: Run) -> bool:
     """
     True if a device assigns matrix components of `bits` bits to invocations differently from
     `fragment`.
+
+    `run` runs work on the device.
     """
     size = fragment.rows * fragment.columns
     numbers = np.arange(size, dtype=TYPES[bits])

@@ -154,8 +154,9 @@ def _row(p: CooperativeMatrixProperty) -> dict[str, Any]:
 
 def target_of(info: DeviceInfo, date: str, compute_units: int | None = None) -> dict[str, Any]:
     """
-    Returns the target file of a device (docs/targets.md).
+    Returns the target file of a device (docs/targets.md), with `date` as the date of its figures.
 
+    Vulkan does not report the number of compute units: it is estimated if `compute_units` is None.
     Cooperative matrices of types that no kernel uses are left out.
     """
     units = compute_units or info.compute_units
@@ -211,8 +212,8 @@ def schedules(
     rows: Iterable[CooperativeMatrixProperty], subgroup_size: int, invocations: int
 ) -> list[dict[str, Any]]:
     """
-    Returns schedules for an untuned device. Their tiles are multiples of the device's smallest
-    matrix.
+    Returns schedules for an untuned device with the matrices `rows`. Their tiles are multiples of
+    the smallest matrix, and their workgroups have at most this number of invocations.
     """
     shapes = {(p.m, p.n) for p in rows} or {(8, 8)}
     least = min(m for m, _ in shapes), min(n for _, n in shapes)

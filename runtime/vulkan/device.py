@@ -172,7 +172,8 @@ class VulkanDevice(Executor[LoadedWork]):
     @stage("the driver compiles kernels, and weights are uploaded")
     def load(self, work: Work, statistics: bool = False) -> LoadedWork:
         """
-        Creates pipelines and buffers, and uploads the weights.
+        Creates the pipelines and buffers of some work, and uploads its weights. With `statistics`,
+        the driver records statistics of the kernels' code.
 
         Raises `MisfitError` with everything that the device lacks, and `VulkanError` if memory is
         insufficient.
@@ -389,10 +390,11 @@ def open_device(
 ) -> VulkanDevice:
     """
     Opens `vulkan:N`. For `vulkan`, opens the device that XDSL_SPIRV_DEVICE names, or the best one.
-    With `graphs`, a device that cannot execute graphs uses Arm's emulation layers, if they are
-    installed.
 
-    Raises `NoVulkanError` if there is no loader, driver or device.
+    `timeout` limits each submission, in seconds. `validation` enables the validation layer (None:
+    if XDSL_SPIRV_VULKAN_VALIDATION is 1). With `graphs`, a device that cannot execute graphs uses
+    Arm's emulation layers, if they are installed. Raises `NoVulkanError` if there is no loader,
+    driver or device.
     """
     number = parse_name(name or os.environ.get(VARIABLE) or NAME)
     instance = Instance(validation)

@@ -76,7 +76,13 @@ class LoadedWork:
         subgroup_size: int | None = None,
         statistics: bool = False,
     ):
-        """Loads the work. Pipelines require `subgroup_size`; None leaves it to the device."""
+        """
+        Loads the work. `free` is the free memory of each heap in bytes.
+
+        `subgroup_size` is required for all pipelines (None: the device chooses), and
+        `full_subgroups` are the (kernel, entry point) pairs whose workgroups consist of full
+        subgroups.
+        """
         self.device, self.work = device, work
         self.buffers: Buffers | None = None
         self.images: Images | None = None
@@ -334,7 +340,8 @@ class LoadedWork:
         Measures `runs` consecutive runs in one submission by the device's clock, `count` times.
 
         Every step waits for the previous one. There are no timestamps between steps, because each
-        costs microseconds. Steps that run only once are left out. See `time`.
+        costs microseconds. Steps that run only once are left out. The steps first run for `warm_up`
+        seconds.
         """
         steps = [index for index, step in enumerate(self.work.steps) if not step.once]
         chain = [(index, True) for index in steps * runs]
@@ -351,8 +358,8 @@ class LoadedWork:
         """
         Measures some steps in one submission by the device's clock, `count` times, in nanoseconds.
 
-        Each entry of the chain is (step index, True if the step waits for earlier steps). Chains
-        of the same `name` must be equal. See `time`.
+        Each entry of the chain is (step index, True if the step waits for earlier steps). Chains of
+        the same `name` must be equal. All steps first run for `warm_up` seconds.
         """
 
         def record(commands: int) -> None:

@@ -103,7 +103,7 @@ def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], lis
 
 
 def _gap(busy: Sequence[tuple[int, int]], item: Item) -> int:
-    """Returns the lowest aligned offset outside `busy`, which is sorted."""
+    """Returns the lowest aligned offset at which an item fits between the sorted ranges `busy`."""
     offset = 0
     for begin, end in busy:
         if offset + item.size <= begin:
@@ -123,7 +123,10 @@ class Buffers:
         free: Sequence[int],
         texels: bool = False,
     ):
-        """Allocates the buffers. With `texels`, they may also be texel buffers."""
+        """
+        Allocates the buffers. `lives` are the (first, last) steps of temporaries, and `free` is the
+        free memory of each heap in bytes. With `texels`, they may also be texel buffers.
+        """
         self.device, self.texels = device, texels
         self.handles: dict[str, int] = {}
         self.places: dict[str, Place] = {}

@@ -214,11 +214,18 @@ class Executor(Closing, ABC, Generic[L]):
         return loaded.phases(given, count, self.timeout)
 
     def times(self, program: Program, count: int, warm_up: float = 0.0) -> list[Time]:
-        """Returns the times of each dispatch by the device's clock, in `count` runs."""
+        """
+        Returns the times of each dispatch by the device's clock, in `count` runs. Before, the
+        program runs for `warm_up` seconds.
+        """
         return self.ready(program).time(count, self.timeout, warm_up)
 
     def times_of_runs(
         self, program: Program, runs: int, count: int, warm_up: float = 0.0
     ) -> list[float]:
-        """Returns the nanoseconds of `runs` consecutive runs on the device, `count` times."""
+        """
+        Measures `runs` consecutive runs on the device, `count` times. Returns nanoseconds.
+
+        Before, the program runs for `warm_up` seconds.
+        """
         return self.ready(program).time_runs(runs, count, self.timeout, warm_up)

@@ -153,7 +153,10 @@ class FunctionPlan:
         outputs: Collection[str],
         carried: Sequence[Carried] = (),
     ) -> Run:
-        """Returns a run with these inputs and sizes. The inputs in `carried` are left out."""
+        """
+        Returns a run with these inputs and sizes, which returns only the results in `outputs`. The
+        inputs in `carried` are results of the previous run.
+        """
         numbers, names = self.values(sizes), {c.input for c in carried}
         arrays = {self.prefix + n: array for n, array in inputs.items() if n not in self.scalars}
         given = {n: bytes_of(array) for n, array in arrays.items() if n not in names}
@@ -162,7 +165,10 @@ class FunctionPlan:
         return Run(self.program.manifest.function, numbers, given, bytes, tuple(carried))
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
-        """Returns the bytes of each output for values of expressions; 0 if not in `names`."""
+        """
+        Returns the bytes of each output for the values `numbers` of the function's expressions. An
+        output that is not in `names` has 0 bytes.
+        """
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
             for o in self.outputs

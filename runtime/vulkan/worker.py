@@ -117,8 +117,8 @@ class Worker(Process):
         self, what: str, *arguments: Any, number: int | None = None, seconds: float = 0.0
     ) -> Any:
         """
-        Calls a function in the worker process, of loaded work if it has a `number`, and returns
-        the result.
+        Calls the function `what` in the worker process, and returns its result. With `number`,
+        calls a method of the loaded work with this number.
 
         Raises the function's exception (`WorkerFault` for unexpected ones), `DeviceLostError` if
         the process dies, and `DeviceTimeoutError` after `seconds` + `START_SECONDS`.
@@ -250,7 +250,7 @@ def open_isolated(
 
 
 def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:
-    """Recreates an error of the worker process."""
+    """Recreates an error of the worker process from the name of its class and its texts."""
     kind_of_error = getattr(errors, kind, None)
     if isinstance(kind_of_error, type) and issubclass(kind_of_error, VulkanError):
         return kind_of_error(cause, place, remedy)

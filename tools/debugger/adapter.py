@@ -172,7 +172,10 @@ class Adapter:
     # Stops.
 
     def _listen(self, moment: Moment | End, reason: str) -> None:
-        """Reports to the editor that the launch has stopped or ended."""
+        """
+        Reports to the editor that the launch has stopped for a `reason`, such as a breakpoint, or
+        ended.
+        """
         assert self.launched is not None
         self._pausing = False
         if isinstance(moment, End):
@@ -264,7 +267,12 @@ class Adapter:
         return hits
 
     def _stepping(self, start: Moment, kind: str, by_instruction: bool) -> Wish:
-        """Returns a function that decides when a step ends; `kind` is `in`, `over` or `out`."""
+        """
+        Returns a function that decides when a step from `start` ends. `kind` is `in`, `over` or
+        `out`.
+
+        A step ends at the next line, or with `by_instruction` at the next instruction.
+        """
         line, follow, focus = line_of(start.op), self.follow, self.focus
 
         def wish(moment: Moment) -> str:

@@ -126,9 +126,11 @@ def prepare(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given], base: Path
 ) -> Arguments:
     """
-    Makes the arguments of a launch. File names in the description are relative to `base`.
+    Makes the arguments of a launch from the descriptions of its buffers (`given`) and its push
+    constants.
 
-    Raises `Misuse` if the description does not fit the kernel.
+    File names in the descriptions are relative to `base`. Raises `Misuse` if a description does not
+    fit the kernel.
     """
     _refuse_strangers(interface, given, push)
     buffers = _plan_buffers(interface, given, base)
@@ -235,7 +237,7 @@ def _join(
     resources: Mapping[str, Resource],
     planned: Mapping[str, Buffer],
 ) -> None:
-    """Binds an alias to the memory of another buffer."""
+    """Binds the alias `name` to the memory of the buffer that its description names."""
     if name not in resources:
         raise Misuse(f"the kernel has no buffer {name!r}", "", suggest(name, list(resources)))
     owner = next((b for b in planned.values() if contents.alias in (b.name, *b.names)), None)
@@ -348,7 +350,10 @@ def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
 
 
 def _shape(leaf: Leaf, contents: Contents, label: str, base: Path) -> tuple[int, ...]:
-    """Returns the shape of a buffer or member. A missing size follows from the contents."""
+    """
+    Returns the shape of a buffer or member, which errors call `label`. A missing size follows from
+    the contents.
+    """
     known = tuple(n for n in leaf.shape if n is not None)
     has_known_size = len(known) == len(leaf.shape)
     size = contents.size
@@ -441,7 +446,11 @@ def _write(
     where: str,
     addresses: Mapping[str, int],
 ) -> Any:
-    """Writes a value to a buffer, and returns the value in the form that expressions use."""
+    """
+    Writes a value to the bytes `data` from `offset` on. Returns the value as expressions use it.
+
+    `where` names the value in errors, and `addresses` are the addresses of buffers by name.
+    """
     if isinstance(node, Struct):
         return _write_struct(node, value, data, offset, where, addresses)
     if isinstance(node, Structs):

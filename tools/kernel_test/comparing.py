@@ -82,7 +82,11 @@ def _arrays(values: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
 
 
 def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
-    """Returns the expected value of a buffer or member, broadcast to its shape, or None."""
+    """
+    Returns the expected value of a buffer or member, broadcast to its shape; None if there is none.
+
+    `names` are the values that an expression may use. File names are relative to `base`.
+    """
     want, label = part.contents.expect, f"{part.label}.expect"
     if want is None:
         return None
@@ -116,9 +120,9 @@ def expected(part: Part, names: Mapping[str, Any], base: Path) -> Array | None:
 
 def compare(label: str, got: Array, want: Array, tolerance: Tolerance) -> Mismatch | None:
     """
-    Returns the elements that differ by more than the tolerance, or None.
+    Returns the elements in which two arrays differ by more than the tolerance, or None.
 
-    Raises `Misuse` if the arrays are empty.
+    `label` names the buffer. Raises `Misuse` if the arrays are empty.
     """
     if got.size == 0:
         raise Misuse(f"{label}: there are 0 elements to compare", "", "give a size of at least 1")

@@ -19,7 +19,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def make(contents: Contents, scalar: str, shape: tuple[int, ...], where: str, base: Path) -> Array:
-    """Makes the array that `contents` describes. Raises `Misuse` for an unsuitable description."""
+    """
+    Makes the array that `contents` describes, of type `scalar`. `where` names it in errors.
+
+    Raises `Misuse` for an unsuitable description.
+    """
     content, count, kind = contents.content, math.prod(shape), dtype(scalar)
     match content:
         case None:
@@ -98,7 +102,9 @@ def read_npy(path: Path, where: str) -> Array:
 
 
 def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
-    """Converts an array to a type and a shape. Raises `Misuse` if the array does not fit."""
+    """
+    Converts an array to the type `scalar` and a shape. Raises `Misuse` if the array does not fit.
+    """
     from xdsl_spirv.runtime.elements import as_element_type
     from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES
 

@@ -24,7 +24,12 @@ def work_of(
     block: bytes,
     subgroup_size: int | None,
 ) -> Work:
-    """Converts a launch to the form that a device runs. Buffers are identified by name."""
+    """
+    Converts a launch to work for a device. All buffers have the same `kind`.
+
+    `names` are the buffers' names by descriptor, `sizes` their bytes by name, and `block` contains
+    the push constants.
+    """
     kinds = {c.id: c.scalar for c in interface.constants.specialized}
     constants = interface.constants.values.items()
     step = Step(

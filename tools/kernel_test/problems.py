@@ -139,7 +139,9 @@ class Sources:
             return []
 
     def location(self, file: str, line: int, column: int = 0, message: str = "") -> Location:
-        """Makes a location with the text of its line."""
+        """
+        Makes a location with the text of its line. `message` is the text that reports show there.
+        """
         return Location(file, line, column, self.line(file, line), message)
 
     def place(self, source: SourceLocation | None, line: int, message: str = "") -> Location | None:

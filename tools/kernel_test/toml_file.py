@@ -130,7 +130,9 @@ def duration(table: Table, key: str, value: Any) -> float:
 
 
 def counts(table: Table, key: str, value: Any, most: int = MAX_COUNT) -> tuple[int, ...]:
-    """Converts a positive integer or a list of positive integers to a tuple."""
+    """
+    Converts a positive integer, or a list of positive integers, to a tuple. None may exceed `most`.
+    """
     given: list[Any] = value if isinstance(value, list) else [value]
     if not given:
         raise table.error("the list is empty", "write a number, or a list of numbers", key)

@@ -46,7 +46,7 @@ def lower(path: Path) -> dict[int, list[str]]:
 
 
 def hover(path: Path, lines: list[str], row: int, column: int) -> str:
-    """Returns the hover text for a position in Markdown, or an empty text."""
+    """Returns the hover text in Markdown for a position in the file `lines`, or an empty text."""
     word = word_at(lines[row], column) if row < len(lines) else ""
     if path.suffix in SOURCES:
         lowered = lower(path).get(row + 1, [])

@@ -45,7 +45,10 @@ text names the kind of edit.
 
 
 def search(case: Case, ways: Sequence[Edits], first_failing: FirstFailing) -> Case:
-    """Reduces a case until no edit makes it smaller."""
+    """
+    Tries the edits `ways` in turn, until none makes the case smaller. Returns the smallest failing
+    case.
+    """
     while True:
         before = case
         for way in ways:

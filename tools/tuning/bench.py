@@ -123,7 +123,10 @@ class DeviceBench(Bench):
         return [outcomes[schedule] for schedule in schedules]
 
     def _first(self, source: Source, runs: int) -> Outcome:
-        """Measures the default schedule, after comparing its results with exact results."""
+        """
+        Measures the default schedule in `runs` runs, after comparing its results with exact
+        results.
+        """
         assert self.default is not None
         for job in self._measurements(source, [self.default], runs, 0):
             given = {name: job.data[name] for name in ("text", "inputs", "results")}
@@ -146,7 +149,10 @@ class DeviceBench(Bench):
     def _measurements(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int
     ) -> Iterator[Job]:
-        """Yields a measurement job for each candidate that compiles."""
+        """
+        Yields a measurement job for each schedule that compiles. `turn` numbers repeated
+        measurements.
+        """
         default = self.default or ""
         reference = None
         if self.default_is_right and any(s != default or turn for s in schedules):
@@ -212,7 +218,7 @@ class DeviceBench(Bench):
         return compiled
 
     def _refused(self, source: Source, schedule: str, runs: int, turn: int) -> Outcome:
-        """Returns the outcome of a candidate that does not compile, and stores it."""
+        """Stores the outcome of a schedule that does not compile, and returns the outcome."""
         place, compiled = self.engine.place(self.resource), self.compiled[schedule]
         assert isinstance(compiled, Result)
         result = Result("refused", None, compiled.cause, 0.0, "", place.device, place.driver)

@@ -192,7 +192,9 @@ def _time_beside_reference(
     data: Mapping[str, Any],
     spent: _Spent,
 ) -> dict[str, Any]:
-    """Times the reference, then the candidate, then the reference again."""
+    """
+    Times the reference, then the candidate (`loaded`), then the reference again. Returns the times.
+    """
     runs, timeout = data["runs"], data["timeout"]
     count = max(REFERENCE_RUNS, runs // 2)
     attempt = 0
@@ -341,8 +343,8 @@ class _Bench:
 
 def _key(work: Mapping[str, Any], data: Mapping[str, Any]) -> str:
     """
-    Returns a cache key for a reference, which is a program that candidates are compared with. The
-    key is a hash of the program's kernels, and the contraction that is tuned.
+    Returns a cache key for a reference: a hash of the kernels, and the name of the tuned
+    contraction.
     """
     return (
         hashlib.sha256(repr(sorted(work["kernels"].items())).encode()).hexdigest()

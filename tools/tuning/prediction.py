@@ -105,13 +105,16 @@ class Model:
     variances: list[float] = field(default_factory=list[float])
 
     def learn(self, subject: Subject, seconds: float, runs: int) -> None:
-        """Adds a measurement to the model."""
+        """
+        Adds a measurement to the model: `seconds` is the time of a schedule, measured in `runs`
+        runs.
+        """
         self.subjects.append(subject)
         self.errors.append(math.log(seconds / subject.estimate))
         self.variances.append(OWN**2 + UNSTEADY**2 + A_RUN**2 / runs)
 
     def suppose(self, subject: Subject, logarithm: float) -> None:
-        """Adds to the model the assumption that a measurement gives the predicted log time."""
+        """Adds the assumption that a measurement of `subject` gives the predicted log time."""
         self.learn(subject, math.exp(logarithm), 1)
 
     def predict(self, candidates: Sequence[Subject]) -> Prediction:

@@ -134,7 +134,10 @@ class Pricing:
         return Subject(self._key, self._class, named, cost(planned, rates))
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
-        """Yields the default, the tuned entry, listed candidates, and neighbours of the best."""
+        """
+        Yields the default, the tuned entry, at most `most` listed candidates, and neighbours of the
+        best candidates in `tried`.
+        """
         default, *others = self._listed(most)
         yield default
         if self._known is not None:
@@ -168,7 +171,8 @@ def propose(
     most: int,
 ) -> Proposals:
     """
-    Returns up to `count` untried candidates; in the first step, the default comes first.
+    Returns up to `count` candidates that are not in `tried`. In the first step, the default comes
+    first.
 
     `learned` are measurements of other contractions. `most` limits the list of candidates.
     """
@@ -194,7 +198,11 @@ def propose(
 def select(
     new: Mapping[str, Subject], own: Sequence[Measured], learned: Sequence[Measured], count: int
 ) -> Proposals:
-    """Selects the candidates to measure, given measurements of this and other contractions."""
+    """
+    Selects `count` of the candidates `new` to measure next.
+
+    `own` are measurements of this contraction, `learned` of other contractions.
+    """
     if not new:
         return Proposals({}, 0.0)
     model = Model()

@@ -173,7 +173,10 @@ class Known:
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
-        """Stores an outcome, unless a better outcome of the same measurement is stored."""
+        """
+        Stores an outcome, unless a better outcome of the same measurement is stored. `job` is the
+        key of the job that measured it, and `turn` the number of the measurement.
+        """
         if not self.is_usual(outcome):
             self.unusual.append(outcome)
             self.anew.add(job)
@@ -189,7 +192,8 @@ class Known:
         self, key: str, schedule: str, runs: int, turn: int, unusual: bool = False
     ) -> Outcome | None:
         """
-        Returns an outcome of a candidate with at least `runs` runs or with wrong results.
+        Returns the outcome of measurement `turn` of a candidate, if it had at least `runs` runs or
+        wrong results.
 
         Outcomes under unusual clock or load are returned only if `unusual` is true.
         """
@@ -288,9 +292,10 @@ def write_table(
     """
     Updates the tuned table, and returns its entries.
 
-    Contractions in `outcomes` get an entry if their best schedule deserves one, and lose it
-    otherwise. Other entries do not change; an estimate does not replace a measured entry. A table
-    without entries is not written. Raises `ProgramError` if the file cannot be read or written.
+    A contraction in `outcomes` gets an entry if its best schedule beats the default by more than
+    `margin`, and loses it otherwise. Other entries do not change; an estimate does not replace a
+    measured entry. A table without entries is not written. Raises `ProgramError` if the file cannot
+    be read or written.
     """
     entries: dict[str, Any] = {}
     try:

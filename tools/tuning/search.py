@@ -73,15 +73,16 @@ class Bench(ABC):
         count: int,
         most: int,
     ) -> Proposals:
-        """Proposes candidates like `proposals.propose`."""
+        """Proposes up to `count` candidates, with the parameters of `proposals.propose`."""
 
     @abstractmethod
     def measure(
         self, source: Source, schedules: Sequence[str], runs: int, turn: int = 0
     ) -> list[Outcome]:
         """
-        Measures candidates, and returns their outcomes in order. The first measured candidate is
-        the default.
+        Measures schedules in `runs` runs each, and returns their outcomes in order.
+
+        The first measured candidate is the default. `turn` numbers repeated measurements.
         """
 
 

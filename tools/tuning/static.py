@@ -65,7 +65,11 @@ def cycles_of(code: Code, trips: int) -> float:
 
 
 def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Code]) -> float:
-    """Estimates a candidate's microseconds at 1 GHz, including packing of non-constant operands."""
+    """
+    Estimates a schedule's microseconds at 1 GHz, including packing of non-constant operands.
+
+    `codes` are the kernels of `program` as the driver compiled them.
+    """
     target = pricing_of(source).target
     planned = Plan(pricing_of(source).contraction, parse_schedule(schedule), target)
     depth = planned.schedule.tile[2] * planned.pipeline.unroll
