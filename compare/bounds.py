@@ -158,11 +158,10 @@ def contractions(function: Operation) -> list[Contraction]:
 
 def _needs_intervals(op: Operation) -> bool:
     """
-    True if the formula for contractions does not bound the results of an operation.
+    True if `contraction_bound` does not hold for an operation, so that intervals are needed.
 
-    These are operations that compute floats without being `linalg` structured operations,
-    operations that contain several contractions, and float constants with negative elements (taking
-    the absolute values of arguments does not make constants positive).
+    This is the case for computations on floats outside of contractions, for operations that contain
+    several contractions, and for float constants with negative elements.
     """
     if not any(isinstance(element_of(value.type), AnyFloat) for value in op.results):
         return False

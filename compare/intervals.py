@@ -224,8 +224,8 @@ class Intervals:
 
     def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
         """
-        Returns the interval of one operation of a body: computed by its function in `SCALARS`.
-        Integer operations on exact operands are computed by the interpreter.
+        Returns the interval of one operation of a body, by its function in `SCALARS`. Integer
+        operations on exact operands are computed by the interpreter instead.
         """
         dtype = _dtype(op.results[0].type)
         function = SCALARS.get(type(op))

@@ -48,8 +48,8 @@ SMALL = 4096
 
 class Known(dict[SSAValue, Any]):
     """
-    Maps a value to its contents, if they are known. A function as contents is called at the first
-    read, and its result replaces it.
+    Maps a value to its contents, if they are known. Contents may be given as a function, which is
+    called at the first read and replaced by its result.
     """
 
     def __getitem__(self, value: SSAValue) -> Any:

@@ -188,8 +188,8 @@ def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Seque
     Returns the element of `table` that each iteration reads.
 
     `indices` holds, for each dimension of the table, an array of indices with a dimension for each
-    loop. If an iteration over a loop reads a trailing dimension completely, this dimension becomes
-    part of the rows that TOSA's Gather copies.
+    loop. A trailing dimension that a loop reads completely becomes part of the rows that TOSA's
+    Gather copies.
     """
     extents, rank = list(b.shape(table)), len(sizes)
     rest, rows = list(indices), list[int]()

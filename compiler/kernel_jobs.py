@@ -117,7 +117,7 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
 
 def likeness(function: gpu.FuncOp) -> object:
     """
-    Returns a kernel's operations, types and schedules as a text that is equal for kernels that can
+    Returns a kernel's operations, types and schedules as a key that is equal for kernels that can
     be merged.
     """
     traits: list[object] = []

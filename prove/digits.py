@@ -58,9 +58,8 @@ def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
     Returns an upper bound of the sum of the addends that are not multiples of `factor`.
 
-    The search does not split a part of the sum that contains no multiple of `factor`. Such a part
-    is bounded as a whole, because its range may be known from a guard such as `column < 300`
-    although the ranges of its addends are unknown.
+    A part of the sum without a multiple of `factor` is bounded as a whole, because its range may be
+    known from a guard such as `column < 300` although the ranges of its addends are not.
     """
     divided = [f % factor == 0 for f, _ in list_addends(term, times)]
     if all(divided):

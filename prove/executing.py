@@ -195,10 +195,7 @@ class Executor:
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """
-        Returns the results that replace the results of an instruction. By default they are
-        unchanged.
-        """
+        """Replaces the results of an instruction. Returns them unchanged by default."""
         return results
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:

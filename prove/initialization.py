@@ -40,8 +40,8 @@ class Piece:
 
 def ask_initialization(kernel: Kernel) -> Iterator[Demand]:
     """
-    Yields a demand for each read of a Workgroup variable that has no initializer: it must not read
-    an unwritten element.
+    Yields a demand for each read of a Workgroup variable without initializer: the element must have
+    been written before.
     """
     groups: dict[Hashable, list[Access]] = {}
     for access in kernel.accesses:
@@ -117,9 +117,10 @@ def _find_writers(
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
     """
-    Adds the local id of an invocation to `chosen`, which maps symbols of built-in variables to
-    their values. Computes it from the index in the workgroup, or from the subgroup and lane, and
-    removes these from the result.
+    Computes the local id of an invocation from its index in the workgroup, or from its subgroup and
+    lane.
+
+    `chosen` maps built-ins of the invocation to values. In the result, the local id replaces them.
     """
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)

@@ -302,7 +302,7 @@ class LoopExecutor(Executor):
         return term
 
     def _decide(self, condition: Term) -> Term:
-        """Returns the condition, or True or False if ranges prove one of them."""
+        """Returns True or False as a term if ranges prove it, otherwise the condition."""
         decided = self.ranges_under(self.guard).decide(condition)
         return condition if decided is None else z3.BoolVal(decided)
 

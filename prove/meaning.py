@@ -464,7 +464,7 @@ def take(parts: Sequence[Value], index: Scalar) -> Value:
 
 
 def put_part(parts: Sequence[Value], index: Scalar, part: Value) -> Value:
-    """Returns the parts with `part` at a symbolic index."""
+    """Replaces the part at a symbolic index by `part`. Returns all parts."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return replace_part(tuple(parts), [number], part)

@@ -70,8 +70,8 @@ def _halve(
     depth: int | None = None,
 ) -> list[Question]:
     """
-    Proves questions together, and if that fails, each half of them, up to `depth` times. Returns
-    unproved questions.
+    Proves questions together. If that fails, halves them, up to `depth` times. Returns the unproved
+    questions.
     """
     if not questions:
         return []

@@ -102,7 +102,8 @@ class Leaf:
 
     def width(self, unit: dict[int, int], most_bytes: int) -> int:
         """
-        Returns the number of elements that one load can read, if units are read.
+        Returns the largest number of elements of a unit that one load of at most `most_bytes` can
+        read.
 
         A unit is `unit[loop]` iterations of some loops, and begins at a multiple of these numbers.
         """

@@ -143,8 +143,8 @@ def _initials(array: Computed) -> list[Array]:
 
 def dimensions_along_rows(nest: Nest) -> frozenset[int]:
     """
-    Returns the dimensions of a nest on which no reduction depends. Returns none if the nest has no
-    reduction.
+    Returns the dimensions of a nest on which no reduction depends. Without a reduction, returns an
+    empty set.
     """
     reductions = reductions_of(nest)
     if not reductions:
@@ -166,7 +166,7 @@ def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
 
 
 INNER = -1
-"""Dimension that stands for the loop of another reduction, if a reduction depends on that loop."""
+"""Stands for a dimension if a reduction depends on the loop of another reduction."""
 
 
 def _reductions(

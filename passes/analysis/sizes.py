@@ -135,8 +135,8 @@ def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
 
 def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue]) -> list[Size]:
     """
-    Returns an operation's sizes in order, where `static` marks dynamic ones, which are taken from
-    `dynamic`.
+    Returns the sizes that an operation lists: numbers from `static`, and for dynamic sizes the
+    values in `dynamic`.
     """
     left = iter(dynamic)
     return [number(next(left)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]

@@ -157,8 +157,8 @@ class Units:
     @cached_property
     def bits(self) -> int:
         """
-        Number of bits of all planes for one unit. The bits of an element that several units share
-        count in part for each of them.
+        Number of bits of all planes for one unit. Data that several units share is divided among
+        them.
         """
         shared = 0.0
         for plane in self.planes:

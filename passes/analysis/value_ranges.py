@@ -261,7 +261,8 @@ class ValueRanges:
 
     def _assume(self, value: SSAValue, bounds: Range) -> None:
         """
-        Limits a value to `bounds`, and accordingly the values from which it is computed one to one.
+        Limits the range of a value to `bounds`, and the ranges of values from which it is computed
+        one to one.
         """
         held = self._assumed.get(value)
         self._assumed[value] = bounds if held is None else held.meet(bounds)

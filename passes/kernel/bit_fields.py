@@ -321,8 +321,8 @@ class ScalarCode:
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
         """
-        Returns a word with one number in each cell of `size` bits: the bits at the field's place in
-        this cell, right-aligned.
+        Shifts and masks the field's word. Each group of `size` bits then holds, right-aligned, the
+        bits at the field's position in this group.
         """
         distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
@@ -368,8 +368,8 @@ class ScalarCode:
 
     def correct_float(self, number: SSAValue, low: int, offset: float) -> SSAValue:
         """
-        Returns the float of a field that starts at bit `low` from a float that is 2^low times too
-        large: divides `number` by 2^low and adds an offset.
+        Corrects a float that was made of a field at bit `low`: divides the float by 2^low, and adds
+        an offset.
         """
         b, type = self.b, number.type
         added = b.number(offset, type)

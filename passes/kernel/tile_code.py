@@ -250,7 +250,7 @@ class Layout:
 
     @property
     def layout(self) -> Layout:
-        """This layout. (`Matrices` has the layout of its components.)"""
+        """This layout. For `Matrices`, the layout of the components."""
         return self
 
     def __hash__(self) -> int:

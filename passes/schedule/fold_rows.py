@@ -467,8 +467,8 @@ class FoldReadersPass(FoldPass):
 
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
         """
-        Reduces the number of subgroups if a workgroup would otherwise compute more columns than
-        whole groups.
+        Rounds the number of subgroups along the columns down to a multiple of `together`, the
+        number of neighbouring columns that one invocation adds up.
 
         Returns False if the fused kernel has too many buffers.
         """

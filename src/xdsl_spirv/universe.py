@@ -166,8 +166,8 @@ GRANTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 """
-Maps a pass and a feature of targets to names in `NEEDS`. A target with the feature needs no pass
-for types of these names, so their presence alone does not make the pass run.
+Maps a pass and a feature of targets to names in `NEEDS`. If the target has the feature, these names
+alone do not make the pass run.
 """
 
 TARGETS: dict[str, str] = {
