@@ -353,4 +353,7 @@ SCALARS: dict[type[Operation], Function] = {
         if function.image is not give_nan
     },
 }
-"""Functions from operand intervals to the result's interval, by operation class."""
+"""
+Maps the class of an operation to a function that computes the result's interval from the operands'
+intervals.
+"""

@@ -86,9 +86,9 @@ class HostProgram:
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
     loops: tuple[Loop, ...]
-    """Ranges of launches that are repeated, by launch index."""
+    """The ranges of launches that are repeated, as indices of launches."""
     constants: Mapping[str, arith.ConstantOp]
-    """The weights that are constants of the function, by buffer name."""
+    """Maps a buffer's name to the constant of the function that is its weight."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ REMEDIES = {
     "scf.": "use loop bounds and branch conditions that are known at compile time",
     "memref.": "compute on tensors; memrefs are supported only in a gpu.func",
 }
-"""Remedies for operations that no pass lowers, by the beginning of the operation's name."""
+"""Maps the beginning of an operation's name to the remedy for operations that no pass lowers."""
 
 
 def _refuse_others(function: func.FuncOp) -> None:

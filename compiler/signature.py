@@ -148,7 +148,7 @@ class Names:
     """
 
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
-    """The name of each size, or the value that it must have."""
+    """Maps each size to its name, or to the value that it must have."""
     equations: list[Equation] = field(default_factory=list[Equation])
     limits: list[Limit] = field(default_factory=list[Limit])
 

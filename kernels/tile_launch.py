@@ -120,7 +120,7 @@ class RaisedProgram:
     stored: Sequence[str]
     """Names of the views that are the function's results, in order."""
     shapes: Mapping[str, Sequence[int]]
-    """The shape of each view in the compiled function."""
+    """Maps each view's name to its shape in the compiled function."""
     way = "as a function on tensors"
 
     def run(

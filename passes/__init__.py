@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.places import place
 
 
 class NotPossible(ValueError):
-    """An operation, `op`, cannot be rewritten. The message is the cause."""
+    """Raised if the operation `op` cannot be rewritten. The message is the cause."""
 
     def __init__(self, op: Operation, cause: str):
         super().__init__(cause)

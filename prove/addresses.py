@@ -182,7 +182,7 @@ class AddressExecutor(ImageExecutor):
         return [(f"{name}.{names[n]}" if name else names[n], part) for n, part in parts]
 
     def demand_address(self, place: Place, op: Operation) -> None:
-        """Records a demand that an access to physical memory is inside its buffer."""
+        """Records that an access to physical memory must be inside of its buffer."""
         address = place.root
         assert isinstance(address, Address)
         name = f"len({address.name})"
@@ -196,7 +196,7 @@ class AddressExecutor(ImageExecutor):
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
         """
-        Records a demand: `wrong` must be false whenever the instruction `op` is executed.
+        Records that `wrong` must be false whenever the instruction `op` is executed.
 
         `question` names the kind of bug (such as "bounds"), `what` describes the condition, and
         `length` is the length of the runtime array that bounds an index, if any.

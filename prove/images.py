@@ -45,7 +45,7 @@ class ImageExecutor(MatrixExecutor):
     """Names of the lengths and sizes that the kernel reads."""
 
     def demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
-        """Records a demand that an index is below a length."""
+        """Records that an index must be below a length."""
         raise NotImplementedError
 
     def name_of(self, root: Hashable) -> str:
@@ -53,7 +53,7 @@ class ImageExecutor(MatrixExecutor):
         raise NotImplementedError
 
     def length_of(self, name: str) -> Term:
-        """Returns the symbol of a length or a size, by its name in premises."""
+        """Returns the symbol of a length or size. `name` is its name in premises."""
         raise NotImplementedError
 
     def execute_image(self, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:

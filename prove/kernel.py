@@ -126,7 +126,7 @@ class Kernel(AddressExecutor):
         self.barriers: list[tuple[ControlBarrierOp, Term]] = []
         self.demands: list[Demand] = []
         self.lengths: dict[str, Term] = {}
-        """Lengths of runtime arrays and sizes of images, by their names in premises."""
+        """Maps names in premises to lengths of runtime arrays and sizes of images."""
         self.read_lengths = set[str]()
         self.pushed: dict[str, Term] = {}
         self.members: dict[str, Term] = {}
@@ -142,7 +142,7 @@ class Kernel(AddressExecutor):
         buffer's name, the byte offset, and the byte stride of each argument (index).
         """
         self.renamings: dict[int, Callable[[Term], Term]] = {}
-        """Functions that rename symbols for another invocation, by the lowest renamed level."""
+        """Maps a level to a function that renames its symbols for another invocation."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
         """(guard, result) of each instruction that elects one invocation of a subgroup."""
@@ -376,7 +376,7 @@ class Kernel(AddressExecutor):
         self.accesses.append(made)
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Records a demand that every index of an access path is in bounds."""
+        """Records that every index of an access path must be in bounds."""
         if place.storage is StorageClass.Image:
             return  # The instruction that creates the pointer has this demand.
         if isinstance(place.root, Address):
@@ -396,7 +396,7 @@ class Kernel(AddressExecutor):
         return self.length_of(f"len({self.name_of(root)})")
 
     def length_of(self, name: str) -> Term:
-        """Returns the symbol of a length or a size, by its name in premises."""
+        """Returns the symbol of a length or size. `name` is its name in premises."""
         if name not in self.lengths:
             self.lengths[name] = self._number(name, LAUNCH)
             self.facts.append(z3.ULE(self.lengths[name], (1 << 31) - 1))
@@ -412,7 +412,7 @@ class Kernel(AddressExecutor):
         return name if name and name not in self.shared_names else str(root)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Records a demand that an index is below a known length."""
+        """Records that an index must be below a known length."""
         if known_number(index.term) is None or (known_number(index.term) or 0) >= count:
             self.demand_index(index, z3.BitVecVal(count, 32), op)
 
@@ -498,7 +498,7 @@ class Kernel(AddressExecutor):
         return Scalar(choose_term(leaf.undefined, anything, leaf.term))
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Records demands that divisions and shifts have a defined result."""
+        """Records that divisions and shifts must have a defined result."""
         undefined = UNDEFINED.get(type(op))
         if undefined is None:
             return

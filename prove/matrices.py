@@ -38,7 +38,7 @@ class MatrixExecutor(LoopExecutor):
         raise NotImplementedError
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Records a demand that each index on the path to a part is in bounds."""
+        """Records that each index on the path to a part must be in bounds."""
         raise NotImplementedError
 
     def access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:

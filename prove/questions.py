@@ -46,7 +46,7 @@ Renaming: TypeAlias = Callable[[Term], Term]
 """A function that renames the symbols of terms, so that the terms describe another invocation."""
 
 MOST_ALONE = 3
-"""Maximum number of accesses of one instruction about which separate questions are asked."""
+"""Largest number of accesses of one instruction that are checked for races one by one."""
 
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Limits (workgroups along an axis, buffer elements) of launches that are searched, in order."""
@@ -56,7 +56,7 @@ Asked: TypeAlias = Callable[[Question], bool]
 
 
 def is_usual(question: Question) -> bool:
-    """True for a question that is asked by default."""
+    """True if the question is asked by default."""
     return question.name != initialization.QUESTION
 
 
@@ -235,7 +235,10 @@ Items: TypeAlias = dict[str, dict[int, tuple[int, int]]]
 def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
-    """Returns the smallest launch that may show a question's bug, and the buffer items it reads."""
+    """
+    Returns the smallest launch that may show the bug of a question, and the numbers in buffers that
+    it reads.
+    """
     reads = [t for t in applications_of([question.wrong]) if t.decl().name() in kernel.elements]
     # Each index gets a short name, because long terms may be truncated in print.
     named = [[(z3.Const(f"index {n} {m}", a.sort()), a) for m, a in enumerate(read.children())]
@@ -264,7 +267,9 @@ def find_launch(
 
 
 def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
-    """Yields one question for each possible fault of an instruction or a pair of instructions."""
+    """
+    Yields a question for each possible bug of an instruction, and of each pair of instructions.
+    """
     found: dict[tuple[object, ...], list[Question]] = {}
     demands = list(kernel.demands)
     if asked(Question(initialization.QUESTION, initialization.WHAT, (), NEVER)):

@@ -42,7 +42,7 @@ class Limits:
     until: float = float("inf")
     """Processor time of this process after which no solver is asked, in seconds."""
     end: float = float("inf")
-    """Processor time of this process after which the kernel is given up, in seconds."""
+    """Processor time of this process, in seconds, after which the analysis of the kernel ends."""
     answers: Answers | None = None
     """Cache of answers, None without a cache."""
 

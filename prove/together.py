@@ -18,7 +18,7 @@ from xdsl_spirv.prove.solvers import LATE, Limits, ask
 from xdsl_spirv.prove.values import Term, either, z3
 
 MOST_TOGETHER = 32
-"""Maximum number of questions asked as one query, because larger queries take too long."""
+"""Maximum number of questions in one query to the solvers, because larger queries take too long."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""Largest number of elements that a loop may compute to be analysed."""
+"""Largest number of elements that a loop nest may compute. Larger loop nests are not analysed."""
 
 COUNTS = (1, 2, 3, 4, 8)
 """

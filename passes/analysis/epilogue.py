@@ -39,7 +39,9 @@ from xdsl_spirv.passes.analysis.sizes import extents
 
 
 class NotFused(NotAContraction):
-    """An operation next to a contraction cannot be computed in the contraction's kernel."""
+    """
+    Raised if an operation beside a contraction cannot be computed in the contraction's kernel.
+    """
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, common_divisor, su
 
 
 class NotLinear(ValueError):
-    """An index expression is not a sum of multiples of loops."""
+    """Raised if an index expression is not a sum of multiples of loops."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def linear(expression: AffineExpr, loops: int) -> Linear:
 @dataclass(frozen=True)
 class Axis:
     """
-    `size` elements, `stride` apart.
+    An axis of `size` elements that are `stride` elements apart in memory.
 
     A step along the axis adds `steps[i]` to the coordinate of the layout's guard i.
     """

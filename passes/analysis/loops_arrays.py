@@ -29,7 +29,7 @@ IndexT = TypeVar("IndexT")
 
 
 class NotLoops(NotPossible):
-    """An operation cannot be computed by loops that are distributed over invocations."""
+    """Raised if an operation cannot be computed by loops that are distributed over invocations."""
 
 
 @dataclass(eq=False)

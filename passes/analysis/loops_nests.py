@@ -57,7 +57,7 @@ class Nest:
 
 
 def nests_of(results: Sequence[Result]) -> list[Nest]:
-    """Returns the nests of loops that store all results."""
+    """Returns the loop nests that compute and store all results."""
     written = {result.target for result in results}
     whole: dict[Shape, list[tuple[Array, Place]]] = {}
     parts: list[Nest] = []

@@ -69,7 +69,7 @@ class Reader:
         self.views: dict[SSAValue, _View] = {}
         self.written: dict[SSAValue, None] = {}
         self.loaded: dict[Operation, Array] = {}
-        """The array that each load outside of all loops reads."""
+        """Maps each load outside of loops to the array that it reads."""
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:

@@ -218,7 +218,7 @@ def body_ops(block: Block) -> list[Operation]:
 
 
 class NotAContraction(ValueError):
-    """An operation is not a contraction that can be lowered."""
+    """Raised if an operation is not a contraction that can be lowered."""
 
 
 @dataclass(frozen=True)

@@ -367,7 +367,7 @@ def _planes(
 
 
 class NotInPanels(ValueError):
-    """A step along K would begin or end inside of a panel."""
+    """Raised if a step along K would begin or end inside of a panel."""
 
 
 def _in_panels(layout: Layout, depth: int, rows: int) -> Layout:

@@ -58,7 +58,7 @@ class HoistingEmitter(KernelEmitter):
         self.splits: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.products: dict[SSAValue, tuple[SSAValue, Size]] = {}
         self.quotients: dict[SSAValue, tuple[SSAValue, int]] = {}
-        """Dividend and divisor of each exact division, by quotient."""
+        """Maps the quotient of each exact division to its dividend and divisor."""
         self.runs: dict[tuple[Index, ...], Run] = {}
 
     # Places

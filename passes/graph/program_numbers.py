@@ -53,7 +53,7 @@ class Numbers:
         self._rank = 1 + sum(isinstance(op, scf.ForOp) for op in program.walk())
         self.known: dict[SSAValue, Array] = {}
         self.trips: dict[SSAValue, Array] = {}
-        """Number of iterations in each workgroup, by the loop's index variable."""
+        """Maps a loop's index variable to the loop's number of iterations in each workgroup."""
         self.axes: dict[SSAValue, int] = {}
         self._host = Host(ModuleOp([]), Options())
         for argument in program.body.block.args:
@@ -140,7 +140,7 @@ class Digits:
             raise NotRaised("the workgroups' tiles do not form a regular grid")
         self.digits = len(steps) - 1
         self.counts: dict[Source, int] = {}
-        """Number of values of each digit of the workgroup id, and of each loop index."""
+        """Number of values that each digit of the workgroup id, and each loop index, takes."""
         self._values: dict[Source, Array] = {}
         shape = -1, *[1] * (pivot.ndim - 1)
         for digit, (small, big) in enumerate(pairwise(steps)):

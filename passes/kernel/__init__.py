@@ -22,8 +22,8 @@ from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of,
 
 Code: TypeAlias = Callable[[Any, Any, CollectiveOp], Callable[[], None] | None]
 """
-Function (emitter, plan, collective) that writes a kernel's code before the collective. The
-function may return a callback that runs after the collective is erased.
+A function (emitter, plan, collective) that writes a kernel's code before the operation
+`schedule.collective`. It may return a callback that runs after this operation is erased.
 """
 
 

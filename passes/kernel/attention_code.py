@@ -61,7 +61,7 @@ from xdsl_spirv.passes.schedule.pipeline import FIRST_STAGES, READS, WRITES, Sta
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 Cells = list[list[list[Cell]]]
-"""Cells (parts of a fragment, see `attention_rows`), in lists by strip of rows and by fragment."""
+"""Cells (components or fragments, see `attention_rows`), in lists for each strip and fragment."""
 
 
 class AttentionCode(Numbers[AttentionPlan]):
@@ -233,7 +233,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         self.is_filled = True
 
     def _tile(self, tile: Index, state: State) -> State:
-        """Writes an iteration for a tile and returns the new state. Stages may load later tiles."""
+        """Writes an iteration for a tile. Returns the new values that the loop carries."""
         late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
         for source in self.sources.values():
             source.buffer = self._buffer(tile)
@@ -435,7 +435,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Returns the state with maxima raised: always, or if a score exceeds them by `EXCESS`."""
+        """Returns the state with raised maxima: always, or if scores exceed them by `EXCESS`."""
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -459,14 +459,14 @@ class AttentionCode(Numbers[AttentionPlan]):
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
-        """Returns the state with maxima raised to the greatest new scores, and rescaled sums."""
+        """Returns the loop's state with maxima raised to the greatest new scores."""
         risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
         pairs = zip(state.maxima, greatest, strict=True)
         maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
         return self._move_maxima(state, maxima)
 
     def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
-        """Returns the state with the given maxima. Sums and results are rescaled to them."""
+        """Returns the loop's state with the given maxima, and with rescaled sums and results."""
         moved = State([], [], [])
         for strip, tops in enumerate(maxima):
             risen = zip(state.maxima[strip], tops, strict=True)

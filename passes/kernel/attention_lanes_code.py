@@ -102,7 +102,7 @@ class LanesCode(Numbers[LanesPlan]):
 
     def _start(self) -> State:
         """
-        Returns the state before the first key: maxima and sums for the lane's own rows, and
+        Returns the loop's state before the first key: maxima and sums for the lane's own rows, and
         results for all rows of the group.
         """
         b, scores, own = self.b, self.scores, self.scores.own_rows
@@ -136,7 +136,10 @@ class LanesCode(Numbers[LanesPlan]):
         return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
-        """Loops over the part's keys, first over those without a mask. Returns the new state."""
+        """
+        Loops over the keys of a part, first over keys that need no mask. Returns the loop's final
+        state.
+        """
         b, plan = self.b, self.plan
         keys, step = plan.sizes.extents[N], plan.step
         start: Index = 0
@@ -224,7 +227,7 @@ class LanesCode(Numbers[LanesPlan]):
         return loaded
 
     def _step(self, first: Index, loaded: tuple[list[Values], list[Values]], state: State) -> State:
-        """Computes the scores of a step's keys, and returns the new state."""
+        """Computes the scores of a step's keys. Returns the loop's new state."""
         b, scores = self.b, self.scores
         keys, values = loaded
         own = self._scores(first, keys)
@@ -257,7 +260,10 @@ class LanesCode(Numbers[LanesPlan]):
         return state
 
     def _rise(self, state: State, tops: Values) -> State:
-        """Returns the state with maxima raised to `tops`, and with sums and results rescaled."""
+        """
+        Returns the loop's state with maxima raised to `tops`, to which sums and results are
+        rescaled.
+        """
         new = [self.greater(own, top) for own, top in zip(state.maxima[0], tops, strict=True)]
         factors = [self.distant(own, top) for own, top in zip(state.maxima[0], new, strict=True)]
         sums = list(map(self.times, state.sums[0], factors))

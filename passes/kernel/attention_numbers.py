@@ -1,4 +1,7 @@
-"""Emits arithmetic on f32 for all attention kernels, and defines the state of their key loop."""
+"""
+Emits arithmetic on f32 for all attention kernels, and defines the values that their loop over keys
+carries.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ class State:
         return [value for part in self._parts() for row in part for value in row]
 
     def like(self, values: Sequence[SSAValue]) -> State:
-        """Builds a state of equal shape from values in the order that `flat` returns."""
+        """Builds a state from loop-carried values, which have the order that `flat` returns."""
         left = iter(values)
         maxima, sums, results, k, v = (
             [[next(left) for _ in row] for row in part] for part in self._parts()

@@ -69,10 +69,12 @@ class LaneRows:
     """True if row operations contain subgroup barriers."""
 
     places: Sequence[Place]
-    """Position of each component."""
+    """Position of each component in its fragment."""
 
     groups: Sequence[Sequence[int]]
-    """For each row: indices of its components, which share a maximum and a sum."""
+    """
+    For each row of a fragment: indices of the components in it, which share a maximum and a sum.
+    """
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, lane: SSAValue, subgroup: Index):
         self.b, self.plan, self.lane = b, plan, lane

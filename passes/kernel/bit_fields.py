@@ -30,7 +30,7 @@ from xdsl_spirv.passes.kernel.elements import bfloat16_of_bits, components_of, c
 
 
 class Known(dict[Hashable, Any]):
-    """Cache of the values already emitted in this scope, by operation and operands."""
+    """Maps operations and operands to values that were already emitted in this scope."""
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Returns the value of a key; calls `make` if there is none."""
@@ -174,7 +174,7 @@ class ScalarCode:
         return self.known.once(key, make)
 
     def is_shared(self, scalar: Scalar) -> bool:
-        """True if neighbouring elements share this scalar."""
+        """True if neighbouring elements have this scalar in common."""
         if isinstance(scalar, Bits):
             return scalar.word in self.shared
         if isinstance(scalar, Whole):

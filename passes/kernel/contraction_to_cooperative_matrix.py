@@ -166,7 +166,7 @@ class FragmentTile(ResultTile):
             store_matrix(b, value, access.memory, (place,), stride)
 
     def matrix_code(self) -> MatrixCode:
-        """Returns new code that computes the epilogue on whole fragments."""
+        """Returns a new object that computes the epilogue on whole fragments."""
         from xdsl_spirv.passes.kernel import matrices
 
         by_element = self.plan.result.stores_elements

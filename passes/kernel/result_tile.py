@@ -85,7 +85,9 @@ def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> 
 
 @dataclass(frozen=True)
 class Place:
-    """Indices of an invocation: workgroup tile, subgroup in the grid, lane, and slice of K."""
+    """
+    The position of an invocation: its workgroup's tile, its subgroup, its lane and its slice of K.
+    """
 
     batch: Index
     tile_row: Index
@@ -168,7 +170,10 @@ class ResultTile(BatchTile):
         return b.plus(b.plus(rows, columns), start)
 
     def inside(self, row: Index, column: Index) -> Condition:
-        """True if an element lies inside of the result; constant where tiles divide the result."""
+        """
+        Returns the condition that an element lies inside of the result. It is True where whole
+        tiles divide the result.
+        """
         b, contraction = self.builder, self.plan.contraction
         tile_m, tile_n, _ = self.plan.schedule.tile
         inside = is_multiple(contraction.m, tile_m) or b.below(row, contraction.m)

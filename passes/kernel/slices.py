@@ -118,7 +118,10 @@ class SliceSums:
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
-        """Returns the memory slot of this slice's sums for fragments that `owner` completes."""
+        """
+        Returns the memory slot in which this slice stores its partial sums of fragments that the
+        slice `owner` completes.
+        """
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 

@@ -53,7 +53,10 @@ class TileValue(ABC):
     """A tile of the program, while code is written."""
 
     def __init__(self, b: TileEmitter, type: tile.TileType, home: Layout | None):
-        """`home` is the layout that is cheapest to read; None if all layouts cost the same."""
+        """
+        `home` is the layout in which the tile is cheapest to read. None if all layouts cost the
+        same.
+        """
         self.b, self.type, self.home = b, type, home
 
     @abstractmethod
@@ -66,7 +69,7 @@ class TileValue(ABC):
         return self.home or self.b.schedule.spread(self.type.shape)
 
     def in_home(self, home: Home) -> list[SSAValue]:
-        """Returns the SSA values that hold the tile in a home."""
+        """Returns the SSA values that hold the tile as matrices or in a layout, as `home` says."""
         if isinstance(home, Matrices):
             return in_matrices(self, home)
         return [self.at(spot) for spot in spots_of(home)]
@@ -268,7 +271,10 @@ class Moved(Lazy):
         return self.axes == (1, 0)
 
     def _spot(self, spot: Spot) -> Spot:
-        """Returns the source's spot for a spot of this tile."""
+        """
+        Returns the register of the source that corresponds to a register of this tile, each with
+        its layout.
+        """
         select = lambda: spot.layout.select_axes(self.axes)  # noqa: E731
         layout = self.b.remembered(("chosen", spot.layout, self.axes), 0, select)
         place = spot.layout.registers[spot.register]

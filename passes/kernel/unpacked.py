@@ -285,7 +285,10 @@ class PlaneSource:
         self.view = builder.flat_view(memory, self.type, "plane")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """Loads part `part` of the unit at `place`, which is an address in units."""
+        """
+        Loads part `part` of a unit (elements that are dequantized together). `place` is the unit's
+        address, counted in units.
+        """
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)
@@ -329,7 +332,9 @@ class UnitSource:
         self.loads = sum(plane.loads for plane in self.planes)
 
     def load(self, outer: Index, unit: Index) -> list[SSAValue]:
-        """Loads all planes for the unit with index `unit` along K and `outer` along M or N."""
+        """
+        Loads all planes of one unit: the unit with index `unit` along K, in row or column `outer`.
+        """
         b = self.builder
         values: list[SSAValue] = []
         for source in self.planes:
@@ -398,13 +403,19 @@ class UnpackedOperand(TileInMemory):
         return Move(row, column, exists, outer)
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """Returns the index along K of a move's unit, and the condition that the unit exists."""
+        """
+        Returns the index along K of the unit that a move copies, and the condition that such a unit
+        exists.
+        """
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         return unit, _exists(self, self.unpacking, unit)
 
     def _load(self, move: Move, begin: Index) -> list[SSAValue]:
-        """Loads the planes of the unit that a move copies; unit 0 if the unit does not exist."""
+        """
+        Loads the planes of the unit (elements dequantized together) that a move copies. Loads unit
+        0 if that does not exist.
+        """
         b = self.builder
         unit, inside = self._unit(move, begin)
         return self.source.load(move.outer, b.index_inside(inside, unit))
@@ -437,7 +448,10 @@ class UnpackedOperand(TileInMemory):
 
 
 def _exists(operand: UnpackedOperand | UnitFragments, units: Units, unit: Index) -> Condition:
-    """True if the operand has a unit with this index along K."""
+    """
+    Returns the condition that the operand has a unit (elements dequantized together) with this
+    index along K.
+    """
     guarded = operand.tile.guarded[1] and not operand.within_k
     return operand.builder.below(unit, units.units) if guarded else True
 
@@ -529,7 +543,10 @@ class UnitFragments(DirectOperand):
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """Returns the index along K of the invocation's unit in a group, and if the unit exists."""
+        """
+        Returns the index along K of the unit that the invocation dequantizes in a group, and the
+        condition that the unit exists.
+        """
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.own)
         unit = b.plus(first, group * (self.order.group // unpacking.size))

@@ -217,7 +217,9 @@ class LoopsCode:
     # Results
 
     def store(self, nest: Nest, point: Point, values: Sequence[SSAValue]) -> None:
-        """Stores a nest's results at a point, except elements that another nest overwrites."""
+        """
+        Stores the results of a loop nest at a point, except elements that another nest overwrites.
+        """
         b = self.b
         for (_, place), value in zip(nest.results, values, strict=True):
             terms = zip(point, place.strides, place.offsets, strict=True)

@@ -97,7 +97,7 @@ def erase_unused(block: Block) -> None:
 
 
 class _Distribution:
-    """Distributes the elements of one nest over all invocations."""
+    """Distributes the elements of one loop nest over all invocations."""
 
     def __init__(self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp):
         self.code, self.b, self.nest, self.collective = code, code.b, nest, collective

@@ -69,7 +69,9 @@ def load_function(place: str) -> Callable[..., Any]:
 
 
 class ScheduleDoesNotFit(ValueError):
-    """A schedule does not fit the target or the operation; the message gives the reason."""
+    """
+    Raised if a schedule does not fit the target or the operation. The message gives the reason.
+    """
 
 
 class PackedOperand(NamedTuple):

@@ -380,7 +380,7 @@ def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Ta
 
 
 def _row_sizes(nest: Nest) -> list[Size]:
-    """Returns the sizes of the dimensions that a nest has outside of its rows."""
+    """Returns the sizes of a loop nest's dimensions that do not run along its rows."""
     columns = dimensions_along_rows(nest)
     return [size for axis, size in enumerate(nest.shape) if axis not in columns]
 

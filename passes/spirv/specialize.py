@@ -103,11 +103,11 @@ class Specialization:
     def __init__(self, module: SPIRVModuleOp):
         self.module = module
         self.known: dict[str, spv.Number] = {}
-        """The values of scalar constants, by symbol."""
+        """Maps a symbol to the value of a scalar constant."""
         self.vectors: dict[str, DenseIntOrFPElementsAttr] = {}
-        """The values of vector constants, by symbol."""
+        """Maps a symbol to the values of a vector constant."""
         self.composites: dict[str, list[Attribute]] = {}
-        """The constituents of constant composites, by symbol."""
+        """Maps a symbol to the constituents of a constant composite."""
         self._type = Retyping(self._with_constants)
 
     def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
