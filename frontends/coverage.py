@@ -28,7 +28,11 @@ def refused_nodes(
     dims: Mapping[str, int | None],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Returns the reasons for refused nodes by name, and the names of all tried nodes."""
+    """
+    Returns the reasons for refused nodes by name, and the names of all tried nodes.
+
+    `dims` and `shapes` set the sizes of dynamic dimensions, as in `import_onnx`.
+    """
     model, weights = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, dims, shapes)
     onnx_file.name_nodes(model)

@@ -38,7 +38,10 @@ class Sliding:
 
     @staticmethod
     def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
-        """Returns the sizes of sliding states; None if all states hold the whole context."""
+        """
+        Returns the sizes of sliding states, for runs of at most `chunk` tokens. Returns None if all
+        states hold the whole context.
+        """
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
         return None if has_room else Sliding(keep + chunk, keep, p.window)
@@ -114,7 +117,7 @@ def cache_of(name: str) -> str:
 
 
 def state_bytes(p: Parameters, context: int, cache: str) -> int:
-    """Returns the bytes of the keys and values of one text."""
+    """Returns the bytes of the keys and values of one text of `context` tokens."""
     sliding = Sliding.find(p, context)
     rows = sum(sliding.room if sliding and local else context for local in p.pattern)
     return 2 * rows * p.shared * CACHES[cache].bytes(p.head)

@@ -46,7 +46,7 @@ def _silu(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
-    """Computes GELU with the tanh approximation, as in the models' training."""
+    """Computes up * GELU(gate), with the tanh approximation that the models were trained with."""
     inner = (gate * gate * gate * 0.044715 + gate) * math.sqrt(2 / math.pi)
     return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
 
@@ -327,14 +327,20 @@ class Step:
         format: BlockFormat | None,
         products: Element | None = None,
     ) -> Tensor:
-        """Multiplies x by a transposed matrix, stored as one array (plane) per block field."""
+        """
+        Multiplies x by a transposed matrix, stored as one array (plane) per block field.
+
+        The factors have the type `products`, the sums are f32.
+        """
         products = products or self.products
         weights = self.dequantized(planes, format, products)
         x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
-        """Multiplies x by several matrices, with one product if all have the same format."""
+        """
+        Multiplies x by the named matrices of a block, with one product if all have the same format.
+        """
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]

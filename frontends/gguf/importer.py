@@ -165,7 +165,10 @@ class _Common:
 def _function(
     name: str, common: _Common, products: Element, count: int | None, of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Builds a function of `count` tokens (None: dynamic). Returns the function and its weights."""
+    """
+    Builds a function that reads `count` tokens (None: any number). With `of_all`, it returns the
+    logits after each token. Returns the function and its weights.
+    """
     block = Block()
     token = block.insert_arg(TensorType(I32.type, [DYNAMIC_INDEX if count is None else count]), 0)
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
@@ -228,7 +231,10 @@ def _number(block: Block, arguments: list[Value], name: str) -> Size:
 def _finish(
     name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
-    """Builds the graph of a function. Returns the function and its weights."""
+    """
+    Completes a function with the logits and the likeliest token. Returns the function and its
+    weights.
+    """
     logits = step.logits(of_all)
     likeliest, highest = step.likeliest(logits)
     results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}

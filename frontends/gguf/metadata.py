@@ -121,7 +121,10 @@ class Header:
         )
 
     def numbers(self, letter: str, count: int) -> tuple[Any, ...]:
-        """Reads `count` numbers of one type. Raises `FrontendError` at the end of the file."""
+        """
+        Reads `count` numbers of the type that `letter` means in `struct`. Raises `FrontendError` at
+        the end of the file.
+        """
         size = struct.calcsize(f"<{letter}")
         # `struct` must not be called with a huge count.
         if count > (len(self.data) - self.offset) // size:

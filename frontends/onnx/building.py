@@ -537,7 +537,7 @@ class TensorBuilder:
         return Tensor(first.element, sizes, result)
 
     def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
-        """Returns the first `size` elements of a state's current value along an axis."""
+        """Returns the first `size` elements of an axis of `whole`, a state's current value."""
         part = self.part(whole, axis, 0, size)
         return Front(state, whole, part.sizes, axis, self.value(part))
 
@@ -585,7 +585,7 @@ class TensorBuilder:
         element: Element | None = None,
     ) -> Tensor:
         """
-        Sums products of two tensors. The loops of the result come first, then the summed loops.
+        Sums products of two tensors. Maps index them by `loops` loops, the result's loops first.
 
         Products of narrow floats are summed in f32, products of integers in `element`.
         """

@@ -48,7 +48,9 @@ def results_of(nodes: Nodes) -> dict[str, Tensor]:
 def function_of(
     nodes: Nodes, name: str, inputs: Mapping[str, Tensor], results: Mapping[str, Tensor]
 ) -> FuncOp:
-    """Makes a function from imported nodes; `inputs` are its first arguments."""
+    """
+    Makes a function from imported nodes. `inputs` are its first arguments, `results` its results.
+    """
     tensors = [t for t in nodes.values.values() if not isinstance(t, Listed)]
     floats = [t.element for t in tensors if t.element.is_float]
     widest = max(floats, key=lambda element: element.bits).name if floats else ""
@@ -67,7 +69,8 @@ def write_function(
     describe: Callable[[str, Tensor], Value] | None = None,
 ) -> FuncOp:
     """
-    Makes a function from the operations that a builder has added.
+    Makes a function from the operations that a builder has added. The tensors `results` are
+    returned.
 
     `arguments` describes the arguments except the weights, which come last. `floats` names the
     widest float type, and `sizes` the dynamic sizes of arguments. `describe` replaces `value_of`.

@@ -47,7 +47,10 @@ def is_axis(number: Number, axis: int, rank: int) -> Number:
 def of_axis(
     s: Scalars, axes: Reader | None, count: int, axis: int, rank: int, items: Reader, start: Number
 ) -> Number:
-    """Reads the list item for an axis; returns `start` if `axes` does not contain the axis."""
+    """
+    Returns the number in the list `items` for an axis. `axes` holds the axis of each of the `count`
+    items. Returns `start` if the axis has no item.
+    """
     if axes is None:
         return items.item(s, axis).to(start.element) if axis < count else start
     result = start

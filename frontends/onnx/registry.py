@@ -160,7 +160,12 @@ _OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 def operator(
     *names: str, since: int = 1, domain: str = "", fold: Fold | None = None
 ) -> Callable[[Function], Function]:
-    """Returns a decorator that registers a function for operators from the opset `since` on."""
+    """
+    Returns a decorator that registers a function for operators of a domain, from the opset `since`
+    on.
+
+    `fold` computes the results of known operands.
+    """
 
     def register(function: Function) -> Function:
         for name in names:

@@ -52,7 +52,11 @@ def import_session(
     numbers: Collection[str],
     head_size: int | None,
 ) -> ImportedModel:
-    """Imports the functions of a model with states."""
+    """
+    Imports the functions of a model whose states `session` lists.
+
+    `numbers` are the inputs that become size arguments. `head_size` replaces a dynamic head size.
+    """
     fix_session(model, session, head_size)
     grows = any(state.axis is not None for state in session.held.values())
     if not grows or onnx_file.shape_of(token_input(model))[1] > 0:
@@ -149,7 +153,10 @@ def _declare(
 
 
 def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Tensor:
-    """Returns a mask of ones for all tokens, or the positions of the new tokens."""
+    """
+    Returns the value of an input that follows from the numbers of tokens: a mask of ones for all
+    tokens, or the positions of the `length` new tokens after `past` tokens.
+    """
     element = element_numbered(value.type.tensor_type.elem_type)
     if value.name == MASK:
         sizes = [1, past + length]

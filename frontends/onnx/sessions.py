@@ -66,7 +66,8 @@ class Session:
 
 def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None) -> Session | None:
     """
-    Returns the states of a model: the given `pairs` of input and output, or pairs found by name.
+    Returns the states of a model for `context` tokens: the given `pairs` of input and output, or
+    pairs found by name. Returns None if neither is given.
 
     Raises `FrontendError` for pairs that do not match.
     """

@@ -34,7 +34,7 @@ def repeat(
 ) -> list[Tensor]:
     """
     Builds a loop of `steps` iterations on the tensors `carried`. Returns their final values, then
-    the stacked results.
+    the stacked results that `collected` describes.
 
     `step` is called once, with the iteration number and the tensors. Raises `ValueError` if a step
     changes a tensor's type or shape.

@@ -120,7 +120,11 @@ def _find_kept(body: Any, place: int) -> list[bool]:
 def _repeat(
     b: Importer, rounds: int, carried: Sequence[Tensor], one: Any, kept: Sequence[bool]
 ) -> list[Tensor]:
-    """Builds the loop, and returns the final values. Unchanged values are not carried."""
+    """
+    Builds a loop of `rounds` calls of `one`, and returns the final values.
+
+    Values that are marked in `kept` stay unchanged, and are not carried.
+    """
     if rounds <= FEW:
         for number in range(rounds):
             carried = one(number, *carried)
@@ -205,7 +209,12 @@ def _reduce(
     loops: int,
     reduced: Sequence[int],
 ) -> Sequence[Tensor]:
-    """Reduces elements with the region, beginning with the start values."""
+    """
+    Reduces elements with the region of `op`, beginning with the start values.
+
+    `maps` index the tensors, and `kept` the results, by `loops` loops. The loops `reduced` are
+    reductions.
+    """
     region = op.regions[0].blocks[0]
     outputs: list[Any] = []
     for start, result in zip(starts, op.results, strict=True):

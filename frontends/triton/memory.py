@@ -77,7 +77,10 @@ def _lowest(writer: Writer, bounds: Bounds) -> Sum:
 
 
 def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
-    """Returns the size of an axis of the view."""
+    """
+    Returns the size of an axis of the view: the distance from the index `lowest` to the least
+    bound, or `size` without a bound.
+    """
     counts = [end - lowest for end in bounds.ends or [size]]
     if len(counts) == 1 and isinstance(counts[0], int):
         return writer.constant(max(0, counts[0]))
@@ -115,7 +118,10 @@ def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
 
 
 def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue | None) -> SSAValue:
-    """Loads the elements of a box; elements outside the view are `outside`, or undefined."""
+    """
+    Loads a box of the given shape. Elements outside the view are `outside`, or undefined if it is
+    None.
+    """
     constant = outside.owner if outside is not None else None
     value = constant.value if isinstance(constant, arith.ConstantOp) else None
     load = tile.LoadOp(box.view, box.indices, shape, value)  # pyright: ignore[reportArgumentType]

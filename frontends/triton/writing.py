@@ -227,7 +227,10 @@ class Writer:
         operands: Sequence[SSAValue],
         make: Callable[[list[SSAValue]], SSAValue],
     ) -> SSAValue:
-        """Applies a function to elements of tiles and scalars; without axes, to scalars."""
+        """
+        Applies the function `make` to the elements of tiles of a shape. Scalar operands are the
+        same for all elements. With an empty shape, all operands are scalars.
+        """
         tiles = [value for value in operands if isinstance(value.type, tile.TileType)]
         if not tiles:
             value = make(list(operands))

@@ -166,7 +166,10 @@ def linear_regressor(
 
 
 def choose_labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
-    """Returns the label of the highest score in each row, or the first of equal scores."""
+    """
+    Returns the label of the highest score in each row, or of the first highest one. `names` are the
+    labels. Refuses labels that are strings.
+    """
     if strings:
         b.refuse(
             f"the class labels are strings ({', '.join(strings[:3])}, ...)",
@@ -288,7 +291,10 @@ def _is_taken(s: Scalars, x: Number, y: Number, kinds: Sequence[str], kind: Numb
 def _tree_scores(
     b: Nodes, x: Tensor, nodes: TreeNodes, given: Mapping[str, Sequence[Any]], count: int, how: str
 ) -> Tensor:
-    """Aggregates the weights of the leaves that each row reaches, over all trees."""
+    """
+    Combines the weights of the leaves that each row reaches, over all trees: their sum, average,
+    minimum or maximum (`how`).
+    """
     leaves = _leaves(b, x, nodes)
     places = nodes.places()
     none = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)

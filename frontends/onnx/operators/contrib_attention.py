@@ -141,7 +141,11 @@ def attended(
     bias: Tensor | None,
     attributes: AttentionAttributes,
 ) -> Attended:
-    """Computes attention, with one of onnxruntime's masks and a bias added to the scores."""
+    """
+    Computes attention, with one of onnxruntime's masks and a bias added to the scores.
+
+    If the attributes request causal attention, query i reads keys up to i + `offset`.
+    """
     element = sum_element(q.element)
     scores = Scores(attributes.scale or size_scale(b, q), element, guarded=False)
     sizes = [*q.sizes[:3], k.sizes[2]]

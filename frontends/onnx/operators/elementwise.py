@@ -34,9 +34,10 @@ def _declare(
     names: str, body: Body, since: int = 1, element: Element | None = None, fold: Any = None
 ) -> None:
     """
-    Registers operators (names separated by spaces), given by their body.
+    Registers operators (names separated by spaces) from the opset `since` on, given by their body.
 
-    Keyword parameters of the body are attributes of the operators.
+    `element` is the result's type (by default that of the operands). Keyword parameters of the body
+    are attributes of the operators.
     """
 
     def function(b: Nodes, *tensors: Tensor, **attributes: Any) -> Tensor:
@@ -369,7 +370,11 @@ def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str 
 
 
 def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
-    """Converts a tensor to another element type. Numbers out of a narrow integer's range wrap."""
+    """
+    Converts a tensor to another element type. Numbers out of a narrow integer's range wrap.
+
+    `saturate` and `round_mode` apply to narrow floats.
+    """
     if element.is_float and (packed := floats_of(x, None, 0)) is not None:
         return packed.rows(b, element, transposed=True)
     if element.narrow and x.element != element:

@@ -122,7 +122,11 @@ def _turn_heads(
     before: Tensor | Size,
     interleaved: int,
 ) -> list[Tensor]:
-    """Applies rotary positions to heads, with tables of cosines and sines."""
+    """
+    Rotates heads by the angles of their tokens, with tables of cosines and sines.
+
+    Without `positions`, the tokens follow `before` past tokens.
+    """
     cos, sin = tables
     if cos is None or sin is None:
         b.refuse(
@@ -136,7 +140,7 @@ def _turn_heads(
 def _limit(
     b: Nodes, scores: Scores, sizes: Sequence[Size], before: Tensor | Size, causal: int, window: int
 ) -> None:
-    """Masks later tokens, and tokens before the window."""
+    """Adds masks to the scores: for later tokens if `causal`, and for tokens before the window."""
     if isinstance(before, Tensor) or not (causal or window < 0):
         mask = _causal_window(b, sizes, scores.element, before, causal, window)
         scores.masks = [*scores.masks, mask]
@@ -170,7 +174,10 @@ def _heads_of(
 
 
 def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | Tensor:
-    """Returns the number of past keys: one size, or a tensor with a number for each sequence."""
+    """
+    Returns the number of keys before the `new` keys: one size, or a tensor with a number for each
+    sequence. `lengths` holds the index of each sequence's last key.
+    """
     if new == total:
         return 0
     known = set() if lengths.known is None else set(lengths.known.ravel().tolist())
@@ -188,7 +195,11 @@ def _length_before(b: Nodes, lengths: Tensor, new: Size, total: Size) -> Size | 
 def _angles(
     b: Nodes, table: Tensor, positions: Tensor | None, before: Size | Tensor, length: Size
 ) -> Tensor:
-    """Returns the rows of a table for the new tokens: batch x sequence x angles."""
+    """
+    Returns the rows of a table for the new tokens: batch x sequence x angles.
+
+    Without `positions`, the tokens follow `before` past tokens.
+    """
     if positions is not None:
         return rows_at(b, table, positions, length)
     if not isinstance(before, Tensor):
@@ -200,9 +211,9 @@ def _angles(
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
     """
-    Returns the number of keys in the buffer, which is at least `total`.
+    Returns the number of keys in the buffer, of which `total` are used.
 
-    If the size of the buffer is static or keys are evicted, a buffer that is too small is an error.
+    A buffer of static size, or one that evicts keys, keeps its `past` size, which must suffice.
     """
     if isinstance(past, int) and isinstance(total, int) and not evicts:
         return max(past, total)
@@ -228,7 +239,9 @@ def _filled_up(b: Nodes, past: Tensor, room: Size) -> Tensor | None:
 def _in_buffer(
     b: Nodes, past: Tensor | None, new: Tensor, before: Size | Tensor, total: Size, evicts: bool
 ) -> Tensor:
-    """Returns a buffer with the new rows after the past rows of each sequence, then zeros."""
+    """
+    Returns a buffer with the new rows after the `before` past rows of each sequence, then zeros.
+    """
     room = total
     if past is not None:
         if before == past.sizes[2] and not isinstance(before, Tensor):

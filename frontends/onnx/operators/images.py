@@ -92,8 +92,10 @@ class Resampling:
         self, b: Nodes, x: Tensor, number: int, axis: int, new: Size, scale: Factor
     ) -> Tensor | int:
         """
-        Resizes an axis and returns the tensor. If elements are only repeated, returns the number of
-        repetitions instead.
+        Resizes an axis to the size `new`, and returns the tensor. If elements are only repeated,
+        returns the number of repetitions instead.
+
+        `number` is the axis' number in the region to crop.
         """
         size = x.sizes[axis]
         if self.filter.mode not in ("nearest", "linear", "cubic"):
@@ -283,7 +285,10 @@ def _sizes(
 def _factors_of_data(
     b: Nodes, x: Tensor, along: Sequence[int], given: Tensor, policy: str
 ) -> list[Factor]:
-    """Returns scales that are computed at run time from a tensor of scales or of sizes."""
+    """
+    Returns the scales of the axes `along`, which are computed at run time from a tensor of scales
+    or of sizes. `policy` tells how sizes keep the aspect ratio.
+    """
     if 0 in x.sizes or given.sizes != (len(along),):
         b.refuse(f"the factors {given} do not fit {x}", "give a factor or a size for each axis")
     source, image = Reader(b, given), Reader(b, x)
@@ -367,7 +372,12 @@ def _compute_axis(
     resampling: Resampling,
     roi: tuple[Reader, int, int] | None,
 ) -> Tensor:
-    """Resizes an axis whose coordinates are computed at run time."""
+    """
+    Resizes an axis to the size `new`. Its coordinates are computed at run time.
+
+    `roi` is the region to crop: a reader of its corners, the index of the axis' start, and the
+    distance from start to end.
+    """
     shares = resampling.filter
     source, count, size = Reader(b, x), b.integer(new), x.sizes[axis]
     # A lower bound of the scale.
@@ -410,7 +420,10 @@ def _compute_axis(
 def _taps(
     s: Any, place: Any, size: Any, scale: Any, count: int, filter: Filter
 ) -> list[tuple[Any, Any]]:
-    """Returns the `count` source elements and weights of a new element, as numbers or arrays."""
+    """
+    Returns (index of a source element, weight) pairs for the coordinate `place`. The weight of the
+    nearest element is None.
+    """
     below = s.unary(math.FloorOp, place)
     if filter.mode == "nearest":
         above = s.unary(math.CeilOp, place)
@@ -465,7 +478,12 @@ def _mix_elements(
     outside: Array | None,
     elsewhere: float,
 ) -> Tensor:
-    """Computes new elements along an axis as weighted sums of source elements."""
+    """
+    Computes new elements along an axis as weighted sums of source elements.
+
+    `taken` (new elements x taps) holds source indices, and `shares` the weights of each tap. New
+    elements that are `outside` have the value `elsewhere`.
+    """
     source = Reader(b, x)
     count, taps = taken.shape
     sizes: list[Size] = [count if i == axis else s for i, s in enumerate(x.sizes)]

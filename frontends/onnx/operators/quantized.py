@@ -124,7 +124,12 @@ def quantized(
     precision: Element = F32,
     saturate: bool = True,
 ) -> Tensor:
-    """Quantizes floats or i32 with a scale and a zero point."""
+    """
+    Quantizes floats or i32 to the type `element`, with a scale and a zero point.
+
+    There is one scale, or one per index of `axis`, or one per block of `block_size` elements along
+    `axis`. The quotient is rounded to `precision`.
+    """
     parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
     whole, places = placed(b, x, parameters, axis, block_size)
 
@@ -145,7 +150,12 @@ def dequantized(
     axis: int = 1,
     block_size: int = 0,
 ) -> Tensor:
-    """Converts quantized integers or narrow floats to floats."""
+    """
+    Converts quantized integers or narrow floats to floats of the type `element`.
+
+    There is one scale, or one per index of `axis`, or one per block of `block_size` elements along
+    `axis`.
+    """
     if not x.element.is_narrow_float:
         # Integer contractions need bytes, so known weights of few bits are widened.
         x = b.convert(x, x.element.computed)
@@ -353,8 +363,8 @@ def scaled(
     alpha: float = 1,
 ) -> Tensor:
     """
-    Multiplies an i32 sum of products by the scales of the operands, and quantizes the result if
-    `y_scale` is given.
+    Multiplies i32 sums of products (`total`) by the scales of the operands and by `alpha`.
+    Quantizes the result if `y_scale` is given.
 
     Like onnxruntime, multiplies the scales to one factor first.
     """

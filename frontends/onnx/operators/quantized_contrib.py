@@ -265,7 +265,11 @@ def _known_product(
     bits: int,
     size: int,
 ) -> Tensor | None:
-    """Multiplies by known weights, which stay packed; returns None for other weights."""
+    """
+    Multiplies x by known weights, which stay packed. Returns None for other weights.
+
+    The parameters are the same as in `_weights`.
+    """
     codes, rows = codes_of(w, bits), w.sizes[0]
     if codes is None or not isinstance(rows, int):
         return None
@@ -294,7 +298,11 @@ def _weights(
     size: int,
     element: Element,
 ) -> Tensor:
-    """Dequantizes weights that are not known at compile time, or have irregular groups."""
+    """
+    Dequantizes weights that are not known at compile time, or have irregular groups.
+
+    An element has `bits` bits, a block has `size` elements, and a row `columns` elements.
+    """
     codes = unpacked(b, w, bits)
     rows, blocks, _ = codes.sizes
     parameters = [b.reshape(scales, [rows, blocks])]

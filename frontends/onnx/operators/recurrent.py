@@ -209,8 +209,10 @@ class Recurrence:
         self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
         """
-        Returns the states and the output after step `at`. A sequence that has ended keeps its
-        states, and its outputs are 0.
+        Returns the states and the output after step `at`, which computed the states `new` from
+        `held`.
+
+        A sequence that has ended keeps its states, and its outputs are 0.
         """
         if self.lengths is None:
             return new, new[0]

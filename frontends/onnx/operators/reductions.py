@@ -31,7 +31,11 @@ def summed(
     keep: bool = True,
     of: Callable[[Scalars, Number], Number] | None = None,
 ) -> Tensor:
-    """Sums the elements, or a function `of` them, over axes in the accumulator's type."""
+    """
+    Sums the elements over axes, or a function `of` the elements, in the accumulator's type.
+
+    If `keep`, the reduced axes remain with size 1.
+    """
     term = of or (lambda s, x: x)
     return b.reduce(
         lambda s, x, total: total + term(s, x), 0, x, axes, keep, sum_element(x.element)
@@ -277,8 +281,8 @@ def normalized(
     b: Nodes, x: Tensor, axes: Sequence[int], epsilon: float, center: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
     """
-    Divides elements by their standard deviation over axes, in f32 or wider. Also returns mean and
-    inverse deviation.
+    Divides elements by their standard deviation over axes, in f32 or wider. Subtracts the mean
+    before if `center` is set. Also returns the mean, and 1 / deviation.
     """
     wide = b.convert(x, sum_element(x.element))
     count = prod(x.sizes[i] for i in axes)

@@ -35,7 +35,7 @@ def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     """
     Returns the angles of positions that are data: batch x positions x angles.
 
-    `positions` are batch x positions, or the first position of each sequence.
+    `positions` are batch x positions, or the first position of a sequence of `length` tokens.
     """
     if positions.progression is not None and positions.progression[1] == 1:
         return rows_from(b, table, positions.progression[0], length)
@@ -50,6 +50,7 @@ def rotated(b: Nodes, x: Tensor, cosines: Tensor, sines: Tensor, interleaved: in
     """
     Rotates batch x heads x sequence x head size by angles of batch x sequence x angles.
 
+    A pair consists of adjacent elements if `interleaved`, else of elements in the two halves.
     Elements without an angle are not changed.
     """
     batch, _, half = cosines.sizes

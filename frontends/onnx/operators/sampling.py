@@ -198,7 +198,12 @@ def _roi_align(
     sampling_ratio: int,
     spatial_scale: float,
 ) -> Tensor:
-    """Returns the mean or maximum of the samples in each part of each region."""
+    """
+    Returns the mean or maximum (`mode`) of the samples in each part of each region.
+
+    A region has `wanted` parts, and its image is given by `batch_indices`. The other arguments are
+    the fields of `Samples`.
+    """
     element = sum_element(x.element)
     image, batch = Reader(b, x), Reader(b, batch_indices)
     samples = Samples(image, Reader(b, rois), element, shift, spatial_scale, wanted, sampling_ratio)

@@ -27,7 +27,10 @@ old value.
 def _step_tensors(
     b: Nodes, rate: Tensor, count: Tensor, tensors: Sequence[Tensor], groups: int, step: Step
 ) -> list[Tensor]:
-    """Applies `step` to each tensor. Returns new values of all groups except the gradients."""
+    """
+    Applies `step` to each tensor. `tensors` consists of `groups` groups of equal length: all
+    tensors, all gradients, and so on. Returns new values of all groups except the gradients.
+    """
     size = len(tensors) // groups
     results: list[list[Tensor]] = []
     for x, *others in (tensors[i::size] for i in range(size)):

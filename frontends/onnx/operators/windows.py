@@ -105,7 +105,11 @@ def window_of(
     attributes: WindowAttributes,
     ceil_mode: int = 0,
 ) -> Window:
-    """Makes the window over spatial dimensions, which may be dynamic."""
+    """
+    Makes the window of an operator over an image of these spatial sizes, which may be dynamic.
+
+    With `ceil_mode`, a last window may exceed the image.
+    """
     rank, auto_pad = len(image), attributes.auto_pad
     steps, apart = attributes.steps(rank), attributes.distances(rank)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, apart, strict=True)]
@@ -180,7 +184,10 @@ def convolve(
     element: Any = None,
     fill: float = 0,
 ) -> Tensor:
-    """Convolves N x C x ... with M x C / group x ..., without a bias."""
+    """
+    Convolves N x C x ... with M x C / group x ..., without a bias. `fill` is the value of the
+    padding.
+    """
     n, channels = x.sizes[:2]
     m, depth = w.sizes[:2]
     if isinstance(channels, int) and isinstance(depth, int) and channels != depth * group:
@@ -225,7 +232,10 @@ def convolve(
 
 
 def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
-    """Returns the spatial sizes of weights. Raises `FrontendError` for dynamic sizes."""
+    """
+    Returns the spatial sizes of weights. Raises `FrontendError` for dynamic sizes, and if they
+    differ from `kernel_shape`.
+    """
     sizes = w.sizes[2:]
     if kernel_shape is not None and list(kernel_shape) != list(sizes):
         b.refuse(
@@ -274,7 +284,7 @@ def _fold_windows(
     starts: Sequence[tuple[float, Element]],
     body: Callable[..., Sequence[Number]],
 ) -> list[Tensor]:
-    """Reduces each window with `body(s, element, accumulators)`."""
+    """Reduces each window with `body(s, element, accumulators)`, from the values `starts` on."""
     rank = len(window.kernel)
     walks = [window.position(i, 2 + i, 2 + rank + i) for i in range(rank)]
     sizes = [*image.sizes[:2], *window.sizes]
@@ -355,7 +365,10 @@ def average_pool(
 
 
 def _by_counts(b: Nodes, total: Tensor, x: Tensor, window: Window, with_padding: bool) -> Tensor:
-    """Divides window sums by the number of elements, with or without the padding."""
+    """
+    Divides window sums by the number of elements in the windows of `x`. Elements of the padding
+    count if `with_padding`.
+    """
     plain = 1
     for i, size in enumerate(window.kernel):
         low = 0 if with_padding else window.low[i]
