@@ -129,7 +129,7 @@ def compile_all(folder: Path, glslang: str, out: Path) -> None:
 
 
 def work_by_hand(work: Work, hand: Hand, code: bytes) -> Work:
-    """Replaces the product's launch in a program by the handwritten kernel."""
+    """Replaces the product's launch by a handwritten kernel with the binary `code`."""
     steps, kernels = list(work.steps), dict(work.kernels)
     for number, step in enumerate(steps):
         if step.entry_point.startswith("pack_"):

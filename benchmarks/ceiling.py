@@ -220,7 +220,9 @@ def named(name: str) -> Product:
 
 
 def compiled(product: Product, target: str, schedule: str | None) -> Program | str:
-    """Returns the program without weight values, or the error message."""
+    """
+    Returns the program of a product with a schedule, without weight values, or the error message.
+    """
     case = product.case
     zero = np.broadcast_to(np.zeros((), DTYPES[case.types[1]]), case.shape("b"))
     weights = dict.fromkeys((f"B{n}_B" for n in range(product.count)), zero)

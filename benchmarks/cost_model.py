@@ -91,7 +91,10 @@ class Row:
 
 
 def module_of(case: str, parts: int) -> ModuleOp | None:
-    """Parses the name of a product and returns its program. Returns None for other names."""
+    """
+    Returns a program with the product that a name describes, split along K into `parts`. Returns
+    None for other names.
+    """
     ctx = context()
     packed = re.fullmatch(r"(\d+)x(\d+)x(\d+) (Q\w+)( of any rows)?", case)
     if packed is not None:
@@ -120,7 +123,10 @@ def module_of(case: str, parts: int) -> ModuleOp | None:
 
 @cache
 def contraction(case: str, parts: int = 1) -> Contraction | None:
-    """Returns the contraction of a named product, or None if the name is not a product."""
+    """
+    Returns the contraction of a named product, split along K into `parts`. Returns None for other
+    names.
+    """
     module = module_of(case, parts)
     for op in () if module is None else module.walk():
         if isinstance(op, LinalgStructuredOperation):
@@ -260,7 +266,10 @@ def state(name: str, cases: Sequence[Sequence[Row]], estimate: Estimate) -> None
 def fit(
     rows: Mapping[str, Sequence[Row]], times: Mapping[str, Mapping[str, float]], types: str
 ) -> None:
-    """Fits rates of tiles to measured schedules. Prints the rates and the resulting errors."""
+    """
+    Fits the rates of tiles whose types contain `types` to measured schedules. Prints the rates and
+    the resulting errors.
+    """
     tiles: dict[tuple[object, ...], list[Row]] = {}
     for row in (row for of_case in rows.values() for row in of_case):
         if types in " ".join(map(str, row.tile[:4])) and row.plan.rates.rate is not None:

@@ -88,7 +88,11 @@ class Job:
 
 
 def run_jobs(options: argparse.Namespace, jobs: Iterable[Job], what: str, torch: Any) -> int:
-    """Runs all jobs. Prints and writes a record for each. Returns 0 if all results were right."""
+    """
+    Runs all jobs. Prints and writes a record for each. Returns 0 if all results were right.
+
+    `what` describes the benchmark in the results file.
+    """
     begin = time.monotonic()
     records: list[dict[str, Any]] = []
     device: Any = open_isolated(options.device)

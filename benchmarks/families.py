@@ -111,7 +111,13 @@ class Body:
         body: str,
         name: str = "",
     ) -> str:
-        """Appends a linalg.generic to the body. Its body computes %y from %a, %b, ..., %o."""
+        """
+        Appends a linalg.generic, whose body computes %y from the inputs %a, %b, ... and the output
+        %o.
+
+        Values are (name, shape, type). `maps` are index expressions such as `d0, d1`, and `kinds`
+        has a letter p or r for each loop.
+        """
         value = name or self.fresh()
         loops = ", ".join(f"d{i}" for i in range(len(kinds)))
         indexing = ", ".join(f"affine_map<({loops}) -> ({part})>" for part in maps)
@@ -205,7 +211,10 @@ def summed(shape: Shape, type: str, axis: int) -> Family:
 
 
 def rowwise(body: Body, source: tuple[str, Shape, str], start: str, lines: str) -> str:
-    """Appends a reduction of rows in f32 to the body. `lines` compute %y from %o and %a."""
+    """
+    Appends a reduction of the rows of `source` in f32, from the value `start`. `lines` compute %y
+    from %o and %a.
+    """
     rows = source[1][:1]
     into = body.filled(rows, "f32", start)
     wider = widened(source[2], "a")

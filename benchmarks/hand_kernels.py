@@ -166,7 +166,12 @@ def _kernel(
     lines: list[str],
     results: list[str],
 ) -> str:
-    """Returns a kernel whose loop over K runs `lines`, which compute `results` from %cIJ."""
+    """
+    Returns a kernel that sums up over K in the variables %cIJ. `lines` are the body of the loop,
+    and `results` the new values of the sums.
+
+    An element of the buffers has `stride` bytes and contains `per` factors.
+    """
     array = f"!spirv.struct<(!spirv.rtarray<{element}, stride={stride}> [0]), Block>"
     size = {"i32": 4, "f32": 4, "f16": 2}[result]
     stored = f"!spirv.struct<(!spirv.rtarray<{result}, stride={size}> [0]), Block>"

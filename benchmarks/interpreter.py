@@ -189,7 +189,7 @@ def on_lavapipe(kernels: list[Row], repeat: int) -> dict[str, list[float]]:
 
 
 def timed(listed: list[Row], repeat: int) -> dict[str, list[float]]:
-    """Returns the seconds of each run by kernel: numpy, without checks, with all checks."""
+    """Returns the seconds of each run by kernel: by numpy, without checks, and with all checks."""
     times: dict[str, list[float]] = {}
     for round in range(repeat + 1):
         for row in listed:

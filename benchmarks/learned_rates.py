@@ -57,7 +57,9 @@ class Measured:
     features: Any
 
     def estimate(self, names: Sequence[int], logarithms: Any) -> Any:
-        """Returns the estimated seconds of every schedule with the factors `names`."""
+        """
+        Returns the estimated seconds of every schedule. The factors `names` have these logarithms.
+        """
         return self.estimates * np.exp(self.features[:, names] @ logarithms) + self.on_top
 
 
@@ -94,7 +96,9 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
 
 
 def fit(cases: Sequence[Measured], names: Sequence[int]) -> Any:
-    """Returns the logarithms of the fitted factors."""
+    """
+    Fits the factors `names` to the measured times of some contractions. Returns their logarithms.
+    """
     left = PENALTY * np.eye(len(names))
     right = np.zeros(len(names))
     for case in cases:
@@ -135,7 +139,10 @@ def held_out(cases: Sequence[Measured], names: Sequence[int]) -> list[tuple[Meas
 
 
 def chosen(cases: Sequence[Measured], gain: float) -> list[int]:
-    """Returns factors that reduce the loss of held-out families, in the order they were added."""
+    """
+    Returns factors that each reduce the loss of held-out families by more than `gain`, in the order
+    in which they were added.
+    """
     names: list[int] = []
     best = figures(held_out(cases, []))["loss"]
     while len(names) < len(FEATURES):

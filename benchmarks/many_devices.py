@@ -180,7 +180,10 @@ def measured(
 
 
 def disturb(machines: Machines, store: Store, total: int, engine: Cluster, resource: str) -> None:
-    """Hangs a kernel on each device at once, then kills a worker, and later the scheduler."""
+    """
+    Starts an endless kernel on each device. Kills a worker after a quarter of the `total` results,
+    and the scheduler after half of them.
+    """
 
     def hang() -> None:
         for n in range(2):

@@ -115,7 +115,10 @@ def write(path: Path, options: Any, context: int) -> None:
 
 
 def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
-    """Returns the bytes of weights, keys and values that a decode step reads."""
+    """
+    Returns the bytes of weights, keys and values that one token of each of `texts` texts reads,
+    after `past` tokens.
+    """
     total = 0.0
     for name, tensor in file.tensors.items():
         chosen = 1.0
@@ -145,7 +148,12 @@ def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int)
 
 
 def time_tokens(session: VulkanSession, context: int, slots: int, past: int, ahead: bool) -> float:
-    """Returns the median milliseconds of a round, which appends a token to every text."""
+    """
+    Returns the median milliseconds of a round, which appends a token to every text of `past`
+    tokens.
+
+    With `ahead`, the next run starts before the host has the token.
+    """
     texts, work = Texts(session, context, slots), {DECODE: Work()}
     times: list[float] = []
     warm = time.perf_counter() + WARM_UP

@@ -68,7 +68,7 @@ def measured(
 
 
 def mean(records: Sequence[Mapping[str, Any]], who: str) -> float:
-    """Returns the geometric mean of the speedups over the old default."""
+    """Returns the geometric mean of the speedups of `who`'s schedules over the old default."""
     ratios = [r["ratios"][who] for r in records if who in r["ratios"] and r["ratios"][who]]
     return exp(-sum(map(log, ratios)) / len(ratios)) if ratios else 1.0
 

@@ -156,7 +156,10 @@ class ConformerBlock(nn.Module):
 
 
 def unit(given: int, made: int, size: int = 1, stride: int = 1) -> Any:
-    """Builds a convolution with a batch norm and SiLU, as in detectors."""
+    """
+    Builds a convolution from `given` to `made` channels with a batch norm and SiLU, as in
+    detectors.
+    """
     convolution = nn.Conv2d(given, made, size, stride, size // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(made), nn.SiLU())
 
@@ -396,7 +399,7 @@ def peer_of(name: str, record: dict[str, Any], kind: str) -> np.ndarray[Any, Any
 
 
 def write(path: Path, device: Any, kind: str, records: list[dict[str, Any]]) -> None:
-    """Writes the figures, and the geometric mean of the ratios."""
+    """Writes the figures of all records, and the geometric mean of the ratios."""
     ratios = [record["ratio"] for record in records if "ratio" in record]
     document = {
         "what": f"networks exported by PyTorch, {kind}, through Vulkan, beside PyTorch under CUDA "

@@ -130,7 +130,7 @@ class Case:
 
 
 def numbers(format: str, planes: dict[str, Any], rows: Any) -> Any:
-    """Returns rows of the weights in binary64."""
+    """Returns some rows of packed weights in binary64."""
     from xdsl_spirv.interpreter import reference
 
     if "w" in planes:
@@ -166,7 +166,7 @@ def drawn(n: int, k: int, format: str) -> dict[str, Any]:
 
 
 def compiled(case: Case, schedule: str | None, target: str) -> Any:
-    """Returns a program, or the error message."""
+    """Returns the program of a case with a schedule, or the error message."""
     planes = drawn(case.n, case.k, case.format)
     try:
         if schedule is None or not (cut := re.fullmatch(r"(\d+) parts ?(.*)", schedule)):

@@ -112,7 +112,7 @@ def timed(device: Any, program: Any, data: Data) -> float:
 
 
 def measured(device: Any, programs: list[Any], data: Data, seconds: float) -> list[dict[str, Any]]:
-    """Returns the times of all programs, timed in turns, and of PyTorch."""
+    """Returns the times of all programs, which run in turns for at most `seconds`."""
     records = [{"turns_us": []} for _ in programs]
     begin = time.monotonic()
     for _ in range(TURNS):

@@ -54,7 +54,10 @@ def grid_of(units: int) -> tuple[int, int]:
 
 
 def jobs(data: dict[str, Any], folder: Path, everything: bool) -> Iterator[Job]:
-    """Yields a job for each schedule, type and rate, each with its own target file."""
+    """
+    Yields a job for each schedule, type and rate of the target `data` that has no rate. With
+    `everything`, yields all jobs. Each has its own target file.
+    """
     for number, schedule in enumerate(data["schedules"]):
         path = folder / f"{number}.json"
         rates = dict.fromkeys(schedule.get("rates", {}), 1)
@@ -81,7 +84,9 @@ def job(units: int, tile: list[int], path: Path, key: tuple[int, str, str]) -> J
 
 
 def net_of_stores(data: dict[str, Any], schedule: dict[str, Any], record: Any) -> float:
-    """Returns TFLOPS without the launch and the stores of a large contraction."""
+    """
+    Returns the TFLOPS of a measured schedule, without the times of the launch and of the stores.
+    """
     if record["rate"] == "alone":
         return record["tflops"]
     size = 2 if record["types"].endswith("f16") else 4

@@ -40,7 +40,7 @@ Row = dict[str, float]
 
 
 def clocked(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
-    """Returns the least processor seconds of several calls, and the result."""
+    """Returns the least processor seconds of `repeat` calls of `work`, and the result."""
     best, result = float("inf"), None
     for _ in range(repeat):
         result = None

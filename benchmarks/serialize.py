@@ -237,7 +237,10 @@ def measure(instructions: int, repeat: int) -> dict[str, Any]:
 
 
 def _less(whole: Callable[[], float], least: Callable[[], float], repeat: int) -> dict[str, float]:
-    """Returns the seconds of `whole` minus a process's start, which `least` measures."""
+    """
+    Returns the best and median seconds of `whole`, minus the start of a process, which `least`
+    measures.
+    """
     start = best(least, repeat)["best"]
     return {key: seconds - start for key, seconds in best(whole, repeat).items()}
 

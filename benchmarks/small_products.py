@@ -133,7 +133,9 @@ def cases(small: bool) -> list[Case]:
 
 
 def compiled(case: Case, target: str, schedule: str | None) -> Program | str:
-    """Returns the program without weight values, or the error message."""
+    """
+    Returns the program of a case with a schedule, without weight values, or the error message.
+    """
     zero = np.broadcast_to(np.float16(0), case.shapes[1])
     weights = dict.fromkeys(case.weights, zero) if case.is_weight else None
     try:

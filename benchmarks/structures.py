@@ -90,7 +90,7 @@ def case_of(random: random.Random, target: str) -> tuple[Case, str]:
 
 
 def program_of(case: Case, schedule: str, target: str) -> Any:
-    """Returns the program, or the error message."""
+    """Returns the program of a case with a schedule, or the error message."""
     try:
         return compiled(case, target, schedule)
     except Exception as error:

@@ -70,7 +70,7 @@ def case(seed: int, largest: int = 64) -> Case | Dynamic:
 
 
 def plain(seed: int, generator: Generator, largest: int) -> Case:
-    """Returns a contraction as a `linalg.generic`, without surrounding operations."""
+    """Returns a random contraction as a `linalg.generic`, without surrounding operations."""
     contraction = workload(seed, largest=largest)
     return Case(contraction.name, contraction.types, contraction.text(), contraction.inputs)
 
@@ -96,7 +96,10 @@ NAMED_TYPES = {
 
 
 def named(seed: int, generator: Generator, largest: int) -> Case:
-    """Returns a named operation of `linalg`, with random strides and dilations if it has any."""
+    """
+    Returns a random named operation of `linalg`, with random strides and dilations if it has any.
+    No size exceeds `largest`.
+    """
     lines = {**CONTRACTIONS, **{n: line for n, line in MAPPED.items() if line is not None}}
     name = str(generator.choice(sorted(lines)))
     types = str(generator.choice(sorted(NAMED_TYPES)))
@@ -156,7 +159,9 @@ def _shapes(
 
 
 def quantized(seed: int, generator: Generator, largest: int) -> Case:
-    """Returns a named quantized operation, or a sum of bytes shifted by zero points."""
+    """
+    Returns a random quantized operation of `linalg`, or a sum of bytes shifted by zero points.
+    """
     if generator.random() < 0.4:
         return _named_quantized(generator, largest)
     types = str(generator.choice(["s8 -> s32", "u8 -> u32", "s8 x u8 -> s32"]))
@@ -203,7 +208,7 @@ def _named_quantized(generator: Generator, largest: int) -> Case:
 
 
 def with_epilogue(seed: int, generator: Generator, largest: int) -> Case:
-    """Returns a contraction followed by a chain of elementwise operations of networks."""
+    """Returns a random contraction followed by a chain of elementwise operations of networks."""
     types = str(generator.choice(list(TYPES)))
     contraction = workload(seed, (types,), largest)
     steps: list[Step] = []
@@ -233,7 +238,9 @@ class Prologue:
 
 
 def with_prologue(seed: int, generator: Generator, largest: int) -> Case:
-    """Returns a contraction of cast, dequantized or shifted operands, sometimes with a chain."""
+    """
+    Returns a random contraction of cast, dequantized or shifted operands, sometimes with a chain.
+    """
     types = str(generator.choice(list(TYPES)))
     contraction = workload(seed, (types,), largest)
     steps: list[Step] = []

@@ -121,7 +121,10 @@ Check = Callable[[bytes], float]
 def medians(
     launches: Mapping[str, Launch], given: Sequence[Any], check: Check, device: str, runs: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns the microseconds of each launch on the device, and the errors of the results."""
+    """
+    Returns the median microseconds of `runs` runs of each launch, and the errors that `check`
+    computes from the results.
+    """
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
     times: dict[str, list[float]] = {name: [] for name in launches}

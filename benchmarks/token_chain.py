@@ -65,7 +65,7 @@ def read_ahead(
     pitch: Any = k.push(k.u32),
     trips: Any = k.push(k.u32),
 ) -> None:
-    """Reads `trips` times 4 kB, starting at `pitch` times the workgroup's index."""
+    """Reads `trips` times 4 kB of weights, from vector number `pitch` * (workgroup index) on."""
     total = k.variable(0, k.u32)
     start = k.workgroup_id() * pitch + k.local_id()
     for trip in k.range(0, trips, 1):
@@ -295,7 +295,7 @@ def chains_of(options: Any, shapes: Shapes, past: int) -> tuple[Chains, Work]:
 
 
 def measured(time_chain: Callable[[str], list[float]], names: Sequence[str]) -> dict[str, Any]:
-    """Returns the median microseconds of chains that run in turns."""
+    """Returns the median microseconds of the chains `names`, which run in turns."""
     times: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(TURNS):
         for name in names:

@@ -88,7 +88,10 @@ SMALL = {"matmul": [dict(BM=16, BN=16, BK=16, GROUP=2)], "attention": [dict(BM=1
 
 
 def from_triton(name, kernel, sizes, numbers, grid, target, tiles, subgroups) -> Launch:
-    """Compiles the kernel for a target with static sizes."""
+    """
+    Compiles the kernel `name` for a target with static sizes, tile by tile on a grid of subgroups
+    if `subgroups` is given.
+    """
     made = xs.from_triton(kernel, **POINTERS[name], **tiles)
     names = [n for n, t in POINTERS[name].items() if "*" in t]
     shapes = {n: (size,) for n, size in zip(names, sizes, strict=True)}

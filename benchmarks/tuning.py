@@ -78,7 +78,7 @@ GROUPS = {
 def sources(
     chosen: Sequence[Product], target: str, cores: int | None = None
 ) -> dict[str, tuple[Source, Product]]:
-    """Returns each distinct contraction by key, with one of the products that need it."""
+    """Returns the distinct contractions of the products by key, each with one of its products."""
 
     def job(number: int, product: Product) -> Job:
         weights = [f"{name}_B" for name in product.weights] if product.is_weight else []
@@ -187,7 +187,7 @@ def engine_of(options: argparse.Namespace) -> Engine:
 def prepare(
     benches: Mapping[str, DeviceBench], chosen: Mapping[str, tuple[Source, Product]], cores: int
 ) -> None:
-    """Runs the CPU work of the first step: compilation and exact results."""
+    """Runs the CPU work of the first step of all searches: compilation and exact results."""
     begun = time.monotonic()
     with ThreadPoolExecutor(2 * cores) as threads:
         for _ in threads.map(lambda key: benches[key].prepare(chosen[key][0]), chosen):

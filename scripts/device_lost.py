@@ -98,7 +98,10 @@ def marked(mark: str) -> list[str]:
 
 
 def failed_as(outcome: dict[str, Any], phrases: tuple[str, ...]) -> bool:
-    """True if a command failed with a device error in one line and left no process."""
+    """
+    True if a command failed with a device error in one line that contains one of the phrases, and
+    left no process.
+    """
     said: list[str] = outcome["said"]
     return (
         outcome["status"] == 4

@@ -93,7 +93,12 @@ def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
 
 
 def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[str, Any]:
-    """Returns the section `registers`, or an empty one if the driver spills no candidate."""
+    """
+    Returns the section `registers` of a target file, or an empty one if the driver spills no
+    candidate.
+
+    `most` limits the number of candidates per type and target.
+    """
     tried = [row for target in targets for row in _try_products(compiler, target, most)]
     bytes = 4 * WORDS[compiler.driver.title] * load(targets[0]).subgroup_size
     least = min((needed for needed, cause in tried if cause), default=0)
@@ -110,7 +115,9 @@ def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[st
 
 
 def _try_products(compiler: Compiler, target: str, most: int) -> Iterator[tuple[int, str]]:
-    """Yields each candidate's bytes of fragments, and the reason for its failure or ""."""
+    """
+    Yields (bytes of fragments, reason for a failure or "") of at most `most` candidates per type.
+    """
     device = load(target)
     for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):
         if types[0] != types[1] or not {types[0], types[2]} <= NAMES.keys():
@@ -132,7 +139,9 @@ def fitted_so_far(fitted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spills(compiler: Compiler, programs: list[Path], target: str) -> str:
-    """Returns the first kernel that spills or fails to compile, or an empty string."""
+    """
+    Returns the first kernel of the programs that spills or fails to compile, or an empty string.
+    """
     for path in programs:
         for code in compiler.compile(work_of(compile(path, target))):
             spilled = code.resources.spilled

@@ -123,7 +123,10 @@ def enumerant(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def overlay(rows: list[dict[str, Any]], additions: list[dict[str, Any]], key: str) -> None:
-    """Applies `additions` in place: replaces fields of known names, appends other entries."""
+    """
+    Applies `additions` to `rows` in place. An addition whose `key` is known replaces fields of that
+    row. Any other addition becomes a new row.
+    """
     index = {row[key]: row for row in rows}
     for addition in additions:
         if addition[key] in index:
@@ -171,7 +174,10 @@ def build() -> dict[str, Any]:
 def extended_set(
     name: str, file: str, additions: list[dict[str, Any]], kinds: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns an extended instruction set. Adds its operand kinds to `kinds` as `set/kind`."""
+    """
+    Returns the extended instruction set in `file`, with `additions`. Adds its operand kinds to
+    `kinds` as `set/kind`.
+    """
     table = json.loads((headers() / file).read_text()) if file else {"instructions": []}
     overlay(table["instructions"], additions, "opname")
     own = {k["kind"]: f"{name}/{k['kind']}" for k in table.get("operand_kinds", [])}

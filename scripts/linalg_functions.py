@@ -193,7 +193,10 @@ def smaller(text: str) -> Iterator[str]:
 
 
 def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
-    """Returns data for an argument: multiples of 1/8, or small integers usable as indices."""
+    """
+    Returns data for an argument: multiples of 1/8, or small integers usable as indices. Other
+    values of `salt` give other data.
+    """
     places = np.arange(int(np.prod(shape)), dtype=np.int64)
     numbers = (places * 5 + salt * 3) % 13
     if element in ("f16", "bf16", "f32", "f64"):

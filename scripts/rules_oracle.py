@@ -216,7 +216,10 @@ def table(programs: Sequence[str]) -> tuple[list[str], dict[tuple[str, str], lis
 
 
 def page(versions: list[str], verdicts: dict[tuple[str, str], list[str]], kept: int) -> str:
-    """Returns the page. The table follows the order of the rules."""
+    """
+    Returns the page: a table of verdicts in the order of the rules. `kept` is the number of valid
+    programs.
+    """
     counts = ", ".join(
         f"spirv-val {version} refuses {sum(v[i] == 'refuses' for v in verdicts.values())}"
         for i, version in enumerate(versions)

@@ -76,7 +76,10 @@ def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Findin
 
 
 def compare_with_lavapipe(case: optimized.Case, entry: str, expected: Memory) -> str:
-    """Runs a shader on lavapipe. Returns "equal", the difference, or a reason."""
+    """
+    Runs a shader on lavapipe, and compares memory with `expected`. Returns "equal", the difference,
+    or the reason why it did not run.
+    """
     buffers: dict[Any, Any] = {place: array.copy() for place, array in case.buffers.items()}
     job = Dispatch(case.binary, entry, GRID, buffers, push_constants=case.push_constants)
     try:

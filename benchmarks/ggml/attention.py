@@ -37,7 +37,10 @@ def attention() -> Iterator[Case]:
 
 
 def _constants(module: str, kind: str, rows: int, clamp: bool, flags: int) -> dict[int, int]:
-    """Returns the specialization constants that ggml chooses for heads of size 64 and 32 lanes."""
+    """
+    Returns the specialization constants that ggml chooses for `rows` queries, heads of size 64 and
+    32 lanes.
+    """
     blocks = FORMATS[kind].bytes
     if module.endswith("_cm1"):
         first = [128, 16, 64, 64, 64, int(clamp), 8, 4, 32, 0]

@@ -22,7 +22,10 @@ KINDS = {"f32": np.float32, "f16": np.float16}
 
 
 def bound(a: Array, b: Array, precision: float) -> float:
-    """Returns an absolute tolerance for sums of products, from their relative error `precision`."""
+    """
+    Returns an absolute tolerance for sums of products of `a` and `b`, from the relative error
+    `precision`.
+    """
     return precision * float((np.abs(a) @ np.abs(b).T).max()) + 1e-6
 
 
@@ -54,7 +57,12 @@ def _vectors(
     data: tuple[Array, Array, Array],
     tolerance: float,
 ) -> Case:
-    """Returns a case in which one launch multiplies a matrix by several vectors."""
+    """
+    Returns a case in which one launch multiplies a matrix by several vectors.
+
+    `sizes` are columns, rows, vectors, rows per workgroup, and invocations per workgroup. `data`
+    are the matrix in blocks, the vectors, and the result.
+    """
     columns, rows, count, per_group, size = sizes
     blocks, b, d = data
     push = {"ncols": columns, "stride_a": columns, "stride_b": columns, "stride_d": rows}
@@ -170,7 +178,10 @@ def other_vectors() -> Iterator[Case]:
 
 
 def tiles(kind: str, aligned: bool = False) -> tuple[dict[int, int], int, int]:
-    """Returns ggml's specialization constants for 32 lanes, and the tile's rows and columns."""
+    """
+    Returns ggml's specialization constants for a kind of kernel with 32 lanes, and the tile's rows
+    and columns.
+    """
     table = {
         "scalar": (128, 64, 64, 16, 32, 32, 2, 4, 2, 1, 32, int(aligned)),
         "small": (32, 32, 32, 16, 32, 32, 2, 2, 2, 1, 32, int(aligned)),
@@ -195,7 +206,12 @@ def product(
     split: int = 1,
     note: str = "",
 ) -> Case:
-    """Returns the case D[n, m] = sum over k of A[m, k] B[n, k], K split into `split` parts."""
+    """
+    Returns a case of D[n, m] = sum over k of A[m, k] B[n, k], with K split into `split` parts.
+
+    A has a block format, B the type `b_kind`. `kind` selects the tiles, and `precision` is the
+    relative error.
+    """
     m, n, k = shape
     random = generator(f"{module}{shape}")
     blocks, matrix = random_matrix(format, random, m, k)

@@ -72,7 +72,10 @@ def rows_by_index() -> Iterator[Case]:
 def _rows(
     name: str, suffix: str, format: Format, a: Tensor, b: Tensor, d: Tensor, blocks: Array
 ) -> Case:
-    """Returns a `get_rows` case, with b's indices along one axis and its batches along another."""
+    """
+    Returns a `get_rows` case: the tensor `b` holds indices along one axis, and batches along
+    another.
+    """
     push = binary_push(a, b, d)
     if format.size > 1:
         push = in_blocks(push, 0, format, a)

@@ -27,7 +27,10 @@ ROWS = ((1, 2, 3, 70), (2, 1, 2, 1100))
 
 
 def plain_push(kx: int, ky: int, *parameters: float) -> dict[str, float]:
-    """Returns the push constants of operations on contiguous rows."""
+    """
+    Returns the push constants of operations on contiguous rows: the sizes, then up to four
+    parameters.
+    """
     given = [*parameters, *[0.0] * (4 - len(parameters))]
     return {"KX": kx, "KY": ky} | {f"param{n + 1}": value for n, value in enumerate(given)}
 
@@ -173,7 +176,8 @@ def soft_max(
 def _long(case: Case, suffix: str, scores: Array, sinks: Array) -> Iterator[Case]:
     """
     Yields the three launches for long rows: maxima of parts, powers with their sums, quotients.
-    `scores` are the inputs of the maxima.
+
+    `scores` are the inputs of the softmax, and `sinks` its additional scores.
     """
     rows = scores.reshape(24, -1)
     sink = np.tile(np.repeat(sinks, 4), 2)[:, None].astype(float)
@@ -215,7 +219,9 @@ def _rising(first: Case, suffix: str, scores: Array, maxima: Array) -> Case:
 
 
 def sums_push(a: Tensor, d: Tensor, weight: float) -> dict[str, Any]:
-    """Returns the push constants of sums over rows."""
+    """
+    Returns the push constants of sums over the rows of `a` into `d`, each multiplied by `weight`.
+    """
     push: dict[str, Any] = {"n_cols": a.ne[0], "ne01": a.ne[1], "ne02": a.ne[2], "weight": weight}
     for number, tensor in ((0, a), (1, d)):
         push |= {f"nb{number}{axis}": tensor.nb[axis] for axis in (1, 2, 3)}

@@ -17,7 +17,10 @@ NOTHING = np.zeros(1, np.float32)
 
 
 def rope_push(mode: str, a: Tensor, d: Tensor, dims: int, **given: Any) -> dict[str, Any]:
-    """Returns the push constants of rotary embeddings with base frequency 10000."""
+    """
+    Returns the push constants of rotary embeddings of the first `dims` channels, with base
+    frequency 10000.
+    """
     push: dict[str, Any] = {"rope_mode": MODES[mode], "nrows": a.ne[1] * a.ne[2] * a.ne[3]}
     push |= {"n_dims": dims, "n_offs": 0, "freq_scale": 1.0, "freq_base": 10000.0}
     push |= {"ext_factor": 0.0, "attn_factor": 1.0, "corr_dims": [3.0, 9.0]}
@@ -30,7 +33,10 @@ def rope_push(mode: str, a: Tensor, d: Tensor, dims: int, **given: Any) -> dict[
 
 
 def rotated(x: Array, angles: Array, kind: str, scale: Any = 1.0) -> Array:
-    """Rotates pairs of channels of x (samples, tokens, heads, channels) by angles."""
+    """
+    Rotates pairs of channels of x (samples, tokens, heads, channels) by angles. In the kind `norm`,
+    the channels of a pair are adjacent.
+    """
     y = x.copy()
     pairs = angles.shape[1]
     cos, sin = (f(angles)[None, :, None] * scale for f in (np.cos, np.sin))
@@ -109,7 +115,7 @@ def _rotation(mode: str, kind: str, way: str) -> Case:
 def _rotation_into_rows(
     mode: str, kind: str, a: Tensor, y: Array, positions: Array, dims: int
 ) -> Case:
-    """Returns a case that stores token t at row index[t] of another tensor."""
+    """Returns a case of a rotation that stores token t in row index[t] of another tensor."""
     a = Tensor(a.view[:1].copy())
     tokens, heads, channels = y.shape[1:]
     rows = np.array([4, 0, 6, 1, 3])
@@ -235,7 +241,10 @@ def linear_attention() -> Iterator[Case]:
 
 
 def _delta(name: str, lanes: int, by_channel: bool) -> Case:
-    """Returns a case of the gated delta rule, whose state is (value, key) for each head."""
+    """
+    Returns a case of the gated delta rule, whose state is (value, key) for each head. Gates differ
+    by channel if `by_channel`.
+    """
     random = generator(f"delta{by_channel}")
     size, heads, tokens, samples = 32, 2, 3, 2
     shape = (samples, tokens, heads, size)

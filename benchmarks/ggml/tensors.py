@@ -99,7 +99,10 @@ def fast_division(divisor: int) -> tuple[int, int]:
 
 
 def cover(count: int, denominator: int = 512) -> Grid:
-    """Returns ggml's grid for `count` elements: rows of 512 elements, planes of 512 rows."""
+    """
+    Returns ggml's grid for `count` elements: rows of 512 elements, planes of 512 rows. A workgroup
+    computes `denominator` elements of a row.
+    """
     if count > 262144:
         elements = (512, 512, -(-count // 262144))
     elif count > 512:
@@ -112,7 +115,7 @@ def cover(count: int, denominator: int = 512) -> Grid:
 def unary_push(
     a: Tensor, d: Tensor, parameters: Sequence[float] = (), count: int | None = None
 ) -> dict[str, Any]:
-    """Returns the push constants of operations with one source."""
+    """Returns the push constants of operations from `a` to `d`, with up to four parameters."""
     given = [*parameters, *[0.0] * (4 - len(parameters))]
     push: dict[str, Any] = {"ne": d.count if count is None else count, **a.sizes(0), **d.sizes(1)}
     push["misalign_offsets"] = a.offset << 16 | d.offset
@@ -130,7 +133,7 @@ def unary_push(
 def binary_push(
     a: Tensor, b: Tensor, d: Tensor, parameters: Sequence[float] = (0.0, 0.0, 0)
 ) -> dict[str, Any]:
-    """Returns the push constants of operations with two sources."""
+    """Returns the push constants of operations from `a` and `b` to `d`."""
     push: dict[str, Any] = {"ne": d.count, **a.sizes(0), **b.sizes(1), **d.sizes(2)}
     push["misalign_offsets"] = a.offset << 16 | b.offset << 8 | d.offset
     return push | {f"param{n + 1}": value for n, value in enumerate(parameters)}

@@ -250,7 +250,9 @@ def sizes() -> Iterator[Case]:
 
 
 def _weights(mode: int, before: int, after: int, factor: float, offset: float) -> Array:
-    """Returns the matrix of each input position's contribution to each output position."""
+    """
+    Returns the matrix (outputs x inputs) that resizes an axis from `before` to `after` elements.
+    """
     weights = np.zeros((after, before))
     factor = float(np.float32(factor))
     for place in range(after):

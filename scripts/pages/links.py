@@ -71,7 +71,7 @@ def site_place(path: str) -> str:
 
 
 def rewritten(markdown: str, place: str) -> str:
-    """Returns a page's text with links to the site's pages."""
+    """Returns the text of the page `place`, in which links lead to the site's pages."""
 
     def replaced(token: re.Match[str]) -> str:
         if token["link"] is None:
@@ -106,7 +106,10 @@ def _target(link: str, place: str) -> tuple[str | None, str]:
 
 
 def targets(markdown: str, place: str) -> Iterator[str]:
-    """Yields the repository paths of the targets of a page's links, without external links."""
+    """
+    Yields the repository paths of the targets of all links on the page `place`, except external
+    links.
+    """
     for token in TOKEN.finditer(markdown):
         path, _ = _target(token["link"] or "", place)
         if path:
