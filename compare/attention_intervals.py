@@ -96,7 +96,7 @@ def _parts(
     known = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     most, off = (x.max(axis=-1, keepdims=True, initial=0.0) for x in (known, off))
     n, (u, subnormal) = scores.shape[-1], _info(narrow)
-    # The exponent and its power err as in `_probability_errors`.
+    # The exponent and its power have the errors that `_probability_errors` states.
     power = np.expm1(np.minimum(2 * off + (16 * most + 3) * U, 500.0)) + u
     error = size * power + 2 * subnormal * n * (np.abs(values) + radius).max(initial=1.0)
     error = error + _sum_bound(n).evaluate(total, size)

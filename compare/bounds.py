@@ -57,7 +57,7 @@ class Comparison:
     largest: float = 0.0
     """The largest absolute value of the finite expected results."""
     place: tuple[int, ...] = ()
-    """Index of the element with the largest share."""
+    """Index of the element with the largest ratio of error to bound."""
 
     @property
     def passed(self) -> bool:

@@ -72,8 +72,8 @@ def relies_on_component_map(module: Operation) -> bool:
 
 def _relies(op: Operation) -> bool:
     """
-    True if an operation gives single components of a cooperative matrix to invocations, and depends
-    on the elements that they hold.
+    True if the kernel of an operation accesses single components of cooperative matrices, and
+    depends on their positions.
     """
     schedule = schedule_of(op)
     if schedule is None or schedule.uses_components or not schedule.direct:

@@ -247,8 +247,8 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
 
 def places(like: Tile) -> tuple[Tile, ...]:
     """
-    Returns the index arrays of a tile, one for each axis. They contain 0, 1, ... along their axis,
-    and can be broadcast to the tile.
+    Returns an array of indices for each axis of a tile: 0, 1, ... along this axis. Each array can
+    be broadcast to the tile.
     """
     tracer, rank = current(), len(like.shape)
     result: list[Tile] = []

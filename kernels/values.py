@@ -188,7 +188,7 @@ def value_of(value: Number, type: Type) -> Value:
 
 def of_one_type(*values: Number) -> tuple[Value, ...]:
     """
-    Converts Python numbers among the operands to the type of the kernel's values among them.
+    Converts the Python numbers among the operands to the common type of the other operands.
 
     Raises `KernelError` if the values have different types.
     """

@@ -52,7 +52,7 @@ Compute: TypeAlias = Callable[..., Term]
 
 def _shift_by(shift: Compute, fill: Compute) -> Compute:
     """
-    Returns a shift by an amount of any width. If it is at least the value's width, gives `fill`.
+    Returns a shift by an amount of any width. A shift by the value's width or more gives `fill`.
     """
 
     def compute(value: Term, amount: Term) -> Term:

@@ -24,9 +24,11 @@ def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Ter
     Returns sets of suggested premises, for example `len(Output) >= n` or `grid.y == 1`.
 
     The first set compares lengths, sizes and other numbers, but no products of unknown numbers. The
-    last set has premises about subgroups and addresses. If there is a `launch`, which is assumed to
-    be correct, suggests premises that it satisfies: the second of three sets adds products, and
-    the last set adds sizes and contents of the launch.
+    last set has premises about subgroups and addresses.
+
+    A `launch`, if given, is assumed to be correct, and only premises that it satisfies are
+    suggested. There are then three sets: the second adds products, and the last adds sizes and
+    contents of the launch.
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}

@@ -66,8 +66,8 @@ class Leaf:
         Returns a block of elements that are contiguous and aligned in memory, as the number of
         iterations of each loop. It has at most `most_bytes`.
 
-        Only `loops` move within the block. Blocks of this size cover all iterations of them. {}
-        stands for a single element.
+        Only `loops` move within the block, and blocks of this size cover all of their iterations.
+        {} stands for a single element.
         """
         count = max(1, most_bytes * 8 // bit_width(self.element))
         while count > 1:

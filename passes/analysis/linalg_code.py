@@ -167,8 +167,8 @@ def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.Pa
 
 def split_dimension(value: SSAValue, axis: int, *counts: int) -> tensor.ExpandShapeOp:
     """
-    Splits a dimension of static size into several. `counts` are the sizes of all of them but the
-    last.
+    Splits a dimension of static size into several. `counts` are the sizes of the new dimensions
+    except the last.
     """
     shape, more = list(tensor_type(value).get_shape()), len(counts)
     groups = [[n + more * (n > axis)] for n in range(len(shape))]

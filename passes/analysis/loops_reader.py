@@ -73,10 +73,7 @@ class Reader:
 
     @cached_property
     def equal(self) -> dict[Extent, Size]:
-        """
-        Maps a dynamic size to an equal size, for sizes that must be equal because the operations
-        require it.
-        """
+        """Maps a dynamic size to another size, if the operations require both to be equal."""
         return equal_extents(self.ops)
 
     def read(self) -> None:

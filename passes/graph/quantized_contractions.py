@@ -255,7 +255,7 @@ class _Quantized:
         )
         code = Code(self.op)
         fill = code.fill([sizes[d] for d in kept], self.type, 0)
-        # No single index of the operand gives a window's sizes: an empty tensor does.
+        # An empty tensor gives a window's sizes, because no index of the operand does.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
         body = BodyCode()

@@ -111,7 +111,7 @@ class LanesCode(Numbers[LanesPlan]):
         state = State([[low] * own], [[zero] * own], [[zero] * width for _ in range(self.rows)])
         if self.plan.op.sink is None:
             return state
-        # The first part, group and lane count the sink. All lanes may include it in their maxima.
+        # Only the first part, group and lane add the sink to a sum. All maxima may include it.
         first: Condition = b.below(self.part, 1)
         if not self.plan.across_rows:
             first = b.both(first, b.below(self.group, 1))

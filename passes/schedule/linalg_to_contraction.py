@@ -65,7 +65,7 @@ class LinalgToContractionPass(ModulePass):
             form = rewrite_canonically(contraction)
             again = as_contraction(form) if _reads_computed(form) else None
             if again is None:
-                # An "extension" to a narrower type is written as the conversion that it is.
+                # An "extension" to a narrower type is a truncation, and is written as one.
                 continue
             from xdsl_spirv.passes.graph.unpacked_operands import with_unpacked_operands
 

@@ -385,8 +385,8 @@ def _sum_parts(
     """
     Emits the sum over the first dimension, of size `count`.
 
-    A short sum is a fusible elementwise operation, which writes `empty`. The innermost loop of a
-    long sum starts from `init`.
+    A short sum is an elementwise operation, which can be fused and has `empty` as output. A long
+    sum has a loop, which starts from `init`.
     """
     type = tensor_type(init)
     whole, rank = AffineMap.identity(type.get_num_dims()), type.get_num_dims()

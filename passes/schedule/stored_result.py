@@ -227,7 +227,10 @@ class PartialSums:
         return None
 
     def _takes_sums(self, tile: Tile) -> bool:
-        """True if sums can overwrite a tile, in vectors of words that divide a fragment's rows."""
+        """
+        True if a tile's memory can hold sums: it has vectors of whole words, which divide the rows
+        of a fragment.
+        """
         if not isinstance(tile, StagedTile):
             return False
         _, n, _ = self.schedule.instruction.sizes

@@ -37,14 +37,17 @@ from xdsl_spirv.dialects import spv
 Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
 
 NOT_ARITHMETIC = ("spirv.mlir.addressof", "spirv.AccessChain", "spirv.InBoundsAccessChain")
-"""Operations that compute addresses, although they are pure."""
+"""Operations that compute addresses, although they are marked as pure."""
 
 COMPUTING = (
     "spirv.GroupNonUniformF",
     "spirv.GroupNonUniformI",
     "spirv.KHR.CooperativeMatrixMulAdd",
 )
-"""Prefixes of operations that only compute from their operands, although they are not pure."""
+"""
+Prefixes of the names of operations that only compute from their operands, although they are not
+marked as pure.
+"""
 
 FIXED = ("spirv.Variable",)
 """Operations whose operands must be constants."""

@@ -102,7 +102,7 @@ SMALL_FLOATS: Mapping[type[Attribute], spv.Capability] = {
     Float6E3M2FNType: spv.Capability.Float6EXT,
     Float4E2M1FNType: spv.Capability.Float4EXT,
 }
-"""Capabilities of SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types by type."""
+"""Maps a type of SPV_EXT_float8 or SPV_EXT_ocp_microscaling_types to its capability."""
 
 
 def operations(names: str) -> frozenset[str]:

@@ -218,7 +218,7 @@ fast_text.install()
 string_literals.install()
 block_labels.install()
 
-# Before any dialect is imported: contexts import `dialects.spirv`, and xDSL's dialects have formats
-# too.
+# Must precede the import of any dialect: contexts import `dialects.spirv`, and xDSL's dialects have
+# formats, too.
 on_demand.install()
 lazy_formats.install()
