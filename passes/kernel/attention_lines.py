@@ -112,19 +112,15 @@ class PackedLines(Lines):
         _, inner_count, outer_count, _ = packed.sizes.shape
         step = outer_count * lanes
         stride = inner_count * step
-        together = name == "k" and packed.tiles_lie_together
-        size = stride * packed.whole_tiles if together else stride
         number = address_along(b, packed.batch, self.batch, 0).base
-        self.start = b.plus(b.times(number, size), self.lane)
+        self.start = b.plus(b.times(number, stride), self.lane)
         self.line, self.apart, self.count = lanes, step, plan.steps
         if name == "v":
             self.line, self.apart, self.count = step, lanes, plan.columns
-        self.pitch = stride // plan.key_fragments if together else self.line
-        """Stride between lines (rows of fragments); unit: an invocation's words of a fragment."""
 
     def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
-        begin = b.plus(self.start, b.times(first, self.pitch))
+        begin = b.plus(self.start, b.times(first, self.line))
         for line in range(count):
             places = (line * self.line + i * self.apart for i in range(self.count))
             yield [self.packed.load(self.memory, b.plus(begin, place)) for place in places]

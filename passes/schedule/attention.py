@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
@@ -356,21 +355,11 @@ class PackedMatrix:
             "v": ((n, k), (n, key)),
         }[self.name]
         sizes, kept = self.plan.op.sizes, self.loops
-        batch, of_all = len(kept) - 2, len(sizes) - len(LOOPS)
-        dims: list[AffineExpr] = [
-            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
-        ]
-        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
-        if self.name == "k" and self.tiles_lie_together:
-            # Tiles of keys become part of the batch, so that each tile is contiguous.
-            dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
-            dims[of_all + D] = AffineDimExpr(batch + 2)
-            known[batch : batch + 1] = [sizes[of_all + N] // key, key]
-            groups[0] += 1
-        map = self.plan.map_of(self.name).replace_dims_and_symbols(dims, [], len(known), 0)
-        return PackingAttr(
-            "A" if self.name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
-        )
+        dims = [AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))]
+        map = self.plan.map_of(self.name).replace_dims_and_symbols(dims, [], len(kept), 0)
+        use, groups = "A" if self.name == "q" else "B", (len(kept) - 2, 1, 1)
+        known = [sizes[loop] for loop in kept]
+        return PackingAttr(use, fragment, tile, AffineMapAttr(map), known, groups)
 
     @property
     def sizes(self) -> PackedSizes:
@@ -403,20 +392,6 @@ class PackedMatrix:
         kept = self.loops[:-2]
         map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in kept))
         return layout_of(map, [sizes[loop] for loop in kept], None, sizes, [batch]).walks[0]
-
-    @property
-    def tiles_lie_together(self) -> bool:
-        """True if each tile of keys is packed contiguously."""
-        if self.plan.op.is_dynamic:
-            return False
-        _, _, most = self.plan.target.max_grid
-        tiles = self.whole_tiles * prod(self.plan.op.sizes[: -len(LOOPS)])
-        return self.plan.schedule.in_registers and not self.plan.ragged and tiles <= most
-
-    @property
-    def whole_tiles(self) -> int:
-        """Number of complete tiles of keys; needs a static number of keys."""
-        return self.plan.op.extents[N] // self.plan.schedule.key_tile.data
 
     @property
     def tile(self) -> PackedTile:
