@@ -7,8 +7,9 @@ from pathlib import Path
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
-    Replaces a file atomically, or raises `OSError` and leaves the old file unchanged. Follows
-    symbolic links. Writes directly to a path that is not a regular file (`/dev/stdout`).
+    Replaces a file atomically. If this fails, raises `OSError` and leaves the old file unchanged.
+
+    Follows symbolic links. Writes directly to a path that is not a regular file (`/dev/stdout`).
     """
     target = Path(path)
     if target.exists() and not target.is_file():

@@ -25,7 +25,7 @@ from xdsl_spirv.serialization.raw.operands import RawOperand
 DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")
 MEMBER = ("OpMemberDecorate", "OpMemberDecorateString", "OpMemberDecorateIdEXT")
 PLAIN = ("BuiltIn",)
-"""Operand kinds whose enumerants MLIR represents as strings."""
+"""Kinds of operands whose enumerants are strings in MLIR."""
 
 
 CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
@@ -33,8 +33,8 @@ CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
     Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
 }
 """
-Decoration -> the class of MLIR's attribute for it. An id's decorations become a list of these
-attributes.
+Maps a decoration to the class of MLIR's attribute for it. All such decorations of an id form one
+list.
 """
 
 
@@ -47,11 +47,11 @@ class Note(NamedTuple):
     parameters: tuple[RawOperand, ...]
 
     def literal(self) -> int | None:
-        """Returns the decoration's first parameter; None if it has no parameters."""
+        """Returns the decoration's first parameter. Returns None if it has no parameters."""
         return int(self.parameters[0].value) if self.parameters else None
 
     def is_number(self) -> bool:
-        """True if the decoration has no parameter, or only one number that is not an id."""
+        """True if the decoration has no parameter, or a single number as parameter (not an id)."""
         return len(self.parameters) <= 1 and all(
             isinstance(p.value, int) and not p.kind.startswith("Id") for p in self.parameters
         )
@@ -64,12 +64,17 @@ class Annotations:
         self.index = index
         self.names: dict[int, str] = {}
         self.member_names: dict[int, list[tuple[int, int, str]]] = {}
-        """Struct id -> list of instruction index, member index and name."""
+        """
+        Maps a struct's id to a list of names of its members: instruction index, member index and
+        name.
+        """
         self.notes: dict[int, list[Note]] = {}
         self.member_notes: dict[int, list[tuple[int, Note]]] = {}
-        """Struct id -> list of member index and decoration."""
+        """
+        Maps a struct's id to a list of decorations of its members: member index and decoration.
+        """
         self._known: set[tuple[int, int, tuple[tuple[str, int | str], ...]]] = set()
-        """Target id, decoration and parameters of every note, to find duplicates."""
+        """Target id, decoration and parameters of every decoration. Serves to find duplicates."""
         self._spread = 0
         """Number of decorations that groups have applied so far."""
         handlers: dict[str, Callable[[int], None]] = {
@@ -144,7 +149,7 @@ class Annotations:
             raise self.index.error(f"decoration groups expand to more than {limit} decorations")
 
     def find(self, id: int, decoration: Decoration) -> Note | None:
-        """Returns an id's first decoration of this kind; None without such a decoration."""
+        """Returns an id's first decoration of this kind. Returns None without such a decoration."""
         for note in self.notes.get(id, ()):
             if note.decoration == decoration:
                 return note
@@ -154,10 +159,10 @@ class Annotations:
         self, id: int, operand: Callable[[int], Attribute], but: Sequence[Decoration] = ()
     ) -> dict[str, Attribute]:
         """
-        Returns an id's decorations as attributes, in the module's order, without the decorations
-        in `but`.
+        Returns an id's decorations as attributes, in the module's order. Leaves out the decorations
+        `but`.
 
-        `operand` converts an id that is a decoration's parameter to an attribute.
+        If a decoration's parameter is an id, `operand` converts it to an attribute.
         """
         attributes: dict[str, Attribute] = {}
         lists: dict[str, list[Attribute]] = {}

@@ -33,7 +33,7 @@ class BlockRows:
     merge: int | None = None
     terminator: int = -1
     begun: bool = False
-    """True if the block already has an instruction that OpPhi must precede."""
+    """True if the block has an instruction that must come after all OpPhi."""
 
 
 @cache
@@ -43,7 +43,8 @@ def _terminators() -> frozenset[int]:
 
 def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRows]:
     """
-    Returns the blocks between two instruction indices, by label and in the module's order.
+    Returns the blocks between two instruction indices. The result maps labels to blocks, in the
+    module's order.
 
     Raises `SPIRVDecodeError` if an instruction is outside of blocks, a block has no terminator, or
     a branch leaves this range.

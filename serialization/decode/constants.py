@@ -28,7 +28,7 @@ from xdsl_spirv.serialization.decode.types import (
 
 
 class ConstantReader:
-    """Decodes constants to attributes and caches the results."""
+    """Decodes constants to attributes. Caches the results."""
 
     def __init__(self, index: ModuleIndex, types: TypeReader):
         self.index = index
@@ -36,7 +36,10 @@ class ConstantReader:
         self._values: dict[int, Attribute | None] = {}
 
     def value(self, id: int) -> Attribute | None:
-        """Returns a constant's value; None for other ids and for values without an attribute."""
+        """
+        Returns a constant's value as an attribute. Returns None for an id that is not a constant,
+        and for a constant without an attribute.
+        """
         if id not in self._values:
             self._values[id] = self._read(id)
         return self._values[id]
@@ -66,7 +69,10 @@ class ConstantReader:
                 return None
 
     def scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
-        """Returns a scalar constant; None for a NaN whose payload a Python float loses."""
+        """
+        Returns the value of a scalar constant. Returns None for a NaN whose payload a Python float
+        cannot hold.
+        """
         row = self.index.definitions[id]
         at, self.index.at = self.index.at, row
         operand = self.index.raw[row].operands[2]

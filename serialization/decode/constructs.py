@@ -1,10 +1,10 @@
 """
 Finds the constructs of a function's control flow: the blocks inside each selection and loop.
 
-A construct consists of the blocks that its header dominates and its merge block does not. For this,
-the graph also has edges from a header to its merge block and continue target (SPIR-V 2.11).
-`find_constructs` returns None if a branch is not structured, or if the dialect's regions cannot
-express it. The decoder then does not make regions for the function.
+A construct consists of the blocks that its header dominates and its merge block does not. To
+compute dominance, the graph also has edges from a header to its merge block and continue target
+(SPIR-V 2.11). `find_constructs` returns None if a branch is not structured, or if the dialect's
+regions cannot express it. The decoder then does not make regions for the function.
 
 Blocks are given by their labels. Their instructions do not matter.
 """
@@ -17,7 +17,10 @@ from dataclasses import dataclass, field
 from xdsl_spirv.upstream.dominance import Dominators
 
 MAX_NESTING = 60
-"""Functions with deeper nesting get no regions, since regions are processed recursively."""
+"""
+Maximum nesting of constructs. A function with deeper nesting gets no regions, because regions are
+processed recursively.
+"""
 
 
 @dataclass(slots=True)
@@ -26,10 +29,10 @@ class BasicBlock:
 
     label: int
     successors: tuple[int, ...]
-    """The labels of the block's branch, in order, with repetitions."""
+    """Labels to which the block branches, in order. A label may occur several times."""
     merge: int | None = None
     continue_target: int | None = None
-    """Label of the continue target if the block is a loop's header."""
+    """Label of the continue target if the block is the header of a loop."""
     unconditional: bool = False
     """True if the block ends in OpBranch."""
     bare: bool = False
@@ -46,7 +49,10 @@ class Construct:
     parent: Construct | None
     depth: int
     blocks: list[int] = field(default_factory=list[int])
-    """The blocks of the construct's region. SPIR-V blocks that become part of others are absent."""
+    """
+    The blocks of the construct's region. A SPIR-V block that becomes part of another block is not
+    listed.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -58,10 +64,11 @@ class Constructs:
     of_header: dict[int, Construct]
     region: dict[int, Construct | None]
     """
-    Block -> the innermost construct whose region contains the block. A loop contains its header.
+    Maps a block to the innermost construct whose region contains it. A loop contains its own
+    header.
     """
     absorbed: set[int]
-    """SPIR-V blocks that become part of the preceding block of the dialect."""
+    """SPIR-V blocks that are decoded into the same dialect block as the block before them."""
 
 
 def _edges(block: BasicBlock) -> Iterable[int]:
@@ -127,7 +134,8 @@ class _Finder:
 
     def _place(self, label: int) -> bool:
         """
-        Determines a block's region and construct. Returns False if regions cannot express them.
+        Determines the region and the construct of a block. Returns False if regions cannot express
+        them.
         """
         result, block = self.result, self.blocks[label]
         if label == self.entry:
@@ -156,7 +164,7 @@ class _Finder:
         return True
 
     def _branches(self, block: BasicBlock) -> bool:
-        """True if all branches of a block stay in its region or are allowed exits."""
+        """True if each branch of a block stays in its region or is an allowed exit."""
         if block.merge is not None and block.continue_target is None:
             if block.unconditional or not block.successors:
                 return False
@@ -190,7 +198,10 @@ class _Finder:
         return True
 
     def _list(self, label: int) -> None:
-        """Adds a block to the list of its region, unless the block continues a previous block."""
+        """
+        Adds a block to the list of its region, unless it is decoded into the same dialect block as
+        a previous one.
+        """
         result = self.result
         if label in self.merges and label in self.idom:
             return
@@ -204,7 +215,7 @@ class _Finder:
         (result.top if around is None else around.blocks).append(label)
 
     def _entered_once(self, label: int, loop: Construct) -> bool:
-        """True if one block enters the loop, and this block has no other successor."""
+        """True if exactly one block enters the loop, and this block has no other successor."""
         sources = [s for s in self.sources.get(label, ()) if self._inner(s) is not loop]
         if len(sources) != 1:
             return False
@@ -212,7 +223,7 @@ class _Finder:
         return source.unconditional and source.merge is None
 
     def _loop(self, loop: Construct) -> bool:
-        """True if a loop has exactly one back edge, and this edge ends the continue construct."""
+        """True if a loop has exactly one back edge, which ends the continue construct."""
         target = loop.continue_target
         if target is None:
             return True

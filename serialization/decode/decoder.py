@@ -2,9 +2,9 @@
 Decodes a SPIR-V binary to a `spirv.module`.
 
 `operations.py` decodes an ordinary instruction to its operation, by the grammar and the class's
-declaration. Instructions without a class are carried (`raw.py`): kept word for word. Handwritten
-code exists only for sections, symbols, types and constants, annotations, functions and their
-blocks.
+declaration. An instruction without a class becomes a raw operation, which holds its words
+(`raw.py`). Handwritten code exists only for sections, symbols, types and constants, annotations,
+functions and their blocks.
 
 Types and constants are decoded when their ids are first used, so unused ones are dropped. Symbols
 have the module's order.
@@ -55,11 +55,11 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Creates one operation with all fields set, which saves memory in all later operations.
+    Reduces the memory of all later operations, by creating one operation with all fields set.
 
-    CPython gives objects compact storage for those fields that the first objects of their class
-    have. xDSL sets links to neighbours late, so without this call each operation would need a
-    dictionary of 230 bytes.
+    CPython stores an object's fields compactly if the first objects of the class had the same
+    fields. xDSL sets links to neighbours late. Without this call, each operation would therefore
+    need a dictionary of 230 bytes.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])
@@ -89,7 +89,7 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
-    """Decodes the module once. With `checked`, invalid instructions become raw operations."""
+    """Decodes the module once. With `checked`, an invalid instruction becomes a raw operation."""
     try:
         return ModuleDecoder(index, checked=checked).decode()
     except SPIRVDecodeError:
@@ -105,7 +105,9 @@ def _cause(error: Exception) -> str:
 
 
 def _refusal_without_place(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
-    """Returns an error for a rule that concerns the whole module, and so has no place."""
+    """
+    Creates the error for a rule that concerns the whole module. The error names no instruction.
+    """
     text = str(error).strip()
     index.at = 0
     return index.error(f"the module breaks a rule of the dialect: {text}")

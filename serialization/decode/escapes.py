@@ -1,13 +1,15 @@
 """
 Passes values out of the construct that defines them, if they are used outside.
 
-In a binary, a value may be used in all blocks that its block dominates, also after the selection
-or loop that defines the value. In the dialect, the value is not visible outside of the construct's
-region. So each edge that leaves the region passes the value on: as an argument of the target
-block, and from a merge block as a result of the construct. Nodes of the flow graph are blocks, or
-the parts into which constructs divide a block. A node needs a new value if the value of its
-immediate dominator is out of scope. Logical addressing has no phis of pointers, images and
-samplers. So their operations are repeated at the use.
+In a binary, a value may be used in all blocks that its block dominates, also after the selection or
+loop that defines the value. In the dialect, the value is not visible outside of the construct's
+region. Each edge that leaves the region therefore passes the value on: as an argument of the target
+block, and from a merge block as a result of the construct.
+
+Nodes of the flow graph are blocks, or the parts into which constructs divide a block. A node needs
+a new value if the value of its immediate dominator is out of scope. Pointers, images and samplers
+cannot be passed, because logical addressing has no phis of them. Their operations are repeated at
+the use.
 """
 
 from __future__ import annotations
@@ -27,11 +29,17 @@ CHAINS = (
     spv.CopyObjectOp,
 )
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
-"""Names of raw instructions on images, samplers and texels, which are repeated at their uses."""
+"""
+Names of raw instructions on images, samplers and texels. They are repeated where their results are
+used.
+"""
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """Replaces uses of the values `escaping` out of their scope, by block arguments or results."""
+    """
+    Makes each use of the values `escaping` valid outside of their scope. Adds block arguments and
+    results of constructs that pass the values on.
+    """
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):
@@ -47,17 +55,24 @@ class _WaysOut:
         self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
-        """(Value, node outside of its scope) -> the value that replaces it in the node."""
+        """
+        Maps a value, and a node outside of its scope, to the value that replaces it in the node.
+        """
         self.repeated: dict[int, Operation] = {}
-        """Node -> the last of the operations that `_repeat` copied to the start of the node."""
+        """Maps a node to the last operation that `_repeat` copied to its start."""
         self.undefined: dict[Attribute, SSAValue] = {}
         self.renamed: list[tuple[SSAValue, int]] = []
-        """(Value, node) for each new argument or result that replaces the value in the node."""
+        """
+        Lists each value that a new block argument or construct result replaces, with the node.
+        """
         self.results: dict[Operation, list[OpResult]] = {}
-        """Construct -> its additional results, which `finish` appends."""
+        """Maps a construct to the results that `finish` adds to it."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
-        """Returns the replacement of a value in a node that the value's definition dominates."""
+        """
+        Returns the value that replaces `value` in a node. The definition of `value` must dominate
+        the node.
+        """
         name, below = value, list[int]()
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:
@@ -112,7 +127,7 @@ class _WaysOut:
         return copy.results[0]
 
     def _insert_undefined(self, value: SSAValue) -> SSAValue:
-        """Returns an undefined value, for use in an unreachable block."""
+        """Returns an undefined value of the same type, for use in an unreachable block."""
         known = self.undefined.get(value.type)
         if known is None:
             op = spv.UndefOp(value.type)
@@ -148,8 +163,8 @@ def _is_repeated(value: SSAValue) -> bool:
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
     """
-    Adds operands to a terminator. Each pair is the successor that gets a value, and the value; the
-    successor is ignored if the terminator has none.
+    Adds operands to a terminator. Each pair consists of a successor and the value that it gets. For
+    a terminator without successors, only the values are used.
     """
     if not end.successors:
         end.operands = [*end.operands, *(value for _, value in further)]

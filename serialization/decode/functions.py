@@ -3,8 +3,8 @@ Decodes functions: blocks become structured regions, OpPhi becomes block argumen
 
 `constructs.py` finds the selection or loop of each block. A block of the dialect may consist of
 several blocks of the binary: after a selection or loop, the surrounding block continues with the
-merge block. If regions cannot express the control flow, each block of the binary becomes one
-block, and merge instructions become attributes of branches. `blocks.py` finds the blocks,
+merge block. If regions cannot express the control flow, each block of the binary becomes one block,
+and merge instructions become attributes of branches. `blocks.py` finds the blocks,
 `instructions.py` reads their instructions, and `values.py` maps ids to values.
 """
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Module(Protocol):
-    """The part of `ModuleDecoder` that `FunctionDecoder` uses."""
+    """Interface of `ModuleDecoder` for `FunctionDecoder`."""
 
     index: ModuleIndex
     annotations: Annotations
@@ -94,8 +94,9 @@ def declare(module: Module, span: range) -> Declared:
 
 class FunctionDecoder:
     """
-    Decodes the body of one function. Discard it after each function: it takes many times the
-    memory of the function's words.
+    Decodes the body of one function.
+
+    It takes many times the memory of the function's words, so each function gets its own decoder.
     """
 
     def __init__(self, module: Module, declared: Declared):
@@ -110,14 +111,17 @@ class FunctionDecoder:
         self.instructions = InstructionDecoder(module, self.values)
         self.blocks: dict[int, BlockRows] = {}
         self._made: dict[int, Block] = {}
-        """Label -> the block to which branches from the same region go."""
+        """Maps a label to the block that it stands for in branches from the same region."""
         self._headers: dict[int, Block] = {}
-        """Label of a loop header -> its block inside of the loop's region."""
+        """Maps the label of a loop's header to the first block inside of the loop's region."""
         self._merges: dict[int, Block] = {}
         self._incoming: dict[int, dict[int, int]] = {}
-        """Index of an OpPhi -> map from each predecessor's label to the id of the value."""
+        """
+        Maps the index of an OpPhi to a table from the label of each predecessor to the id of the
+        value.
+        """
         self._order: dict[int, int] = {}
-        """Label -> position of the block in the function."""
+        """Maps a label to the position of the block in the function."""
         self.constructs: Constructs | None = None
 
     def decode(self) -> None:
@@ -183,9 +187,9 @@ class FunctionDecoder:
 
     def _fill(self, label: int, block: Block, entering: list[SSAValue] | None = None) -> None:
         """
-        Decodes the instructions of a block and of its continuations.
+        Decodes the instructions of a block, and of the blocks that continue it.
 
-        `entering` are the initial values of the phis if the block is a loop's header.
+        If the block is the header of a loop, `entering` are the initial values of its phis.
         """
         constructs = self.constructs
         while True:
@@ -218,8 +222,8 @@ class FunctionDecoder:
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
         """
-        Continues the surrounding block with a construct's merge block. Returns the merge block's
-        label, and the values of its phis if the merge block is a loop's header.
+        Continues the surrounding block with the merge block of a construct. Returns the label of
+        the merge block. If it is the header of a loop, also returns the initial values of its phis.
         """
         label = construct.merge
         if self._loop_at(label) is not None:
@@ -288,7 +292,7 @@ class FunctionDecoder:
         return list(op.results)
 
     def _in_order(self, inside: Sequence[int], target: int, header: int) -> list[int]:
-        """Returns a loop's blocks in the binary's order, in which definitions come before uses."""
+        """Returns a loop's blocks in the binary's order, so that definitions come before uses."""
         if target == header:
             return list(inside)
         return sorted((*inside, target), key=self._order.__getitem__)
@@ -326,7 +330,10 @@ class FunctionDecoder:
         return values
 
     def _way(self, label: int, target: int) -> tuple[Block, int]:
-        """Returns a branch's target block, and the number of constructs that the branch leaves."""
+        """
+        Returns the block to which a branch goes, and the number of constructs that the branch
+        leaves.
+        """
         own, constructs = self._inner(label), self.constructs
         if constructs is None:
             return self._made[target], 0
@@ -349,7 +356,10 @@ class FunctionDecoder:
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
-        """Returns the block and operands for a branch. Inserts a block for an exit."""
+        """
+        Returns the block and the operands for a branch. If the branch leaves constructs, inserts a
+        block with the exit.
+        """
         way, levels = self._way(label, target)
         if not levels:
             return way, self._passed(label, target)
@@ -384,7 +394,9 @@ class FunctionDecoder:
         block.add_op(branch)
 
     def _note_merge(self, op: Operation, rows: BlockRows) -> None:
-        """Stores a merge instruction as attributes of the branch, in a function without regions."""
+        """
+        Stores a merge instruction as attributes of the branch. Used in functions without regions.
+        """
         words = self.rows[rows.merge or 0]
         labels = 1 if rows.flow.continue_target is None else 2
         numbers = [self._order[w] for w in words[1 : 1 + labels]]

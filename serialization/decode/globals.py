@@ -2,8 +2,8 @@
 Decodes the constants, variables and symbols of a binary.
 
 A constant that an attribute can hold is repeated at each use. Every other instruction outside of
-functions gets a symbol (the id's OpName if it exists and is unique), and becomes a declaration of
-the dialect (variable, specialization constant, function) or is carried word for word.
+functions gets a symbol (the id's OpName if it exists and is unique). It becomes a declaration of
+the dialect (variable, specialization constant, function) or a raw operation.
 """
 
 from __future__ import annotations
@@ -65,16 +65,19 @@ class GlobalTable:
         self.annotations = annotations
         self.types = types
         self.operations: dict[int, Operation] = {}
-        """Index of an instruction -> its operation."""
+        """Maps the index of an instruction to its operation."""
         self._symbols: dict[int, str] = {}
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
-        """Name -> the first number to try as a suffix if the name is taken."""
+        """Maps a name that is taken to the next number to try as its suffix."""
         self.values = ConstantReader(index, types)
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
-        """Names functions and graphs after their entry points, before other ids take the names."""
+        """
+        Names functions and graphs after their entry points. Runs first, so that other ids cannot
+        take the names.
+        """
         opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
         for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
             self.index.at = row
@@ -130,7 +133,10 @@ class GlobalTable:
         return self._name_symbol(id, "function")
 
     def variable(self, id: int) -> str:
-        """Returns the symbol of a module's variable. Raises `SPIRVDecodeError` for other ids."""
+        """
+        Returns the symbol of a variable outside of functions. Raises `SPIRVDecodeError` for other
+        ids.
+        """
         row = self.index.definitions.get(id)
         if row is None or self.index.name(row) not in VARIABLES or row >= self.index.first_function:
             raise self.index.error(f"%{id} is not a variable of the module")
@@ -141,7 +147,7 @@ class GlobalTable:
 
     def symbol(self, id: int) -> str:
         """
-        Returns the symbol of an id outside of functions. The first call makes the operation.
+        Returns the symbol of an id outside of functions. Creates its operation at the first call.
 
         Raises `SPIRVDecodeError` for an id that is inside a function or undefined.
         """
@@ -209,7 +215,10 @@ class GlobalTable:
         return variable
 
     def read_attributes(self, id: int) -> dict[str, Attribute]:
-        """Returns the decorations of a function or variable, with linkage as one attribute."""
+        """
+        Returns the decorations of a function or variable as attributes. The linkage is one
+        attribute.
+        """
         linkage = self.annotations.find(id, spv.Decoration.LinkageAttributes)
         but = () if linkage is None else (spv.Decoration.LinkageAttributes,)
         attributes = self.annotations.attributes(id, self.operand, but)
@@ -264,13 +273,13 @@ class GlobalTable:
     # Constants
 
     def constant(self, id: int) -> int | None:
-        """Returns the number of an integer constant; None for other ids."""
+        """Returns the number of an integer constant. Returns None for other ids."""
         value = self.attribute(id)
         return value.value.data if isinstance(value, IntegerAttr) else None
 
     def attribute(self, id: int) -> Attribute | None:
         """
-        Returns a property's attribute for an id: a constant's value, a type, or a symbol.
+        Converts an id to the attribute of a property: a constant's value, a type, or a symbol.
 
         Returns None for an id that is defined inside a function.
         """
@@ -290,7 +299,7 @@ class GlobalTable:
     # Operands
 
     def operand(self, id: int) -> Attribute:
-        """Returns the attribute for an id, which must be defined outside of functions."""
+        """Converts an id to an attribute. The id must be defined outside of functions."""
         attribute = self.attribute(id)
         if attribute is None:
             raise self.index.error(f"%{id} is used outside of its function")
@@ -299,7 +308,7 @@ class GlobalTable:
         return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
-        """Returns the attribute for an id operand of an instruction that has no class."""
+        """Converts an id among the operands of a raw operation to an attribute."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
         attribute = self.attribute(id)
@@ -321,7 +330,7 @@ class GlobalTable:
     def operands(self, row: int) -> list[RawOperand]:
         """
         Returns the operands of an instruction for a raw operation. The id 0, which glslang writes
-        into debug information, becomes the literal 0.
+        into debug information, becomes a literal.
         """
         instruction = self.index.raw[row]
         try:
@@ -338,14 +347,14 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """Returns the operands of a module-level instruction that has no operation class."""
+        """Returns the operands of an instruction outside of functions for a raw operation."""
         at, self.index.at = self.index.at, row
         entries = self.read_operands(row, self.read_carried)
         self.index.at = at
         return entries
 
     def read_operands(self, row: int, read_id: Callable[[int], T]) -> list[Attribute | T]:
-        """Returns the operands of an instruction without a class. `read_id` converts ids."""
+        """Returns the operands of an instruction for a raw operation. `read_id` converts ids."""
         entries: list[Attribute | T] = []
         is_extended = self.index.name(row) in EXTENDED
         for operand in self.operands(row):
@@ -367,8 +376,8 @@ class GlobalTable:
 
     def materialize(self, id: int) -> Operation | None:
         """
-        Makes an operation whose result is the value of an id outside of functions. Returns None if
-        the id has no value (a type, for example).
+        Creates an operation whose result is the value of an id outside of functions. Returns None
+        for an id without a value, such as a type.
         """
         row = self.index.definitions.get(id)
         if row is None or (row >= self.index.first_function and self.index.name(row) != "OpUndef"):
@@ -408,7 +417,7 @@ class GlobalTable:
     # Order of the module
 
     def take(self) -> list[Operation]:
-        """Detaches and returns all operations, in the module's order."""
+        """Detaches all operations and returns them in the module's order."""
         operations = [self.operations[row] for row in sorted(self.operations)]
         for op in operations:
             if op.parent is not None:
@@ -416,7 +425,7 @@ class GlobalTable:
         return operations
 
     def notes(self) -> list[Operation]:
-        """Makes raw operations for decorations and names that attributes cannot hold."""
+        """Creates raw operations for the decorations and names that no attribute can hold."""
         placed: list[tuple[int, spv.RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
             placed.append((note.row, self._note(self.types.type(id), note, member)))

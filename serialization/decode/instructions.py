@@ -1,7 +1,7 @@
 """
 Decodes the instructions of a block into operations.
 
-`operations.py` decodes instructions for which the dialect has a class. An instruction without a
+If the dialect has a class for an instruction, `operations.py` decodes it. An instruction without a
 class, or whose operation does not verify, becomes a raw operation (`raw.py`).
 """
 
@@ -34,7 +34,9 @@ VARIABLES = (spv.VariableOp, spv.UntypedVariableOp)
 
 
 class InstructionDecoder:
-    """Decodes the instructions of one function. Implements `Known` for `operations.py`."""
+    """
+    Decodes the instructions of one function. Implements the interface `Known` of `operations.py`.
+    """
 
     def __init__(self, module: Module, values: Values):
         self.module = module
@@ -45,9 +47,9 @@ class InstructionDecoder:
         self.attribute = module.globals.attribute
         self.constant = module.globals.constant
         self.variables: list[Operation] = []
-        """The function's variables, which go to the start of its first block."""
+        """Variables of the function. They go to the start of its first block."""
         self.location: LocationAttr = UNKNOWN_LOC
-        """The location from the last OpLine in the current block."""
+        """Location that the last OpLine in the current block gives."""
 
     def notes(self, id: int) -> dict[str, Attribute]:
         """Returns an id's decorations as attributes."""
@@ -57,13 +59,18 @@ class InstructionDecoder:
         return module.annotations.attributes(id, module.globals.operand)
 
     def read_all(self, rows: Sequence[int], block: Block) -> None:
-        """Decodes all instructions of one block. Forgets the location of the previous block."""
+        """
+        Decodes all instructions of one block. The location of the previous block is not valid in
+        it.
+        """
         self.location = UNKNOWN_LOC
         for row in rows:
             self.read(row, block)
 
     def read(self, row: int, block: Block) -> None:
-        """Appends an instruction's operation to a block. Raises `SPIRVDecodeError`."""
+        """
+        Decodes an instruction and appends its operation to a block. Raises `SPIRVDecodeError`.
+        """
         index, words = self.index, self.index.rows[row]
         index.at = row
         decode = self._decoder(words[0] & 0xFFFF, words)
@@ -155,7 +162,7 @@ class InstructionDecoder:
 
 
 def _is_accepted(op: Operation) -> bool:
-    """Verifies an operation. Erases the operation and returns False on failure."""
+    """True if an operation verifies. Otherwise erases the operation."""
     try:
         op.verify_()
     except VerifyException:
@@ -168,5 +175,5 @@ def _is_accepted(op: Operation) -> bool:
 
 @cache
 def _skipped_opcodes() -> frozenset[int]:
-    """Returns opcodes that `_uncommon` handles even if the dialect has a class."""
+    """Returns the opcodes that `_uncommon` handles, even if the dialect has a class for them."""
     return frozenset(map(opcode_of, ("OpLine", "OpNoLine", "OpNop", "OpUndef", "OpLabel")))

@@ -21,7 +21,7 @@ from xdsl_spirv.serialization.raw.operands import opcode_of
 
 
 class Facts(NamedTuple):
-    """The grammar's facts about an opcode."""
+    """Name of an instruction, and whether it has a result type and a result."""
 
     name: str
     has_type: bool
@@ -35,14 +35,15 @@ def facts(opcode: int) -> Facts | None:
 
 
 SHORT = 32
-"""Instructions of at most this many words are not cached."""
+"""Maximum number of words of an instruction that is not cached."""
 
 
 class Rows:
     """
-    A sequence with the words of each instruction. Lists for all instructions would take ten times
-    the memory of the binary, so each access makes a new list. Lists of long instructions are
-    cached.
+    A sequence of instructions, each as a list of its words.
+
+    Each access makes a new list, because lists for all instructions would take ten times the memory
+    of the binary. Lists of long instructions are cached.
     """
 
     def __init__(self, raw: RawModule):
@@ -77,7 +78,7 @@ class ModuleIndex:
         self._passed = 0
         self._files: dict[int, StringAttr] = {}
         self.definitions: dict[int, int] = {}
-        """Result id -> index of its instruction."""
+        """Maps a result id to the index of its instruction."""
         self._define()
         begins = ("OpFunction", "OpGraphEntryPointARM", "OpGraphARM")
         functions = np.flatnonzero(np.isin(raw.opcodes, [opcode_of(name) for name in begins]))
@@ -107,11 +108,11 @@ class ModuleIndex:
         return np.flatnonzero(self.raw.opcodes == opcode_of("OpLabel"))
 
     def in_one_block(self, row: int, below: int) -> bool:
-        """True if instruction `row` precedes instruction `below` in one block."""
+        """True if the instructions `row` and `below` are in one block, in this order."""
         return row < below and not np.diff(np.searchsorted(self._labels, (row, below)))[0]
 
     def innermost(self, row: int) -> int:
-        """Returns the id of the innermost constituent of nested replicated constants."""
+        """Returns the id of the constituent inside nested replicated constants."""
         name = self.name(row)
         while True:
             id = self.word(self.rows[row], 3)
@@ -121,12 +122,12 @@ class ModuleIndex:
             row = inner
 
     def name(self, row: int) -> str | None:
-        """Returns the name of an instruction; None if its opcode is unknown."""
+        """Returns the name of an instruction. Returns None if its opcode is unknown."""
         known = facts(self.opcodes[row])
         return None if known is None else known.name
 
     def parts(self, row: int) -> Sequence[int]:
-        """Returns the ids that must be defined before a constant or an array's type."""
+        """Returns the ids in a constant or an array type that must be defined before it."""
         name, words = self.name(row), self.rows[row]
         match name:
             case "OpSpecConstantOp":
@@ -171,7 +172,8 @@ class ModuleIndex:
 
     def pass_values(self, count: int) -> None:
         """
-        Counts the values that branches pass to OpPhi. Raises `SPIRVDecodeError` beyond the limit.
+        Adds to the number of values that branches pass to OpPhi. Raises `SPIRVDecodeError` if it
+        exceeds the limit.
         """
         limit = self.raw.limits.branch_values
         self._passed += count
@@ -182,7 +184,7 @@ class ModuleIndex:
             )
 
     def error(self, cause: str) -> SPIRVDecodeError:
-        """Returns an error at the instruction that is being decoded."""
+        """Creates an error at the instruction that is being decoded."""
         if not self.rows:
             return SPIRVDecodeError(cause, 0)
         return self.raw[min(self.at, len(self.rows) - 1)].error(cause)
@@ -193,7 +195,10 @@ class ModuleIndex:
         return words[place]
 
     def string(self, words: Sequence[int], place: int) -> str:
-        """Returns the string that starts at a word of an instruction and fills the rest."""
+        """
+        Returns the string that begins at a word of an instruction. It must fill the rest of the
+        instruction.
+        """
         data = b"".join(w.to_bytes(4, "little") for w in words[place:])
         text, zero, _ = data.partition(b"\0")
         if not zero:
@@ -201,13 +206,16 @@ class ModuleIndex:
         return text.decode("utf-8", "replace")
 
     def file_name(self, row: int) -> StringAttr:
-        """Returns the text of an OpString. All lines of a file share one attribute."""
+        """Returns the text of an OpString. All lines of a file share one attribute for it."""
         if row not in self._files:
             self._files[row] = StringAttr(self.string(self.rows[row], 2))
         return self._files[row]
 
     def literal(self, text: str) -> StringAttr | BytesAttr:
-        """Makes the attribute for a string in a raw operation: bytes if the string is not UTF-8."""
+        """
+        Creates the attribute for a string in a raw operation. A string that is not UTF-8 becomes
+        bytes.
+        """
         data = text.encode("utf-8", "surrogateescape")
         try:
             return StringAttr(data.decode())
@@ -226,7 +234,7 @@ class ModuleIndex:
 
 
 EXTENDED = ("OpExtInst", "OpExtInstWithForwardRefsKHR")
-"""Instructions that call an instruction of an extended set."""
+"""Instructions whose operands contain an instruction of an extended set."""
 
 OUTSIDE = ("OpLine", "OpNoLine", "OpNop", *EXTENDED)
-"""Instructions that are allowed between functions."""
+"""Instructions that may occur between functions."""

@@ -2,10 +2,10 @@
 Decodes an instruction to an operation. Inverse of `encode/operations.py`.
 
 Each class of operation gets one decoder: a list of the instruction's operands in the grammar's
-order, each with the class's operand or property for it. Properties are made as the class declares
-them (an enumeration attribute, a number, a symbol), so new classes need no code in this module. If
-a class cannot hold an instruction (a scope that is a specialization constant, for example), the
-decoder raises `NotDeclared`, and the instruction is carried.
+order. Each entry names the operand or property of the class that holds it. Properties are made as
+the class declares them (an enumeration attribute, a number, a symbol), so new classes need no code
+in this module. If a class cannot hold an instruction (a scope that is a specialization constant,
+for example), the decoder raises `NotDeclared`, and the instruction becomes a raw operation.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
     for cls in attributes_of([enumeration_attributes])
     if issubclass(cls, EnumerationAttr)
 }
-"""Operand kind -> the class of attributes that hold its enumerants."""
+"""Maps a kind of operand to the class of attributes for its enumerants."""
 
 
 class NotDeclared(Exception):
-    """Raised if a class of operation cannot hold an instruction."""
+    """Error for an instruction that a class of operation cannot hold."""
 
 
 class Known(Protocol):
-    """The lookups that decoders use: ids to values, types and attributes."""
+    """Interface of the tables that decoders read: ids to values, types and attributes."""
 
     location: LocationAttr
     """Location of the current instruction."""
@@ -68,16 +68,21 @@ class Known(Protocol):
     def value(self, id: int) -> SSAValue: ...
     def type(self, id: int) -> Attribute: ...
     def attribute(self, id: int) -> Attribute | None:
-        """Returns a constant's value, a symbol of the module, or a type; None for other ids."""
+        """
+        Converts an id to an attribute: a constant's value, a symbol of the module, or a type.
+        Returns None for other ids.
+        """
         ...
 
     def constant(self, id: int) -> int | None:
-        """Returns the number of an integer constant; None for other ids."""
+        """Returns the number of an integer constant. Returns None for other ids."""
         ...
 
 
 class Words:
-    """State of decoding one instruction: the words, and the operands and properties made so far."""
+    """
+    State while one instruction is decoded: its words, and the operands and properties made so far.
+    """
 
     __slots__ = ("at", "derived", "known", "operands", "properties", "segments", "words")
 
@@ -101,12 +106,16 @@ class Words:
 Reader: TypeAlias = Callable[[Words], None]
 
 Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
-"""A function that makes an operation from words. Raises `NotDeclared` if they do not fit."""
+"""
+A function that creates an operation from words. Raises `NotDeclared` if its class cannot hold them.
+"""
 
 
 @cache
 def operation_names() -> Mapping[tuple[str | None, int], str]:
-    """Returns operation names by (extended set, opcode). The set is None for core instructions."""
+    """
+    Maps (extended set, opcode) to the name of the operation. The set is None for core instructions.
+    """
     names: dict[tuple[str | None, int], str] = {}
     for name in SPIRV.names:
         in_set, instruction = instruction_named(name)
@@ -119,7 +128,9 @@ def operation_names() -> Mapping[tuple[str | None, int], str]:
 
 
 def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
-    """Imports and returns the class of an instruction's operations; None if there is no class."""
+    """
+    Imports and returns the class of operation for an instruction. Returns None if there is none.
+    """
     name = operation_names().get((in_set, opcode))
     if name is None:
         return None
@@ -128,7 +139,9 @@ def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
 
 @cache
 def core_decoder(opcode: int) -> Decode | None:
-    """Returns the decoder of a core instruction; None if the dialect has no class for it."""
+    """
+    Returns the decoder of a core instruction. Returns None if the dialect has no class for it.
+    """
     cls = class_of(None, opcode)
     if cls is None:
         return None
@@ -137,7 +150,10 @@ def core_decoder(opcode: int) -> Decode | None:
 
 
 def _copy_decoder(logical: Decode) -> Decode:
-    """Decodes OpCopyLogical as `spirv.CopyObject` if both type ids become the same type."""
+    """
+    Decodes OpCopyLogical as `spirv.CopyObject` if the dialect represents both types as the same
+    type.
+    """
     plain = core_decoder(opcode_of("OpCopyObject"))
     assert plain is not None
 
@@ -150,7 +166,9 @@ def _copy_decoder(logical: Decode) -> Decode:
 
 @lru_cache(maxsize=4096)
 def extended_decoder(instruction_set: str, number: int) -> Decode | None:
-    """Returns the decoder of an extended instruction; None if the dialect has no class for it."""
+    """
+    Returns the decoder of an extended instruction. Returns None if the dialect has no class for it.
+    """
     if instruction_set not in EXTENDED_SETS.values():
         return None
     cls = class_of(instruction_set, number)
@@ -218,7 +236,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
-    """Raises `NotDeclared`: functions cannot contain operations that declare symbols."""
+    """Raises `NotDeclared`, because a function cannot contain operations that declare symbols."""
     raise NotDeclared("symbols are not allowed in a function")
 
 
@@ -313,8 +331,8 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
     """
-    Makes the attribute of a property from an id. Raises `NotDeclared` if it has none of the
-    `accepted` classes (all are accepted if `accepted` is empty).
+    Converts an id to the attribute of a property. Raises `NotDeclared` if the attribute has none of
+    the classes `accepted`. If `accepted` is empty, all classes are accepted.
     """
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):

@@ -1,9 +1,9 @@
 """
 Decodes types: from an id to an attribute.
 
-A struct's name becomes its identifier. So structs that differ only in their names stay distinct,
-and a struct that contains pointers to itself has an identifier to refer to. A type that the
-dialect does not model is carried as its declaration.
+A struct's name becomes its identifier. Structs that differ only in their names therefore stay
+distinct, and a struct that contains pointers to itself can refer to itself. If the dialect lacks a
+type, its declaration is kept as words.
 """
 
 from __future__ import annotations
@@ -46,27 +46,30 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.globals import GlobalTable
 
 MAX_DEPTH = 100
-"""Greatest nesting of types, since attributes are made, compared and printed recursively."""
+"""Maximum nesting of types. Attributes are created, compared and printed recursively."""
 
 MAX_PARTS = 4096
 """
-Largest number of parts of a type, where each use of another type counts all of its parts.
+Maximum number of parts of a type. Each use of another type counts with all of its parts.
 
 The limit exists because a type is printed in full at each use.
 """
 
 MAX_INTEGER_BITS = 4096
 """
-Largest width of an integer type. Compilers for SPV_ALTERA_arbitrary_precision_integers use far
+Maximum width of an integer type. Compilers for SPV_ALTERA_arbitrary_precision_integers use far
 smaller widths.
 """
 
 MAX_ZEROS = 1 << 16
-"""Largest number of elements of an OpConstantNull tensor that is expanded to a `dense` literal."""
+"""
+Maximum number of elements of a tensor of zeros (OpConstantNull) that is expanded to a `dense`
+literal.
+"""
 
 MAX_COMPONENTS = 64
 """
-Largest number of components of a vector. SPIR-V 2.16.1 allows 16 in OpTypeVector.
+Maximum number of components of a vector. SPIR-V 2.16.1 allows 16 in OpTypeVector.
 
 The limit exists because a constant of three words may expand to a literal of all components.
 """
@@ -74,10 +77,10 @@ The limit exists because a constant of three words may expand to a literal of al
 FLOATS: dict[tuple[int, int | None], type[Attribute]] = {
     form: cls for cls, form in ENCODED_FLOATS.items()
 }
-"""Width and FP Encoding (None for IEEE 754) -> the type."""
+"""Maps the width and FP Encoding (None for IEEE 754) of a float to its type."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
-"""Form of a struct's identifier. A name of another form remains a raw OpName operation."""
+"""Pattern of a struct's identifier. A name that does not match remains a raw OpName operation."""
 
 
 @cache
@@ -88,7 +91,7 @@ def declared_types() -> dict[str, type[spv.DeclaredType]]:
 
 
 class TypeReader:
-    """Decodes types by id and caches the results."""
+    """Decodes types by id. Caches the results."""
 
     globals: GlobalTable
 
@@ -97,19 +100,24 @@ class TypeReader:
         self.annotations = annotations
         self.known: dict[int, Attribute] = {}
         self.notes: dict[int, tuple[int, Note, int | None]] = {}
-        """Decorations that a type cannot hold, by number: (type id, decoration, member or None)."""
+        """
+        Maps a number to a decoration that a type cannot hold: type id, decoration, and member (None
+        for the whole type).
+        """
         self._open: dict[int, str] = {}
-        """Id -> identifier, for structs whose members are being decoded."""
+        """Maps the ids of structs whose members are being decoded to their identifiers."""
         self._names: dict[int, str] = {}
         self._identifiers: set[str] = set()
         self._next: dict[str, int] = {}
-        """Identifier -> the first number to try as a suffix if the identifier is taken."""
+        """Maps an identifier that is taken to the next number to try as its suffix."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._parts: dict[int, int] = {}
-        """Type id -> number of types in it, including the type itself."""
+        """Maps a type's id to the number of its parts, including the type itself."""
         self._counts: list[int] = []
-        """Number of types inside each type that is being decoded, outermost first."""
+        """
+        Number of parts, so far, of each type that is being decoded. The outermost type is first.
+        """
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),
@@ -178,7 +186,10 @@ class TypeReader:
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """Ids of the types that contain themselves, through a pointer that is declared later."""
+        """
+        Ids of the types that contain themselves. Such a type has a pointer that is declared after
+        it.
+        """
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part
@@ -212,7 +223,7 @@ class TypeReader:
         return self.index.word(words, place)
 
     def size(self, id: int) -> spv.Size:
-        """Returns a constant's number, or the symbol of a specialization constant."""
+        """Returns the number of a constant. For a specialization constant, returns its symbol."""
         number = self.globals.constant(id)
         if number is None:
             return self.globals.symbol_reference(id)
@@ -310,8 +321,8 @@ class TypeReader:
         self, id: int, count: int, first: bool
     ) -> tuple[list[int], list[spv.MemberDecorationAttr], list[spv.StructDecorationAttr]]:
         """
-        Returns the offsets, the other decorations of members, and the decorations of the struct.
-        With `first`, records decorations that the type cannot hold.
+        Returns the offsets of a struct's members, the members' other decorations, and the struct's
+        decorations. With `first`, records decorations that the type cannot hold.
         """
         offsets: dict[int, int] = {}
         decorations: dict[spv.MemberDecorationAttr, None] = {}
@@ -379,7 +390,7 @@ def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> fro
 
 
 def zero_of(t: Attribute) -> Attribute | None:
-    """Returns the zero of a type as an attribute; None if there is no such attribute."""
+    """Returns the zero of a type as an attribute. Returns None if no attribute can hold it."""
     if isinstance(t, IntegerType):
         return IntegerAttr(0, t)
     if isinstance(t, AnyFloat):
@@ -396,14 +407,16 @@ def zero_of(t: Attribute) -> Attribute | None:
 
 
 def dense_of(t: VectorType | TensorType[Attribute], data: bytes) -> Attribute:
-    """Makes a `dense` literal of a vector or tensor of numbers from the bytes of its elements."""
+    """Creates a `dense` literal of a vector or tensor of numbers from the bytes of its elements."""
     return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))
 
 
 def pack_numbers(
     values: Sequence[Attribute | None], element: IntegerType | AnyFloat
 ) -> bytes | None:
-    """Returns the bytes of numbers of one type; None if a value is not a number of this type."""
+    """
+    Packs numbers of one type into bytes. Returns None if a value is not a number of this type.
+    """
     data: list[bytes] = []
     for value in values:
         if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:
@@ -418,7 +431,8 @@ def pack_numbers(
 
 def tensor_of(t: spv.TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
     """
-    Makes a tensor's `dense` literal from elements or smaller tensors; None if they do not fit.
+    Creates a tensor's `dense` literal from elements or from smaller tensors. Returns None if they
+    do not fit.
     """
     element = t.element_type
     if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):

@@ -1,10 +1,10 @@
 """
 Maps ids to values while a function's body is decoded.
 
-An id is visible in the region that defines it and in nested regions. A value that is used
-elsewhere is recorded, and `escapes.py` later passes it out of its region. Constants and other
-values from outside of functions get an operation at the function's start when they are first used.
-An id that is used before its definition gets a placeholder.
+An id is visible in the region that defines it and in nested regions. A value that is used elsewhere
+is recorded, and `escapes.py` later passes it out of its region. When a constant or another value
+from outside of functions is first used, its operation is added at the function's start. An id that
+is used before its definition gets a placeholder.
 """
 
 from __future__ import annotations
@@ -20,21 +20,24 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """Maps ids to values in one function, whose instructions have the indices `span`."""
+    """Maps ids to values in one function. `span` are the indices of the function's instructions."""
 
     def __init__(self, module: Module, span: range):
         self.module = module
         self.index = module.index
         self.span = span
         self.first: list[Operation] = []
-        """Operations of constants and symbols, which go to the function's start."""
+        """Operations of constants and symbols. They go to the start of the function."""
         self._visible: dict[int, SSAValue] = {}
         self._hidden: dict[int, SSAValue] = {}
-        """Id -> value, for ids of finished regions, which are out of scope."""
+        """
+        Maps ids that regions defined to their values. The regions are finished, so the ids are out
+        of scope.
+        """
         self._awaited: dict[int, SSAValue] = {}
         self._undefined: dict[Attribute, SSAValue] = {}
         self._scopes: list[list[int]] = [[]]
-        """The ids that each open region defines, outermost region first."""
+        """For each open region, the ids that it defines. The outermost region is first."""
         self.escaping: dict[SSAValue, None] = {}
         """Values that are used outside of the region that defines them."""
 

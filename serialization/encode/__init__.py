@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 class SPIRVEncodeError(DiagnosticException):
     """
-    Raised for a module that has no SPIR-V form.
+    Error for a module that has no SPIR-V form.
 
     `cause` says what is wrong and what to do. `op` is the operation at fault.
     """
@@ -23,7 +23,7 @@ class SPIRVEncodeError(DiagnosticException):
 
 def describe(op: Operation) -> str:
     """
-    Returns an operation's name, symbol, function and (if known) source location.
+    Returns an operation's name, symbol, function and (if known) source location, for example:
 
     `spirv.IAdd in @main at kernel.mlir:12:5`
     """

@@ -1,5 +1,5 @@
 """
-Encodes carried instructions: instructions without a class in the dialect, kept word for word.
+Encodes raw operations: instructions for which the dialect has no class. They hold the words.
 
 The grammar gives an instruction's opcode, the positions of result type and result, and the section
 of the module that it belongs to.
@@ -34,14 +34,16 @@ SECTIONS = {
     "OpMemberDecorateIdEXT": Section.ANNOTATIONS,
     "OpMemberDecorateString": Section.ANNOTATIONS,
 }
-"""Instruction -> its section, unless that is `Section.GLOBALS`."""
+"""
+Maps an instruction to its section of the module. Other instructions belong to `Section.GLOBALS`.
+"""
 
 NAMES = ("OpName", "OpMemberName")
-"""Instructions that are omitted if the caller does not want names."""
+"""Instructions that are left out if the caller does not want names."""
 
 
 class Source(Protocol):
-    """The part of `ModuleEncoder` that `Carrier` uses."""
+    """Interface of `ModuleEncoder` for `Carrier`."""
 
     names: bool
     words: ModuleWords
@@ -56,7 +58,7 @@ class Source(Protocol):
 
 
 class Carrier:
-    """Encodes the raw operations of one module: instructions without a class in the dialect."""
+    """Encodes the raw operations of one module."""
 
     def __init__(self, source: Source):
         self._source = source
@@ -82,7 +84,9 @@ class Carrier:
         return instruction(entry.opcode, (*head, *operands))
 
     def write(self, op: RawGlobalOp, result: int | None) -> None:
-        """Writes a raw operation outside of functions. `result` is its id or None."""
+        """
+        Writes a raw operation outside of functions. `result` is the id of its result, or None.
+        """
         name = op.instruction.data
         entry = _entry(name, op)
         if name in NAMES and not self._source.names:

@@ -1,12 +1,14 @@
 """
 Encodes a `spirv.module` as a SPIR-V binary.
 
-The grammar determines the words of an ordinary operation (`operations.py`). Handwritten code
-exists only for the parts that are more than one instruction: sections, symbols, types and
-constants, functions and their blocks. Ids are dense and given in the order of first use, so a
-module always gives the same bytes. Some operations have no instruction in their block: constants,
-references to symbols, results of structured control flow. Requesting the id of such a value writes
-its definition into the section of types and constants.
+The grammar determines the words of an ordinary operation (`operations.py`). Handwritten code exists
+only for the parts that are more than one instruction: sections, symbols, types and constants,
+functions and their blocks. Ids are dense and given in the order of first use, so a module always
+gives the same bytes.
+
+Some operations have no instruction in their block: constants, references to symbols, results of
+structured control flow. When the id of such a value is first requested, its definition is written
+into the section of types and constants.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
 
 INTERFACE_OF_ALL = (1, 4)
 """
-First version in which an entry point's interface lists variables of all storage classes, not only
-Input and Output (SPIR-V, OpEntryPoint).
+First version of SPIR-V in which an entry point's interface lists variables of all storage classes.
+Before, it lists only Input and Output (SPIR-V, OpEntryPoint).
 """
 
 
@@ -62,7 +64,9 @@ SYMBOLIC_CONSTANTS = {
     "spirv.EXT.SpecConstantCompositeReplicate": "constituent",
     "spirv.KHR.SpecConstantData": "data",
 }
-"""Operation that declares a composite constant -> the property with its constituents or words."""
+"""
+Maps an operation that declares a composite constant to the property with its constituents or words.
+"""
 
 
 def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> bytes:
@@ -79,7 +83,7 @@ def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> byt
 
 
 class ModuleEncoder:
-    """Encodes one module. Implements `IdSource` for operations and `Module` for functions."""
+    """Encodes one module. Implements the interfaces `IdSource` and `Module`."""
 
     def __init__(
         self, module: ModuleOp, *, names: bool, lines: bool, origins: Origins | None = None
@@ -108,12 +112,12 @@ class ModuleEncoder:
         self._symbol_ids: dict[str, int] = {}
         self._defining: set[str] = set()
         self._reserved: dict[str, int] = {}
-        """Symbol -> its id, for symbols that are used before their definition is encoded."""
+        """Ids of symbols that are used before their definition is encoded."""
         self._extended_sets: dict[str, int] = {}
         self._files: dict[str, int] = {}
         self._named: set[int] = set()
         self._uses: dict[str, set[str]] = {}
-        """Function -> the symbols that the function refers to."""
+        """Maps a function to the symbols that it refers to."""
         self._in_use: set[str] = set()
         # Keyed by name, since importing the classes takes time and most modules need few of them.
         self._without_instruction: dict[str, Callable[[SSAValue, Operation], int]] = {
@@ -205,12 +209,13 @@ class ModuleEncoder:
         return known
 
     def operand(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """Returns the id of an operand that is given as an attribute: a number, symbol or type."""
+        """Returns the id of an operand that is an attribute: a number, a symbol or a type."""
         return self.constants.operand(attribute, op)
 
     def symbol(self, name: str, op: Operation | None) -> int:
         """
-        Returns the id of a symbol. The first call writes a variable's or constant's definition.
+        Returns the id of a symbol. At the first call for a variable or constant, writes its
+        definition.
         """
         self._in_use.add(name)
         known = self._symbol_ids.get(name)
@@ -231,8 +236,8 @@ class ModuleEncoder:
 
     def _carried_definition(self, op: Operation) -> int:
         """
-        Encodes a raw operation with a result. Assigns the id first, since debug information may
-        refer to itself in cycles.
+        Encodes a raw operation with a result. Assigns the id first, because debug information may
+        refer to itself.
         """
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
@@ -261,7 +266,7 @@ class ModuleEncoder:
         return op
 
     def forward(self, name: str) -> int:
-        """Returns the id of a symbol, which may be defined later."""
+        """Returns the id of a symbol. Its definition may come later."""
         known = self._symbol_ids.get(name) or self._reserved.get(name)
         if (
             known is None
@@ -272,7 +277,7 @@ class ModuleEncoder:
         return self.symbol(name, None) if known is None else known
 
     def carried(self, op: spv.Carried) -> Sequence[int]:
-        """Returns the words of an instruction without a class, inside a function."""
+        """Returns the words of a raw operation inside a function."""
         return self._carrier.words(op)
 
     def extended_set(self, name: str) -> int:
@@ -285,7 +290,9 @@ class ModuleEncoder:
     # Debug information and decorations
 
     def line(self, op: Operation) -> tuple[int, int, int] | None:
-        """Returns file id, line and column of an operation; None if they are unknown."""
+        """
+        Returns the file id, line and column of an operation. Returns None if they are unknown.
+        """
         where: Attribute = op.location
         while not isinstance(where, FileLineColLoc):
             if isinstance(where, NameLoc):
@@ -308,8 +315,8 @@ class ModuleEncoder:
 
     def is_declaration(self, op: Operation) -> bool:
         """
-        True if the operation's result is defined outside of its block, like a constant. If so,
-        gives the result an id.
+        True if the operation's result is defined outside of its block, like a constant. In this
+        case, also gives the result an id.
         """
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
@@ -348,7 +355,10 @@ class ModuleEncoder:
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
-        """Returns the id for a result of a selection or loop: the operand of `spirv.mlir.merge`."""
+        """
+        Returns the id for a result of a selection or loop, which is the id of an operand of
+        `spirv.mlir.merge`.
+        """
         last = op.regions[0].blocks[-1].last_op if op.regions[0].blocks else None
         index = list(op.results).index(value)  # pyright: ignore
         if last is None or index >= len(last.operands):
@@ -503,7 +513,10 @@ class ModuleEncoder:
         )
 
     def _used_variables(self, function: str, version: tuple[int, int]) -> list[str]:
-        """Returns the variables that an entry point and its callees use, in the module's order."""
+        """
+        Returns the variables that an entry point uses, also through the functions it calls, in the
+        module's order.
+        """
         reached, waiting = {function}, [function]
         while waiting:
             for name in self._uses.get(waiting.pop(), ()):

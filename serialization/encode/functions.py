@@ -1,13 +1,13 @@
 """
 Encodes functions: regions become blocks with merge instructions, block arguments become OpPhi.
 
-The region of a selection or loop is inlined into the block of the operation: this block ends with
-a branch to the region's header, and continues as the region's merge block. So a block of the
-dialect may become several blocks of SPIR-V. OpPhi names the last of them as predecessor.
-Values that leave a region are operands of `spirv.mlir.merge`, and need no instruction.
+The region of a selection or loop is inlined into the block of the operation: this block ends with a
+branch to the region's header, and continues as the region's merge block. A block of the dialect may
+therefore become several blocks of SPIR-V. OpPhi names the last of them as predecessor. Values that
+leave a region are operands of `spirv.mlir.merge`, and need no instruction.
 
-Blocks keep the order of the text, except that a block moves after its first predecessor (SPIR-V
-2.4 requires that dominators come first). A region's merge block is always its last block.
+Blocks keep the order of the text, except that a block moves after its first predecessor (SPIR-V 2.4
+requires that dominators come first). A region's merge block is always its last block.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from xdsl_spirv.serialization.raw.words import instruction
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """
-Attributes of a branch with its merge instruction, in a function without structured regions.
+Attributes of a branch that hold its merge instruction, in a function without structured regions.
 
-The value lists the indices of the merge block and (for a loop) the continue target among the
-function's blocks, then the control mask and the parameters of the mask.
+The value lists the merge block and (for a loop) the continue target, by their indices among the
+function's blocks, and then the control mask and the parameters of the mask.
 """
 
 PARAMETER_DECORATION = "spirv.decoration"
-"""The attribute of a function's argument that holds its decoration, as in MLIR."""
+"""Attribute of a function's argument that holds its decoration, as in MLIR."""
 
 
 def block_order(region: Region) -> list[Block]:
     """
-    Returns a region's blocks with dominators first, otherwise in the text's order.
+    Returns a region's blocks. Dominators come first; otherwise the order of the text is kept.
 
     Each reachable block comes after one of its predecessors. Unreachable blocks come last.
     """
@@ -69,14 +69,14 @@ def block_order(region: Region) -> list[Block]:
 
 
 class Module(IdSource, Protocol):
-    """The part of `ModuleEncoder` that `FunctionEncoder` uses."""
+    """Interface of `ModuleEncoder` for `FunctionEncoder`."""
 
     lines: bool
     traced: bool
-    """True if the encoder records which operation each word belongs to."""
+    """True if the encoder records the operation of each word."""
     decorations: Decorations
     encoders: dict[type[Operation], Encode]
-    """Class -> its encoder. A cache for classes whose operations become one instruction."""
+    """Cached encoders of the classes whose operations become one instruction."""
 
     def line(self, op: Operation) -> tuple[int, int, int] | None: ...
     def symbol(self, name: str, op: Operation | None) -> int: ...
@@ -91,8 +91,10 @@ def _brings_blocks(op: Operation) -> bool:
 
 def _goes_on(op: Operation) -> bool:
     """
-    True if a selection's header continues the surrounding block. Otherwise the header is a
-    separate block, because a loop's header cannot have a second merge instruction.
+    True if the header of a selection is the end of the surrounding block.
+
+    Otherwise the header is a separate block. This is needed in the header block of a loop, which
+    cannot have a second merge instruction.
     """
     if not isinstance(op, spv.SelectionOp):
         return False
@@ -119,7 +121,8 @@ class Labels:
         """
         Returns the label of a block's first SPIR-V block.
 
-        A loop's entry block and most selection headers continue the surrounding block.
+        The entry block of a loop continues the surrounding block, so it has the label of that
+        block. The same holds for the header of most selections.
         """
         known = self._begins.get(id(block))
         if known is None:
@@ -143,7 +146,7 @@ class Labels:
         return known
 
     def _before(self, op: Operation) -> int:
-        """Returns the label of the SPIR-V block that has the code just before an operation."""
+        """Returns the label of the SPIR-V block that ends with the code before an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
             if _brings_blocks(previous):
@@ -154,28 +157,28 @@ class Labels:
 
 
 class Edge(NamedTuple):
-    """A branch, seen from the block that it leaves."""
+    """A branch, described from the block that it leaves."""
 
     target: Block
     values: Sequence[SSAValue]
-    """The values for the target's arguments."""
+    """Values that the branch passes to the arguments of its target."""
     label: int
     """The label of the target, or of an inserted block that branches to the target."""
     split: bool
-    """True if a block is inserted between the branch and its target."""
+    """True if a new block is inserted between the branch and its target."""
 
 
 class Entry(NamedTuple):
-    """A branch, seen from the block that it enters."""
+    """A branch, described from the block that it enters."""
 
     block: Block
     values: Sequence[SSAValue]
     label: int | None
-    """The label of the inserted block; None if `block` branches directly."""
+    """Label of the inserted block. None if `block` branches directly."""
 
 
 Incoming: TypeAlias = Mapping[int, Sequence[Entry]]
-"""Identity of a block -> the branches that enter it."""
+"""Maps the identity of a block to the branches that enter it."""
 
 
 class FunctionEncoder:
@@ -187,9 +190,12 @@ class FunctionEncoder:
         self.words: list[int] = []
         self.variables: list[int] = []
         self.origins: list[tuple[int, Operation]] = []
-        """(Offset in the function's words, operation of the words from this offset on)."""
+        """
+        List of offsets in the function's words, each with the operation that the words from there
+        on belong to.
+        """
         self._exits: dict[int, list[spv.ExitOp]] = {}
-        """Identity of a block -> the exits (from nested constructs) that branch to it."""
+        """Maps the identity of a block to the exits from nested constructs that branch to it."""
         self._begun = set[int]()
         self._known_edges: dict[int, Sequence[Edge]] = {}
         self._line: tuple[int, int, int] | None = None
@@ -320,9 +326,9 @@ class FunctionEncoder:
         """
         Returns the branches that leave a block.
 
-        Branches with one target become one edge, except if a phi would need two values, and in
-        OpBranchConditional, whose labels must differ from version 1.6 on. The second branch then
-        gets an inserted block.
+        Branches with one target become one edge, with two exceptions: a phi would need two values
+        for it, or the terminator is OpBranchConditional, whose labels must differ from version 1.6
+        on. The second branch then goes through an inserted block.
         """
         known = self._known_edges.get(id(terminator))
         if known is not None:
@@ -367,8 +373,8 @@ class FunctionEncoder:
         self, block: Block, first: Sequence[int] = (), last: Sequence[int] = ()
     ) -> None:
         """
-        Encodes a block. Puts `first` (a loop's merge instruction) before the first branch, and
-        `last` (a selection's merge instruction) before the last branch.
+        Encodes a block. Puts the merge instruction of a loop (`first`) before the first branch, and
+        the merge instruction of a selection (`last`) before the last branch.
         """
         self._begun.add(id(block))
         module, words = self.module, self.words
@@ -397,7 +403,9 @@ class FunctionEncoder:
                 module.decorate(module.value(op.results[0]), op)
 
     def _unstructured_merge(self, op: Operation) -> None:
-        """Writes the merge instruction from a branch's attribute, in a function without regions."""
+        """
+        Writes the merge instruction that a branch's attribute holds, in a function without regions.
+        """
         for name, labels in ((SELECTION_MERGE, 1), (LOOP_MERGE, 2)):
             given, region = op.attributes.get(name), op.parent_region()
             if given is None or region is None:
@@ -473,7 +481,7 @@ class FunctionEncoder:
         self._split(op)
 
     def _is_behind(self, value: SSAValue) -> bool:
-        """True if a value's definition comes before the current instruction in the binary."""
+        """True if the definition of a value precedes the current instruction in the binary."""
         owner = value.owner
         block = owner if isinstance(owner, Block) else owner.parent_block()
         declared = isinstance(owner, Operation) and self.module.is_declaration(owner)
@@ -489,9 +497,10 @@ class FunctionEncoder:
 
     def _selection(self, op: Operation) -> None:
         """
-        Encodes a selection: the header with OpSelectionMerge, the cases and the merge block. The
-        header continues the surrounding block if possible. The code after the selection follows in
-        the merge block.
+        Encodes a selection: the header with OpSelectionMerge, the cases and the merge block.
+
+        If possible, the header is the end of the surrounding block. The code after the selection
+        follows in the merge block.
         """
         assert isinstance(op, spv.SelectionOp)
         blocks = list(op.body.blocks)
@@ -512,8 +521,10 @@ class FunctionEncoder:
 
     def _loop(self, op: Operation) -> None:
         """
-        Encodes the header with its OpLoopMerge, the body, the continue block and the merge block.
-        The entry block, which contains only a branch, is appended to the surrounding block.
+        Encodes a loop: the header with OpLoopMerge, the body, the continue block and the merge
+        block.
+
+        The entry block contains only a branch, which is appended to the surrounding block.
         """
         assert isinstance(op, spv.LoopOp)
         blocks = list(op.body.blocks)
@@ -540,10 +551,10 @@ def _only_exits(block: Block) -> bool:
 
 def _dissolves(terminator: Operation) -> bool:
     """
-    True if a branch to an exit's block goes directly to the exit's target.
+    True if a branch to a block that only contains an exit goes directly to the exit's target.
 
     A conditional branch without a merge instruction may have only one target inside its construct
-    (SPIR-V 2.11.2), so it branches to the targets of exits.
+    (SPIR-V 2.11.2). It therefore branches directly.
     """
     block = terminator.parent_block()
     if not isinstance(terminator, BranchConditionalOp) or block is None:
@@ -553,7 +564,7 @@ def _dissolves(terminator: Operation) -> bool:
 
 
 LOOP_PARAMETERS = "loop_control_parameters"
-"""The attribute of a loop with the parameters of `PeelCount` and similar controls, in order."""
+"""Attribute of a loop with the parameters of its loop controls (`PeelCount`, ...), in order."""
 
 
 def _loop_parameters(op: spv.LoopOp) -> list[int]:

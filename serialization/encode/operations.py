@@ -3,11 +3,11 @@ Encodes an operation as one instruction, as the grammar describes the instructio
 
 Each class of operation gets one encoder: a list of the instruction's operands in the grammar's
 order, each with the SSA operand or property that holds it (`field_of`). No code in this module
-names an instruction, so new instructions need no code.
-Making an encoder fails if the class lacks an operand that the grammar requires.
+names an instruction, so new instructions need no code. Creating an encoder fails if the class lacks
+an operand that the grammar requires.
 
-An enumerant's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
-and `MakePointerVisible` read `memory_scope`.
+An enumerant's parameters are properties, too: the parameter of `Aligned` is `alignment`, and the
+parameter of `MakePointerAvailable` and `MakePointerVisible` is `memory_scope`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARAMETERS = {
     "MakeElementAvailableARM": "available_scope",
     "MakeElementVisibleARM": "visible_scope",
 }
-"""Enumerant -> the property or SSA operand that holds its parameter."""
+"""Maps an enumerant to the property or SSA operand that holds its parameter."""
 
 OTHER_NAMES = {
     "cooperative_matrix_operands": "matrix_operands",
@@ -48,20 +48,20 @@ OTHER_NAMES = {
     "operation": "group_operation",
     "semantics": "memory_semantics",
 }
-"""The grammar's name of an operand -> the name of the property in most classes."""
+"""Maps the grammar's name of an operand to the property that holds it in most classes."""
 
 IMPLICIT = ("IdResultType", "IdResult")
 
 
 operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
-"""Returns an operation's operands, faster than `op.operands`, which wraps the tuple."""
+"""Returns the operands of an operation. Faster than `op.operands`, which wraps the tuple."""
 
 
 class IdSource(Protocol):
-    """The methods that give encoders the ids of values, types and symbols."""
+    """Interface that gives encoders the ids of values, types and symbols."""
 
     values: dict[int, int]
-    """Identity of a value -> its id, for values whose id has been requested."""
+    """Maps the identity of a value to its id, once the id has been requested."""
 
     def value(self, value: SSAValue) -> int: ...
     def type(self, attribute: Attribute, op: Operation | None = None) -> int: ...
@@ -72,7 +72,9 @@ class IdSource(Protocol):
 
 
 Writer: TypeAlias = Callable[[IdSource, Operation], Sequence[int] | None]
-"""A function that returns the words of one operand; None if the operation omits the operand."""
+"""
+A function that returns the words of one operand. Returns None if the operation omits the operand.
+"""
 
 Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
 """A function that returns the words of an operation's instruction."""
@@ -80,7 +82,7 @@ Encode: TypeAlias = Callable[[IdSource, Operation], Sequence[int]]
 
 def encoder_of(op: Operation) -> Encode:
     """
-    Returns the encoder of an operation's class, which is made at the first request.
+    Returns the encoder of an operation's class. Creates it at the first request.
 
     Raises `SPIRVEncodeError` if the operation is not SPIR-V, or its class contradicts the grammar.
     """
@@ -195,7 +197,8 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
     """
-    Returns words for the omitted operands before `later`: an empty mask for each.
+    Returns the words that stand for omitted operands before the operand `later`: an empty mask for
+    each.
 
     Raises `SPIRVEncodeError` if an omitted operand is not an optional mask.
     """
@@ -213,7 +216,7 @@ def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> li
 
 def fields(cls: type[Operation]) -> dict[str, Operand]:
     """
-    Returns the operands of a class's instruction, by the name of the class's field.
+    Maps the fields of a class to the operands of its instruction.
 
     Raises `SPIRVEncodeError` if the grammar has no such instruction.
     """
@@ -228,15 +231,17 @@ def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) 
 
 
 def field_of(cls: type[Operation], operand: Operand) -> str:
-    """Returns the field of a class that holds a grammar operand."""
+    """Returns the name of the field that holds an operand of the grammar in a class."""
     return _field_names(cls)[operand.field]
 
 
 @cache
 def _field_names(cls: type[Operation]) -> Mapping[str, str]:
     """
-    Returns the field for each operand in the grammar, which has the operand's name or the name in
-    `FIELDS` or `OTHER_NAMES`. SSA operands that are left over are matched in order.
+    Maps each operand in the grammar to the field of the class that holds it.
+
+    A field has the operand's name, or the name given by `FIELDS` or `OTHER_NAMES`. SSA operands
+    that are left over are matched in order.
     """
     given: Mapping[str, str] = getattr(cls, "FIELDS", {})
     operands, properties = list[str](), dict[str, str]()
@@ -261,14 +266,16 @@ def _field_names(cls: type[Operation]) -> Mapping[str, str]:
 
 
 def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:
-    """Returns the properties and attributes of a class: Python field -> name in the IR."""
+    """Maps the Python fields for properties and attributes of a class to their names in the IR."""
     definition = cls.get_irdl_definition()
     own = {name: name for name in (*definition.properties, *definition.attributes)}
     return own | {field: name for field, (name, _) in definition.accessor_names.items()}
 
 
 def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) -> Writer | None:
-    """Makes the writer of a grammar operand; None if the class lacks a field for the operand."""
+    """
+    Returns the writer of a grammar operand. Returns None if the class has no field for the operand.
+    """
     if not issubclass(cls, IRDLOperation):
         return None
     field = field_of(cls, operand)

@@ -1,6 +1,6 @@
 """
-Maps the instructions of a binary to operations, to name an operation in a finding about the
-binary.
+Maps the instructions of a binary to operations. A finding about the binary can then name an
+operation.
 
 The encoder fills an `Origins` on request.
 """
@@ -26,11 +26,14 @@ class Origins:
         self._of_id: dict[int, Operation] = {}
 
     def begin(self, section: Section, offset: int, op: Operation) -> None:
-        """Records that a section's words from `offset` on belong to an operation."""
+        """Records that the words of a section from `offset` on belong to an operation."""
         self._begins.setdefault(section, []).append((offset, op))
 
     def finish(self, words: ModuleWords, ids: Iterable[tuple[int, Operation]]) -> None:
-        """Adds the ids that operations define, and makes offsets relative to the binary."""
+        """
+        Adds the result ids of operations. Converts the offsets in sections to offsets in the
+        binary.
+        """
         for id, op in ids:
             self._of_id.setdefault(id, op)
         base = HEADER_WORDS
@@ -42,9 +45,11 @@ class Origins:
 
     def operation(self, id: int, word: int) -> Operation | None:
         """
-        Returns the operation of the instruction at a word offset with this result id (or 0).
+        Returns the operation of an instruction, which is given by its result id (or 0) and its word
+        offset.
 
-        Returns None for instructions of no single operation: types, names, the memory model.
+        Returns None for an instruction that does not belong to a single operation: types, names,
+        the memory model.
         """
         if id in self._of_id:
             return self._of_id[id]

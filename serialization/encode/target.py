@@ -1,8 +1,8 @@
 """
 Defines the target `spirv-binary`, which writes a program's only `spirv.module` as bytes.
 
-xDSL gives a target a text stream, which cannot carry bytes. So the bytes go to the file that the
-option `file` names, or to standard output. A file is written atomically.
+xDSL gives a target a text stream, to which bytes cannot be written. The bytes therefore go to the
+file that the option `file` names, or to standard output. A file is written atomically.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """
-Declares types and constants, each once, in the order of first use, and writes decorations.
+Declares types and constants, each once, in the order of first use. Also writes decorations.
 
 SPIR-V forbids two declarations of one scalar, vector or pointer type, and MLIR has several
-spellings of some types (`i32` and `ui32` are both OpTypeInt 32 0). So declarations are compared by
-their words. Declarations with different decorations (an array's stride, a struct's offsets) are
-distinct. Comparing words also separates 0.0 from -0.0, and NaNs with different bits.
+spellings of some types (`i32` and `ui32` are both OpTypeInt 32 0). Declarations are therefore
+compared by their words. Declarations with different decorations (an array's stride, a struct's
+offsets) are distinct. Comparing words also separates 0.0 from -0.0, and NaNs with different bits.
 
 If a type needs a specialization constant (the rows of a cooperative matrix, for example), the
 constant is defined before the type.
 
-An attribute that has a decoration's name becomes this decoration: `binding = 0 : i32` on a
-variable is Binding with the literal 0, `no_contraction` on an addition is NoContraction.
+An attribute that has a decoration's name becomes this decoration: `binding = 0 : i32` on a variable
+is Binding with the literal 0, `no_contraction` on an addition is NoContraction.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_word
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:
     """
-    Returns the words of an enumerant's literal parameters. The attribute is a number, enumerant or
-    string for one parameter, an array for several, a unit attribute for none.
+    Returns the words of an enumerant's literal parameters. The attribute is a unit attribute for no
+    parameter, a number, enumerant or string for one, an array for several.
     """
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []
@@ -93,7 +93,7 @@ def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
 
 class Decorations:
     """
-    Writes the annotation section, each decoration of an id once.
+    Writes the annotation section. Each decoration of an id is written once.
 
     `operand_id` returns the id of a number or symbol, for decorations with id operands.
     """
@@ -125,8 +125,8 @@ class Decorations:
 
     def add_attribute(self, target: int, name: str, attribute: Attribute, op: Operation) -> None:
         """
-        Writes an attribute of an operation as a decoration of an id. Ignores names with a
-        dialect's prefix (`test.note`). Raises `SPIRVEncodeError` if the name is not a decoration.
+        Decorates an id as an attribute of an operation says. Ignores names with a dialect's prefix
+        (`test.note`). Raises `SPIRVEncodeError` if the name is not a decoration.
         """
         decoration = decoration_of(name)
         if decoration is None:
@@ -154,7 +154,7 @@ class Decorations:
 
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
-"""A function that returns the id of a symbol, and writes its definition at the first request."""
+"""A function that returns the id of a symbol. The first call writes the symbol's definition."""
 
 FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float16Type: (16, None),
@@ -168,7 +168,7 @@ FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float6E3M2FNType: (6, spv.FPEncoding.Float6E3M2EXT),
     Float4E2M1FNType: (4, spv.FPEncoding.Float4E2M1EXT),
 }
-"""Type -> width in bits, FP Encoding (None for IEEE 754)."""
+"""Maps a float type to its width in bits and its FP Encoding (None for IEEE 754)."""
 
 I32 = IntegerType(32)
 
@@ -179,7 +179,7 @@ BLOCK_CLASSES = (
     spv.StorageClass.PhysicalStorageBuffer,
 )
 """
-Storage classes in which a variable's struct is an interface block (Vulkan, "Shader Resource
+Storage classes in which the struct of a variable is an interface block (Vulkan, "Shader Resource
 Interface").
 """
 
@@ -211,7 +211,7 @@ class Declarations:
         operands: Sequence[int],
         result: int | None = None,
     ) -> int:
-        """Writes a declaration and returns its id. Does not look for an equal declaration."""
+        """Writes a declaration and returns its id, also if an equal declaration exists."""
         if result is None:
             result = self._ids.fresh()
         head = (result,) if result_type is None else (result_type, result)
@@ -223,8 +223,8 @@ class Declarations:
         self, name: str, result_type: int | None, operands: Sequence[int], apart: object = None
     ) -> tuple[int, bool]:
         """
-        Returns the id of a declaration, and True if the declaration is new. Equal words with
-        different `apart` are distinct declarations.
+        Returns the id of a declaration, and True if the declaration is new. Declarations with equal
+        words are distinct if they differ in `apart`.
         """
         key = (name, result_type, apart, *operands)
         known = self._declared.get(key)
@@ -235,8 +235,8 @@ class Declarations:
 
     def forward_pointer(self, storage_class: int) -> int:
         """
-        Writes OpTypeForwardPointer and returns the id of the pointer type, which `point` declares
-        later.
+        Writes OpTypeForwardPointer and returns the id of the pointer type. `point` declares the
+        type later.
         """
         pointer = self._ids.fresh()
         opcode = grammar().instruction("OpTypeForwardPointer").opcode
@@ -244,7 +244,7 @@ class Declarations:
         return pointer
 
     def point(self, pointer: int, storage_class: int, pointee: int, stride: int) -> None:
-        """Declares the pointer type of an earlier `forward_pointer`."""
+        """Declares the pointer type for which `forward_pointer` returned the id."""
         operands = (storage_class, pointee)
         self.emit("OpTypePointer", None, operands, pointer)
         self._declared["OpTypePointer", None, stride, *operands] = pointer
@@ -271,11 +271,11 @@ class TypeTable:
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
         self._open: set[spv.StructType] = set()
-        """Identified structs whose members are being declared."""
+        """Structs with identifiers whose members are being declared."""
         self._forward: dict[spv.PointerType, int] = {}
-        """Pointers to structs that contain an open struct. They are declared after that struct."""
+        """Pointers to structs that contain a struct of `_open`. They are declared after it."""
         self.name: Callable[[int, str], None] | None = None
-        """Function that writes an id's OpName; None if the caller does not want names."""
+        """Function that writes the OpName of an id. None if the caller does not want names."""
         self._makers: dict[type[Attribute], Callable[..., int]] = {
             NoneType: self._nothing,
             IntegerType: self._integer,
@@ -292,7 +292,7 @@ class TypeTable:
         }
 
     def id(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """Returns the id of a type. Errors name `op`."""
+        """Returns the id of a type. Error messages name `op`."""
         known = self._by_identity.get(id(attribute))
         if known is not None:
             return known[0]
@@ -433,8 +433,8 @@ class TypeTable:
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
         """
-        Returns a forward pointer that can be declared after the struct `declared`, or None. Its
-        struct must not need a struct whose members are still being declared.
+        Returns a forward pointer that can be declared after the struct `declared`, or None. The
+        struct that it points to must not need a struct of `_open`.
         """
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
@@ -452,7 +452,10 @@ class TypeTable:
             self._decorations.add(struct, d.decoration.data, *values)
 
     def decorate_block(self, t: Attribute) -> None:
-        """Decorates a struct, or the structs in an array, with Block, if they lack BufferBlock."""
+        """
+        Decorates a struct with Block, unless it has BufferBlock. For an array, decorates the
+        structs in it.
+        """
         while isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             t = t.element_type
         if isinstance(t, spv.StructType) and not t.has_decoration(spv.Decoration.BufferBlock):
@@ -475,7 +478,7 @@ class ConstantTable:
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:
-        """Returns the id of an operand that is given as an attribute: a number, symbol or type."""
+        """Returns the id of an operand that is an attribute: a number, symbol or type."""
         if isinstance(attribute, spv.EnumerationAttr | IntAttr):
             return self.integer(int(attribute.data))
         if isinstance(attribute, IntegerAttr):
@@ -508,8 +511,8 @@ class ConstantTable:
 
     def replicated(self, value: Attribute, types: Sequence[Attribute], op: Operation | None) -> int:
         """
-        Returns the id of a nested composite that repeats `value`; `types` start with the
-        outermost.
+        Returns the id of a nested composite in which all elements are `value`. `types` lists its
+        types, beginning with the outermost.
         """
         constituent = self.id(value, types[-1], op)
         for t in reversed(types[:-1]):
@@ -521,7 +524,7 @@ class ConstantTable:
         return self._declare("OpConstantNull", self._types.id(t, op), ())
 
     def undefined(self, t: Attribute, op: Operation | None) -> int:
-        """Returns the id of a type's OpUndef, which is declared once, among the constants."""
+        """Returns the id of a type's undefined value (OpUndef), which is declared once."""
         return self._declare("OpUndef", self._types.id(t, op), ())
 
     def _declare(self, name: str, result_type: int, operands: Sequence[int]) -> int:
@@ -550,7 +553,7 @@ class ConstantTable:
         return self._declare("OpConstantComposite", self._types.id(t, op), constituents)
 
     def _nested(self, elements: list[int], t: Attribute, op: Operation | None) -> int:
-        """Returns the id of a composite from bit patterns in row-major order."""
+        """Returns the id of a composite from the bit patterns of its elements."""
         scalar = _scalar_width(t)
         if scalar is not None:
             width, signed = scalar

@@ -34,7 +34,9 @@ Words: TypeAlias = NDArray[np.uint32]
 ByteOrder: TypeAlias = Literal["little", "big"]
 
 HEADER_WORDS = 5
-"""Length of the header: magic number, version, generator, id bound, schema (SPIR-V 2.3)."""
+"""
+Length of the header in words: magic number, version, generator, id bound, schema (SPIR-V 2.3).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +44,29 @@ class Limits:
     """Limits that a decoder enforces. The defaults are the universal limits of SPIR-V 2.17."""
 
     id_bound: int = 0x3FFFFF
-    """Largest allowed id bound, and so the largest size of a table indexed by id (SPIR-V 2.17)."""
+    """Maximum id bound. It also limits the size of a table indexed by id (SPIR-V 2.17)."""
 
     string_bytes: int = 4 * 65535
-    """Longest literal string in bytes: 65,535 characters of 4 bytes in UTF-8 (SPIR-V 2.17)."""
+    """
+    Maximum length of a literal string in bytes: 65,535 characters of 4 bytes in UTF-8 (SPIR-V
+    2.17).
+    """
 
     group_decorations: int = 100_000
     """
-    Largest total number of decorations that decoration groups apply. SPIR-V has no such limit.
-    Decorations that a group applies to other groups count again for each of their targets.
+    Maximum total number of decorations that decoration groups apply. SPIR-V has no such limit.
+
+    If a group applies decorations to other groups, they count again for each target of those
+    groups.
     """
 
     branch_values: int = 20_000
     """
-    Largest number of values that branches pass to OpPhi, beyond the module's number of words. This
-    bounds memory, since the dialect repeats the values for each case of a switch. SPIR-V has no
-    such limit.
+    Maximum number of values that branches pass to OpPhi, in addition to the module's number of
+    words.
+
+    The limit bounds memory, because the dialect repeats the values for each case of a switch.
+    SPIR-V has no such limit.
     """
 
 
@@ -83,7 +92,10 @@ class Header:
 
 @dataclass(slots=True)
 class RawInstruction:
-    """An instruction: its index in the module and its words (the first has length and opcode)."""
+    """
+    An instruction: its index in the module, and its words. The first word contains length and
+    opcode.
+    """
 
     module: RawModule
     index: int
@@ -100,19 +112,20 @@ class RawInstruction:
 
     @property
     def grammar(self) -> GrammarInstruction | None:
-        """The grammar's entry for the opcode; None if the opcode is unknown."""
+        """The grammar's entry for the opcode. None if the opcode is unknown."""
         return grammar().by_opcode(self.opcode)
 
     @property
     def name(self) -> str | None:
-        """The instruction's name, for example `OpIAdd`; None if the opcode is unknown."""
+        """The instruction's name, for example `OpIAdd`. None if the opcode is unknown."""
         entry = self.grammar
         return None if entry is None else entry.name
 
     @property
     def operands(self) -> list[RawOperand]:
         """
-        All operands in order, including the result type, the result, and enumerants' parameters.
+        All operands in order. They include the result type, the result, and the parameters of
+        enumerants.
 
         Raises `SPIRVUnknownError` if the grammar lacks the opcode or an enumerant,
         `SPIRVDecodeError` for other faults.
@@ -120,12 +133,12 @@ class RawInstruction:
         return self.module.symbols.operands(self)
 
     def error(self, cause: str, word: int = 0) -> SPIRVDecodeError:
-        """Returns a decode error at the word with index `word` of this instruction."""
+        """Creates a decode error at the word with index `word` of this instruction."""
         return SPIRVDecodeError(cause, self.offset + word, self.index, self.opcode, self.name)
 
 
 class RawModule:
-    """A decoded module: a sequence that makes each `RawInstruction` on access."""
+    """A decoded module. It is a sequence that creates each `RawInstruction` on access."""
 
     def __init__(
         self,
@@ -135,7 +148,7 @@ class RawModule:
         limits: Limits = UNIVERSAL_LIMITS,
     ):
         self.words = words
-        """All words, including the header, in the machine's byte order."""
+        """All words, including the header. They are in the machine's byte order."""
         self.starts = starts
         """The word offset of each instruction."""
         self.byte_order: ByteOrder = byte_order
@@ -154,8 +167,8 @@ class RawModule:
     @classmethod
     def of_words(cls, words: Words, byte_order: ByteOrder = "little") -> RawModule:
         """
-        Builds a module from all words, including the header. Raises `SPIRVDecodeError` if the
-        words are not a sequence of whole instructions.
+        Builds a module from all words, including the header. Raises `SPIRVDecodeError` if the words
+        are not a sequence of whole instructions.
         """
         return cls(words, _starts(words), byte_order)
 

@@ -1,6 +1,7 @@
 """
-Errors for invalid SPIR-V binaries and assembly texts. They do not derive from xDSL's errors, since
-the raw layer works without xDSL.
+Errors for invalid SPIR-V binaries and assembly texts.
+
+They do not derive from xDSL's errors, because the raw layer works without xDSL.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 class SPIRVDecodeError(ValueError):
     """
-    Bytes that are not a SPIR-V module.
+    Error for bytes that are not a SPIR-V module.
 
     `word` is the word offset in the module, `index` the index of the instruction (-1 in the
     header), and `opcode` its opcode (None in the header).
@@ -34,13 +35,13 @@ class SPIRVDecodeError(ValueError):
         super().__init__(f"{cause} ({place})")
 
     def __reduce__(self):
-        """Makes the error picklable, since errors also come from other processes."""
+        """Makes the error picklable. Errors also come from other processes."""
         return type(self), (self.cause, self.word, self.index, self.opcode, self.name)
 
 
 class SPIRVUnknownError(SPIRVDecodeError):
     """
-    An instruction of valid length whose words the grammar does not describe.
+    Error for an instruction of valid length whose words the grammar does not describe.
 
     Causes are an unknown opcode, enumerant or extended instruction, a mask with unknown bits, and
     nonzero padding. The raw layer and the assembly text keep such an instruction verbatim.
@@ -48,7 +49,7 @@ class SPIRVUnknownError(SPIRVDecodeError):
 
 
 class SPIRVAssemblyError(ValueError):
-    """Text that is not SPIR-V assembly; `line` and `column` count from 1."""
+    """Error for text that is not SPIR-V assembly. `line` and `column` count from 1."""
 
     def __init__(self, cause: str, line: int, column: int):
         self.cause = cause

@@ -3,8 +3,9 @@ Reads and prints the numbers of assembly texts by type, exactly as Khronos' tool
 
 An integer is decimal or hexadecimal. A zero or normal 32- or 64-bit float is printed with the
 fewest decimal digits that identify the value, at most 9 or 17. Any other float (narrow, subnormal,
-infinite, NaN) is printed as a hexadecimal float: an infinity as `0x1p+128` and a NaN as
-`0x1.8p+128`, with the exponent after the largest finite exponent and the unchanged fraction.
+infinite, NaN) is printed as a hexadecimal float. For infinities and NaNs the printed exponent is
+one above that of the largest finite number: an infinity is `0x1p+128`, a NaN `0x1.8p+128`. The
+fraction is printed unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 
 class NumberType(NamedTuple):
-    """A scalar type, by the properties that determine the text and the words of its literals."""
+    """A scalar type, with the properties that determine the text and the words of its literals."""
 
     width: int
     is_float: bool
@@ -35,8 +36,8 @@ class FloatFormat(NamedTuple):
     fraction_bits: int
     has_infinity: bool = True
     """
-    True if the largest exponent is reserved for infinities and NaNs. Otherwise, only the
-    pattern of all ones is a NaN.
+    True if the largest exponent is reserved for infinities and NaNs. Otherwise, a NaN is only the
+    pattern with all exponent and fraction bits set.
     """
 
     @property
@@ -47,7 +48,7 @@ class FloatFormat(NamedTuple):
 UINT32 = NumberType(32, False)
 FLOAT32 = NumberType(32, True)
 MAX_WIDTH = 64
-"""Width in bits of the widest scalar with literals (SPIR-V 2.16.1: 8, 16, 32 or 64)."""
+"""Width in bits of the widest scalar that has literals (SPIR-V 2.16.1: 8, 16, 32 or 64)."""
 
 FORMATS: dict[tuple[int, str | None], FloatFormat] = {
     (16, None): FloatFormat(5, 10),
@@ -64,7 +65,10 @@ _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,40})|([0-9]{1,40}))")
 
 
 def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None) -> NumberType:
-    """Returns a scalar type. Raises `ValueError` if SPIR-V does not define literals of the type."""
+    """
+    Returns the type of literals with these properties. Raises `ValueError` if SPIR-V does not
+    define such literals.
+    """
     number = NumberType(width, is_float, signed, encoding)
     if is_float and (width, encoding) not in FORMATS:
         raise ValueError(
@@ -77,9 +81,10 @@ def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None)
 
 def value_of(words: list[int], number: NumberType) -> int | None:
     """
-    Returns the bits of a literal; None if its words have bits beyond the type's width.
+    Returns the bits of a literal. Returns None if its words have bits beyond the type's width.
 
-    Words extend narrow signed integers by the sign, other numbers by zeros (SPIR-V 2.2.1).
+    In words, narrow signed integers are sign-extended, other numbers are zero-extended (SPIR-V
+    2.2.1).
     """
     bits = words[0] | (words[1] << 32 if len(words) > 1 else 0)
     value = bits & ((1 << number.width) - 1)
@@ -179,7 +184,7 @@ def _parse_float(text: str, number: NumberType) -> int:
 
 
 def _round_to_single(text: str, value: float) -> int:
-    """Rounds a decimal to the nearest 32-bit float, ties to even, in one step."""
+    """Rounds a decimal number to the nearest 32-bit float, ties to even. Rounds only once."""
     try:
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
     except OverflowError:
@@ -201,7 +206,7 @@ def _truncate_double(double: int) -> int:
 
 
 def _narrow(text: str, single: int, width: int, layout: FloatFormat) -> int:
-    """Rounds a 32-bit float to a narrow one, toward zero as Khronos' assembler does."""
+    """Rounds a 32-bit float to a narrow float. Rounds toward zero, as Khronos' assembler does."""
     sign = single >> 31 << (width - 1)
     power = (single >> 23 & 0xFF) - 127
     significand = single & 0x7FFFFF | 0x800000

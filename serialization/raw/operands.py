@@ -1,11 +1,11 @@
 """
 Reads the operands of an instruction by the grammar.
 
-Operands come out flat and in order, each followed by its enumerants' parameters, as in assembly.
-Two facts are not in the instruction: the width of a number (the type of an OpConstant, the
-selector of an OpSwitch) and the instruction set of an OpExtInst. Both come from the declaration of
-an id, which `Symbols` finds in one vectorised pass. A declaration is valid only for later
-instructions. If an id is declared twice, the first declaration counts.
+Operands are listed flat and in order. The parameters of an enumerant follow it, as in assembly. Two
+facts are not in the instruction: the width of a number (the type of an OpConstant, the selector of
+an OpSwitch) and the instruction set of an OpExtInst. Both come from the declaration of an id, which
+`Symbols` finds in one vectorised pass. A declaration is valid only for later instructions. If an id
+is declared twice, the first declaration counts.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ class Spec(NamedTuple):
     """Describes how to read one operand of the grammar."""
 
     form: str
-    """A literal's form (`integer`, ...), `id`, an enumeration's `value` or `mask`, or `pair`."""
+    """
+    Form of the operand: a literal (`integer`, ...), `id`, an enumeration's `value` or `mask`, or
+    `pair`.
+    """
     kind: str
     quantifier: str
     name: str
     parts: tuple[Spec, ...] = ()
-    """The two halves of a `pair`; empty for other forms."""
+    """The two halves of a `pair`. Empty for other forms."""
 
 
 class EnumTable(NamedTuple):
-    """Maps each value of an enumeration to its name, and to the operands that follow it."""
+    """Names of the values of an enumeration, and the operands that follow each value."""
 
     names: Mapping[int, str]
     parameters: Mapping[int, tuple[Spec, ...]]
@@ -84,7 +87,7 @@ def _spec(operand: Operand) -> Spec:
 
 @cache
 def enum_table(kind: str) -> EnumTable:
-    """Returns an enumeration of the grammar, with the first name of each value."""
+    """Returns an enumeration of the grammar. A value with several names gets the first one."""
     facts = grammar().kind(kind)
     names: dict[int, str] = {}
     parameters: dict[int, tuple[Spec, ...]] = {}
@@ -100,21 +103,27 @@ def enum_table(kind: str) -> EnumTable:
 
 @cache
 def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """Returns the specs of an instruction's operands; None if the opcode is unknown."""
+    """Returns the specs of an instruction's operands. Returns None if the opcode is unknown."""
     entry = grammar().by_opcode(opcode)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
 def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
-    """Returns the specs of an extended instruction's operands; None for an unknown instruction."""
+    """
+    Returns the specs of an extended instruction's operands. Returns None for an unknown
+    instruction.
+    """
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
 def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """Returns the specs of operands after `opcode` in OpSpecConstantOp; None if not allowed."""
+    """
+    Returns the specs of the operands that follow `opcode` in OpSpecConstantOp. Returns None if the
+    opcode is not allowed there.
+    """
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
         return None
@@ -124,13 +133,15 @@ def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
 
 @cache
 def opcode_of(name: str) -> int:
-    """Returns the opcode of an instruction name."""
+    """Returns the opcode of an instruction, given by its name."""
     return grammar().instruction(name).opcode
 
 
 @cache
 def opcode_table(*names: str) -> NDArray[np.bool_]:
-    """Returns a boolean array, indexed by opcode, that is true for the named instructions."""
+    """
+    Returns a boolean array, indexed by opcode. It is true for the instructions with these names.
+    """
     table = np.zeros(1 << 16, dtype=np.bool_)
     table[[opcode_of(name) for name in names]] = True
     return table
@@ -140,7 +151,10 @@ T = TypeVar("T")
 
 
 def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
-    """Returns a table entry. Raises `KeyError` if its instruction is not before `index`."""
+    """
+    Returns an entry of a table. Raises `KeyError` unless the declaring instruction comes before
+    `index`.
+    """
     declared, type = table[key]
     if declared >= index:
         raise KeyError(key)
@@ -148,16 +162,22 @@ def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
 
 
 class Symbols:
-    """The declarations of a module that are needed to read other instructions' operands."""
+    """The declarations of a module without which operands of other instructions cannot be read."""
 
     def __init__(self, module: RawModule):
         self.module = module
         self.numbers: dict[int, tuple[int, NumberType | None]] = {}
-        """Id of a scalar type -> instruction index, type (None if literals are undefined)."""
+        """
+        Maps the id of a scalar type to the index of its instruction and the type of its literals
+        (None if undefined).
+        """
         self.sets: dict[int, tuple[int, str | None]] = {}
-        """Id of an OpExtInstImport -> instruction index, name of the set (None if unknown)."""
+        """
+        Maps the id of an OpExtInstImport to the index of the instruction and the name of the set
+        (None if unknown).
+        """
         self.imports: dict[int, str] = {}
-        """Id of an OpExtInstImport -> the name of the set as the module spells it."""
+        """Maps the id of an OpExtInstImport to the name of the set as the module spells it."""
         self._value_types: dict[int, tuple[int, int]] | None = None
 
     @classmethod
@@ -185,27 +205,34 @@ class Symbols:
 
     @property
     def value_types(self) -> dict[int, tuple[int, int]]:
-        """Result id -> instruction index, type id. Empty if the module has no OpSwitch."""
+        """
+        Maps a result id to the index of its instruction and the id of its type. Empty if the module
+        has no OpSwitch.
+        """
         if self._value_types is None:
             self._value_types = _value_types(self.module)
         return self._value_types
 
     def number_type(self, type_id: int, index: int) -> NumberType | None:
         """
-        Returns the scalar type of an id; None if SPIR-V does not define the type's literals.
+        Returns the scalar type of an id. Returns None if SPIR-V does not define literals of that
+        type.
 
         Raises `KeyError` if no instruction before `index` declares the id as a scalar type.
         """
         return _seen_entry(self.numbers, type_id, index)
 
     def selector_type(self, value: int, index: int) -> NumberType | None:
-        """Returns the scalar type of an OpSwitch's selector, like `number_type`."""
+        """
+        Returns the scalar type of an OpSwitch's selector. Has the same exceptions as `number_type`.
+        """
         return self.number_type(_seen_entry(self.value_types, value, index), index)
 
     def instruction_set(self, set_id: int, index: int) -> str | None:
         """
-        Returns the name of an imported instruction set; None if the set is unknown. Raises
-        `KeyError` if no OpExtInstImport before `index` has this id.
+        Returns the name of an imported instruction set. Returns None if the set is unknown.
+
+        Raises `KeyError` if no OpExtInstImport before `index` has this id.
         """
         return _seen_entry(self.sets, set_id, index)
 
@@ -224,8 +251,8 @@ class Symbols:
 
 def scalar_type(opcode: int, values: list[int]) -> NumberType | None:
     """
-    Returns the type that an OpTypeInt or OpTypeFloat with these literals declares; None if SPIR-V
-    does not define the type's literals.
+    Returns the type that an OpTypeInt or OpTypeFloat with these literals declares. Returns None if
+    SPIR-V does not define literals of that type.
     """
     width, *rest = values
     is_float = opcode == opcode_of("OpTypeFloat")

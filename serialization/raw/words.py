@@ -13,13 +13,15 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 MAX_WORD_COUNT = 0xFFFF
-"""Largest number of words in an instruction: the field for it has 16 bits (SPIR-V 2.3)."""
+"""
+Maximum number of words of an instruction: its field in the first word has 16 bits (SPIR-V 2.3).
+"""
 
 MAX_ID_BOUND = 0x3FFFFF
-"""Largest id bound (universal limit of SPIR-V 2.17)."""
+"""Maximum id bound (universal limit of SPIR-V 2.17)."""
 
 GENERATOR = 0
-"""The header's generator word. 0 means a tool that is not in Khronos' registry."""
+"""The generator word of the header. 0 means a tool that is not in Khronos' registry."""
 
 
 class Section(IntEnum):

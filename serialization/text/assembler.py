@@ -1,15 +1,15 @@
 """
 Assembles SPIR-V text: accepts the syntax of `spirv-as` and writes the same words.
 
-Text is a sequence of tokens. Line ends matter only as the end of comments. An instruction starts
-at its name (`OpIAdd`) or at `%result =`. `!<integer>` gives a word instead of an operand or a
-name, and the rest of that instruction is read without the grammar. Numeric ids keep their numbers,
-and names get free numbers in the order of first use. `preserve_numeric_ids=False`, the default of
+Text is a sequence of tokens. Line ends matter only as the end of comments. An instruction starts at
+its name (`OpIAdd`) or at `%result =`. `!<integer>` gives a word instead of an operand or a name,
+and the rest of that instruction is read without the grammar. Numeric ids keep their numbers, and
+names get free numbers in the order of first use. `preserve_numeric_ids=False`, the default of
 `spirv-as`, also renumbers numeric ids.
 
-Disassemblers write the header as comments at the top, which the assembler reads back. So
-assembling a disassembled module gives the same bytes. Without such comments, the module has the
-grammar's version.
+Disassemblers write the header as comments at the top. The assembler reads them, so that assembling
+a disassembled module gives the same bytes. Without such comments, the module has the grammar's
+version.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def assemble(
     text: str, *, version: Version | None = None, preserve_numeric_ids: bool = True
 ) -> RawModule:
     """
-    Assembles a text. `version` takes precedence over the version in the header comments.
+    Assembles a text. `version` is used instead of the version in the header comments.
 
     Raises `SPIRVAssemblyError` with line and column.
     """
@@ -58,7 +58,8 @@ def assemble_file(
     preserve_numeric_ids: bool = True,
 ) -> bytes:
     """
-    Assembles a file and returns the binary. `output` is a file that is also written, atomically.
+    Assembles a file and returns the binary. If `output` is given, also writes the binary to this
+    file, atomically.
 
     Raises `SPIRVAssemblyError` and `OSError`.
     """
@@ -89,7 +90,7 @@ class _Assembler:
         return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
 
     def _statements(self) -> Iterator[tuple[int, int, int]]:
-        """Yields each instruction's token indices: result (-1 if absent), name and end."""
+        """Yields the token indices of each instruction: result (-1 if absent), name and end."""
         tokens = self.tokens
         count = len(tokens)
         starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]
@@ -128,7 +129,7 @@ class _Assembler:
             raise self._error(error.cause, min(place, len(tokens) - 1)) from None
 
     def _error(self, cause: str, token: int) -> SPIRVAssemblyError:
-        """Makes an error at a token, whose line and column are computed only for errors."""
+        """Creates an error at a token. Line and column are only computed here."""
         places = (m.start() for m in _TOKEN.finditer(self.text) if m[0][0] != ";")
         start = next((p for i, p in enumerate(places) if i == token), len(self.text))
         line = self.text.count("\n", 0, start) + 1

@@ -1,9 +1,9 @@
 """
-Encodes the operands of assembly text as words, by the same specs as the inverse,
-`raw/operands.py`.
+Encodes the operands of assembly text as words. Uses the same specs as `raw/operands.py`, its
+inverse.
 
-The encoder goes through a module once and records facts that later instructions need: scalar
-types, instruction sets, and (for OpSwitch) the types of values.
+The encoder goes through a module once and records facts that later instructions need: scalar types,
+instruction sets, and (for OpSwitch) the types of values.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ RESULT = -2
 
 
 class OperandError(Exception):
-    """An error at a token. `token` is an index that starts at 0 after the instruction's name."""
+    """
+    Error at a token of an instruction. `token` is the index of the token, counted from 0 after the
+    instruction's name.
+    """
 
     def __init__(self, cause: str, token: int):
         super().__init__(cause)
@@ -52,7 +55,8 @@ class OperandError(Exception):
 
 class Ids(dict[str, int]):
     """
-    Maps `%name` to an id; a missing name gets a new id. Raises `ValueError` for an invalid name.
+    Maps `%name` to an id. A name without an id gets a new one. Raises `ValueError` for an invalid
+    name.
 
     `numeric` returns the ids that the text gives as numbers. It is called at the first name, so
     that names do not get these ids. If it is None, all ids are renumbered.
@@ -87,7 +91,9 @@ class Ids(dict[str, int]):
 
 
 class _Integers(dict[str, int]):
-    """Text of an unsigned 32-bit literal -> its word. Raises `ValueError` for other texts."""
+    """
+    Maps the text of an unsigned 32-bit literal to its word. Raises `ValueError` for other texts.
+    """
 
     def __missing__(self, token: str) -> int:
         return parse_integer(token, 32, False)
@@ -112,7 +118,10 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """The leading operands of an instruction that have one word each, without the result."""
+    """
+    The leading operands of an instruction that always have one word each. The result is not
+    included.
+    """
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode) or ()
@@ -121,7 +130,7 @@ class _Shape:
         self.specs = tuple(s for s in specs if s.kind != "IdResult")
         self.least = sum(not s.quantifier for s in self.specs)
         self.columns: list[Mapping[str, int] | None] = []
-        """For each operand, the table from token to word; None for an id."""
+        """For each operand, a table from its token to its word. None for an id."""
         self.tail = 0
         for spec in self.specs:
             if spec.quantifier == "*":
@@ -145,7 +154,10 @@ class _Shape:
         )
 
     def row(self, operands: int) -> list[Mapping[str, int] | None] | None:
-        """Returns the table for each of `operands` tokens; None if one may have several words."""
+        """
+        Returns the table for each token of an instruction with this number of operands. Returns
+        None if an operand may have several words.
+        """
         tail = operands - len(self.columns)
         if operands < self.least:
             return None
@@ -188,7 +200,7 @@ class Encoder:
 
     def instruction(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        Returns the words of an instruction and of verbatim instructions that follow it.
+        Returns the words of an instruction and of the verbatim words (`!`) that follow it.
 
         Raises `OperandError`.
         """
@@ -226,8 +238,8 @@ class Encoder:
 
     def _simple(self, shape: _Shape, arguments: list[str], result: str | None) -> list[int] | None:
         """
-        Encodes an instruction if each token is one word; else returns None. The result type gets
-        an id before the result.
+        Encodes an instruction if each token is one word. Otherwise returns None. The result type
+        gets an id before the result does.
         """
         count = len(arguments)
         if count not in shape.rows:
@@ -268,8 +280,9 @@ class Encoder:
 
     def verbatim(self, tokens: list[str], first: int) -> list[int]:
         """
-        Returns the words of `!` tokens, which must form whole instructions. Raises `OperandError`
-        with token indices that start at `first`.
+        Returns the words of `!` tokens. They must form whole instructions.
+
+        Raises `OperandError`. The indices of its tokens start at `first`.
         """
         words: list[int] = []
         for place, token in enumerate(tokens, first):
@@ -287,8 +300,8 @@ class Encoder:
 
     def unknown(self, name: str, arguments: list[str], result: str | None) -> list[int]:
         """
-        Encodes `OpUnknown(opcode, words)` and the following integers, which newer versions of
-        `spirv-dis` print for unknown instructions. Raises `OperandError`.
+        Encodes `OpUnknown(opcode, words)` and the integers that follow it. Newer versions of
+        `spirv-dis` print unknown instructions like this. Raises `OperandError`.
         """
         head = name
         taken = 0
@@ -317,7 +330,7 @@ class Encoder:
             raise OperandError(str(error), place) from None
 
     def free(self, token: str, place: int) -> list[int]:
-        """Encodes a token by its spelling, without the grammar."""
+        """Encodes a token without the grammar. Its spelling determines its kind."""
         try:
             if token[0] == "!":
                 return [self._word(token, place)]

@@ -2,9 +2,9 @@
 Prints a module as assembly that assembles to the same words.
 
 The text equals the output of `spirv-dis` for every module that `spirv-dis` accepts. Instructions
-that it refuses (unknown opcodes, enumerants or extended instructions, strings and numbers with
-stray bits) are printed as words, `!0x...`, which every assembler copies. The header is printed as
-comments at the top.
+that `spirv-dis` refuses (unknown opcodes, enumerants or extended instructions, strings and numbers
+with stray bits) are printed as words, `!0x...`, which every assembler copies. The header is printed
+as comments at the top.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from xdsl_spirv.serialization.text.instruction_forms import (
 )
 
 INDENT = 15
-"""The column of instruction names."""
+"""Column in which the names of instructions begin."""
 
 MAX_TEXT_RATIO = 16
 """
-Numeric ids replace friendly names if the text is longer than this many times the binary. Only
-hostile modules reach this limit, by long names with many uses.
+Maximum length of the text relative to the binary. A longer text is printed with numeric ids in
+place of names. Only hostile modules reach this limit, by long names with many uses.
 """
 
 MAX_EXPLAINED = 100
-"""Largest number of errors that a tolerant disassembly explains."""
+"""Maximum number of errors that a tolerant disassembly describes in comments."""
 
 TOGETHER = 4096
-"""Number of instructions printed as one batch: a compromise between speed and memory."""
+"""Number of instructions that are printed as one batch: a compromise between speed and memory."""
 
 FREE_TEXT = 1 << 16
-"""Texts of at most this many characters are exempt from `MAX_TEXT_RATIO`."""
+"""Number of characters up to which a text is exempt from `MAX_TEXT_RATIO`."""
 
 
 def disassemble(
@@ -63,9 +63,9 @@ def disassemble(
     """
     Returns a module's assembly text.
 
-    `raw_ids` prints `%12` instead of names. `offsets` appends each instruction's byte offset as a
-    comment. Raises `SPIRVDecodeError` at an instruction that the grammar does not allow. With
-    `tolerant`, prints the words of such an instruction, with the error as a comment.
+    `raw_ids` prints `%12` instead of names. `offsets` appends the byte offset to each instruction
+    as a comment. Raises `SPIRVDecodeError` at an instruction that the grammar does not allow. With
+    `tolerant`, prints such an instruction as words, with the error as a comment.
     """
     limit = max(FREE_TEXT, MAX_TEXT_RATIO * 4 * len(module.words))
 
@@ -82,7 +82,8 @@ def disassemble_file(
     source: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, **options: bool
 ) -> str:
     """
-    Disassembles a file and returns the text. `output` is a file that is also written, atomically.
+    Disassembles a file and returns the text. If `output` is given, also writes the text to this
+    file, atomically.
 
     `options` are the options of `disassemble`. Raises `SPIRVDecodeError` and `OSError`.
     """
@@ -168,10 +169,12 @@ class _Printer:
         self._lines = [""] * len(module)
         self._room: int | None = None
         self._verbatim = bytearray(len(module))
-        """For each instruction, True if its line starts with a word (`!0x...`)."""
+        """States for each instruction if its line starts with a word (`!0x...`)."""
 
     def lines(self, limit: int | None) -> list[str] | None:
-        """Returns a line for each instruction; None if the text exceeds `limit` characters."""
+        """
+        Returns a line for each instruction. Returns None if the text exceeds `limit` characters.
+        """
         self._room = limit
         forms = Forms(self.symbols, self.margin, self.pad)
         rows = self.module.rows()
@@ -237,7 +240,10 @@ class _Printer:
             self._room -= len(line) + 1
 
     def _separate(self) -> None:
-        """Prints instructions as words if a following line of words would continue them."""
+        """
+        Prints an instruction as words if the next line consists of words, which an assembler would
+        read as its operands.
+        """
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)
         while index >= 0:
@@ -278,7 +284,7 @@ class _Printer:
         return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
-        """Returns the number of leading operands that `spirv-as` can read."""
+        """Returns how many of the first operands `spirv-as` can read."""
         for place, operand in enumerate(operands):
             if operand.kind in UNREADABLE_KINDS:
                 return place
@@ -304,8 +310,8 @@ class _Printer:
 
     def _partly(self, instruction: RawInstruction, shape: Shape) -> str | None:
         """
-        Returns a line with the instruction's name, its leading ids, and all other words as numbers;
-        None if an id exceeds the bound.
+        Returns a line with the instruction's name, its leading ids, and all other words as numbers.
+        Returns None if an id exceeds the bound.
         """
         first = shape.ids
         words = instruction.words[1:]
@@ -323,7 +329,7 @@ def _number(operand: RawOperand) -> str:
 
 
 def quote(text: str) -> str:
-    """Returns a string literal, in which only quotes and backslashes are escaped."""
+    """Returns a string literal. Only quotes and backslashes are escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

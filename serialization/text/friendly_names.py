@@ -1,10 +1,10 @@
 """
 Derives the readable ids that `spirv-dis` prints by default.
 
-The name of an id is its OpName, else its built-in, else a description of the type or constant that
-it declares (`%v4float`, `%_ptr_Function_float`, `%uint_4`), else its number. Characters that ids
-cannot contain become `_`. If a name is already used, `_0`, `_1`, ... is appended, in the module's
-order.
+The name of an id is the first of these that exists: its OpName, its built-in, a description of the
+type or constant that it declares (`%v4float`, `%_ptr_Function_float`, `%uint_4`), its number.
+Characters that ids cannot contain become `_`. If a name is already used, `_0`, `_1`, ... is
+appended, in the module's order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from xdsl_spirv.serialization.raw.literals import format_number
 from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, opcode_of, opcode_table
 
 MAX_DERIVED_LENGTH = 128
-"""Longest derived name in characters. Deeply nested types get a name with a number instead."""
+"""
+Maximum length of a derived name in characters. The names of deeply nested types contain a number
+instead.
+"""
 
 _GL_NAMES = (
     "Position PointSize ClipDistance CullDistance Layer ViewportIndex TessLevelOuter "
@@ -74,7 +77,7 @@ def friendly_names(module: RawModule) -> Mapping[int, str]:
     """
     Returns a name for every id that an instruction of the module defines or names.
 
-    Does not raise `SPIRVDecodeError`: the ids of invalid instructions are named by their numbers.
+    Invalid instructions cause no error. Their ids are named by their numbers.
     """
     return _Namer(module).names
 
@@ -158,8 +161,8 @@ class _Namer:
 
     def derived(self, prefix: str, *operands: RawOperand) -> str:
         """
-        Joins `prefix` and the operands' names. Returns `prefix` and the first operand's value if
-        the name is longer than `MAX_DERIVED_LENGTH`.
+        Joins `prefix` and the operands' names. If the name is longer than `MAX_DERIVED_LENGTH`,
+        joins only `prefix` and the first operand's value.
         """
         name = prefix + "_".join(self.of(o) for o in operands)
         return name if len(name) <= MAX_DERIVED_LENGTH else f"{prefix}{operands[0].value}"
@@ -167,7 +170,9 @@ class _Namer:
 
 @cache
 def _typed_opcodes() -> frozenset[int]:
-    """Opcodes with a result type, whose second operand is the result."""
+    """
+    Returns the opcodes of instructions with a result type. Their second operand is the result.
+    """
     entries = map(grammar().instruction, grammar().instruction_names)
     return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)
 

@@ -1,7 +1,7 @@
 """
 Prints all instructions of one form together, column by column.
 
-Instructions have one form if they agree in opcode, length and deciding words. A deciding word
+Instructions have the same form if they agree in opcode, length and deciding words. A deciding word
 determines how other words are read (`Shape.deciding`): an enumerant with parameters, a constant's
 type, the instruction of an extended set. Each operand word of a form is a column with a table from
 word to text, and one template prints all lines. Forms with a word that a table cannot print (a
@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.raw.operands import Symbols
 
 Column: TypeAlias = Mapping[int, str] | None
-"""Table from a word to its text; raises `KeyError` for an unknown word. None for an id."""
+"""
+Table from an operand word to its text, or None for an id. The table raises `KeyError` for an
+unknown word.
+"""
 
 NUMBERED_SETS = re.compile(
     r"NonSemantic\.(DebugPrintf|DebugBreak|Graph\..*|Shader\.DebugInfo\.(?!100$).*)"
 )
 """
-Instruction sets whose instructions are printed as numbers.
+Pattern of the instruction sets whose instructions are printed as numbers.
 
-Assemblers of 2025 do not read names of these sets. Newer assemblers read names and numbers.
+Assemblers of 2025 cannot read the names of these instructions. Newer assemblers read names and
+numbers.
 """
 
 UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
@@ -45,7 +49,7 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 
 
 FEW = 32
-"""Number of operand words from which on `operand_columns` does not cache its result."""
+"""Number of operand words above which `operand_columns` does not cache its result."""
 
 
 class _Integers(dict[int, str]):
@@ -91,7 +95,10 @@ class _Numbers(dict[int, str]):
 
 @cache
 def enumerants(kind: str, value: int) -> str:
-    """Returns the name of an enumerant, or a mask's names joined by `|`, from the lowest bit."""
+    """
+    Returns the name of an enumerant. For a mask, returns its names joined by `|`, from the lowest
+    bit.
+    """
     names = enum_table(kind).names
     if value in names:
         return names[value]
@@ -106,7 +113,8 @@ def opcode_name(opcode: int) -> str:
 
 def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str:
     """
-    Returns an extended instruction's name; its number if the set is unknown or in `NUMBERED_SETS`.
+    Returns the name of an extended instruction. Returns its number if the set is unknown or in
+    `NUMBERED_SETS`.
     """
     known = symbols.instruction_set(set_id, index)
     if known is None or NUMBERED_SETS.fullmatch(symbols.imports[set_id]):
@@ -116,7 +124,7 @@ def extended_name(symbols: Symbols, set_id: int, number: int, index: int) -> str
 
 
 class Shape:
-    """The facts of the grammar that determine how instructions with one opcode are printed."""
+    """Facts from the grammar that determine how instructions with one opcode are printed."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode)
@@ -125,20 +133,22 @@ class Shape:
         self.specs = specs or ()
         self.name = entry.name if entry else ""
         self.takes_more = _takes_more(self.specs)
-        """True if an assembler would read a word after the instruction as one more operand."""
+        """True if an assembler would read a word after the instruction as a further operand."""
         self.result = next((i for i, s in enumerate(self.specs) if s.kind == "IdResult"), None)
         kinds = {spec.kind for spec in self.specs}
         self.fussy = bool(kinds & {"MemoryAccess", "Decoration"})
-        """True if `spirv-as` may be unable to read the instruction as `spirv-dis` prints it."""
+        """True if `spirv-as` cannot always read the instruction as `spirv-dis` prints it."""
         self.extended = "LiteralExtInstInteger" in kinds
         single = [s.form == "id" and s.quantifier != "*" for s in self.specs]
         self.ids = [*single, False].index(False)
-        """Number of leading operands that are ids."""
+        """Number of ids with which the operands begin."""
         self.deciding = _deciding(self.specs)
         """Indices of the words that determine how other words are read."""
 
     def template(self, margin: str, pad: int, columns: int) -> str:
-        """Returns a `%` template for lines with `columns` operands, the result's text first."""
+        """
+        Returns a `%` template for lines with `columns` operands. The result's text comes first.
+        """
         if self.result is None:
             return " ".join([margin + self.name, *["%s"] * columns])
         return " ".join([f"%{pad}s = {self.name}", *["%s"] * (columns - 1)])
@@ -161,7 +171,9 @@ def _deciding(specs: Sequence[Spec]) -> tuple[int, ...]:
 
 @cache
 def _simple(spec: Spec) -> tuple[Column] | None:
-    """Returns a tuple of one column for a word; None if a column cannot print the word."""
+    """
+    Returns a tuple with the column for a word. Returns None if a column cannot print the word.
+    """
     if spec.form == "id":
         return (None,)
     if spec.form == "integer":
@@ -185,7 +197,7 @@ class Decided(NamedTuple):
     """The words of an instruction that determine how its other words are read."""
 
     words: Mapping[int, int]
-    """Index in the instruction -> deciding word."""
+    """Maps the index of a deciding word in the instruction to the word."""
     symbols: Symbols
     first: int
     """Index of the first instruction that has the form."""
@@ -193,8 +205,8 @@ class Decided(NamedTuple):
 
 def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
     """
-    Returns a table from word to text for each of `count` operand words. Returns None if a table
-    cannot print a word (part of a string, for example).
+    Returns `count` tables, each from an operand word to its text. Returns None if a table cannot
+    print a word (part of a string, for example).
     """
     tables: list[Column] = []
     waiting = list(reversed(of.specs))
@@ -247,7 +259,10 @@ def _number(decided: Decided | None) -> Column:
 
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
-    """Returns the text of a deciding word, and the specs of the words after it; None if unknown."""
+    """
+    Returns the text of a deciding word, and the specs of the operands that it adds. Returns None if
+    the word is unknown.
+    """
     value = decided.words[place]
     if spec.form == "opcode":
         specs = nested_operand_specs(value)
@@ -278,11 +293,14 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""Number of cached `Form` objects at which the cache is emptied. Only random bytes reach it."""
+"""
+Number of cached `Form` objects at which the cache is emptied. Only modules of random bytes have so
+many forms.
+"""
 
 
 class Form:
-    """Instructions with equal opcode, length and deciding words (see this module)."""
+    """The collected instructions of one form: with equal opcode, length and deciding words."""
 
     __slots__ = ("columns", "deciding", "inner", "places", "rows", "shape", "template")
 
@@ -290,14 +308,16 @@ class Form:
         self.shape = shaped
         self.deciding = deciding
         self.inner: dict[tuple[int, ...], Form] = {}
-        """Deciding words -> the form with these words; empty if the opcode has no deciding word."""
+        """
+        Maps deciding words to the form that has them. Empty if the opcode has no deciding word.
+        """
         self.columns: list[Column] | None = None
         self.template = ""
         self.places: list[int] = []
         self.rows: list[list[int]] = []
 
     def take(self) -> tuple[list[int], list[list[int]]]:
-        """Returns the indices and words of the collected instructions, and empties both lists."""
+        """Returns the indices and words of the collected instructions. Empties both lists."""
         taken = self.places, self.rows
         self.places, self.rows = [], []
         return taken
@@ -314,7 +334,10 @@ class Forms:
         self.count = 0
 
     def sort(self, rows: Iterable[list[int]], start: int) -> list[Form]:
-        """Groups instructions by `Form`. `start` is the index of the first instruction."""
+        """
+        Groups instructions by `Form`. `rows` are their words. `start` is the index of the first
+        instruction.
+        """
         if self.count > MAX_FORMS:
             self.known, self.count = {}, 0
         known = self.known

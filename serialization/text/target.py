@@ -1,7 +1,8 @@
 """
 Defines the target `spirv-assembly`, which prints a program's only `spirv.module` as assembly.
 
-It disassembles the output of `spirv-binary`, so the text shows exactly what a driver gets.
+It disassembles the output of `spirv-binary`, so the text shows exactly the binary that a driver
+gets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Checks a binary against the rules of SPIR-V, and reports all findings with their places.
 
-The rules read the indexed raw module (`module.py`), since the dialect cannot represent every
-invalid binary, and findings refer to words of the binary. Each file has one group of rules;
+The rules read the raw module and its index (`module.py`), because the dialect cannot represent
+every invalid binary, and findings refer to words of the binary. Each file has one group of rules;
 `registry.py` registers them.
 """
 

@@ -9,7 +9,10 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 from xdsl_spirv.serialization.validation.types import Type
 
 PHYSICAL = "SPV_KHR_physical_storage_buffer"
-"""Extension that allows a bitcast between a pointer and two 32-bit integers before SPIR-V 1.5."""
+"""
+Extension that allows a bitcast between a pointer and two 32-bit integers. SPIR-V 1.5 allows it
+without the extension.
+"""
 
 
 def _bits(type_: Type, m: Module) -> int | None:

@@ -28,7 +28,10 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import Type
 
 UNCHECKED = frozenset({"BuiltIn ClipDistance", "BuiltIn CullDistance", "BuiltIn PointSize"})
-"""Built-ins that need no capability: glslang names them in every shader of some stages."""
+"""
+Built-ins that are accepted without their capability, because glslang names them in every shader of
+some stages.
+"""
 
 
 ROUNDING = "Decoration FPRoundingMode"
@@ -41,7 +44,9 @@ NARROW_STORAGE = Requirements(
     (1, 0),
     None,
 )
-"""Vulkan's requirements for the decoration FPRoundingMode: a capability for 16-bit storage."""
+"""
+Capabilities for 16-bit storage. In Vulkan, the decoration FPRoundingMode requires one of them.
+"""
 
 
 @cache
@@ -182,7 +187,7 @@ LEAST_VERSIONS: Mapping[str, Version] = {
     "SPV_QCOM_image_processing": (1, 4),
     "SPV_QCOM_image_processing2": (1, 4),
 }
-"""Extension -> the lowest version of SPIR-V that it requires."""
+"""Maps an extension to the lowest version of SPIR-V that it requires."""
 
 
 @instruction_rule("EXT-03", "2.4", "Extension")
@@ -253,7 +258,10 @@ WIDTHS: Mapping[str, tuple[str, ...]] = {
     "Float8E4M3EXT": ("Float8EXT",),
     "Float8E5M2EXT": ("Float8EXT",),
 }
-"""Scalar -> capabilities, any of which allows the scalar's type declaration (SPIR-V 2.16.1)."""
+"""
+Maps a scalar type to the capabilities that allow its declaration. One of them is enough (SPIR-V
+2.16.1).
+"""
 
 
 @instruction_rule("CAP-02", "2.16.1", "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR")
@@ -331,13 +339,13 @@ NARROW = (
     ("Float16", "Float16", STORAGE_16),
 )
 """
-Triples: a scalar, the capability for arithmetic on it, and a map from each storage class to the
-capability that allows only to store the scalar there.
+Scalar types that may be restricted to storage: the scalar, the capability for arithmetic on it, and
+a map from a storage class to the capability that only allows to store the scalar there.
 """
 
 
 def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yields the entries of `NARROW` for the 8- and 16-bit scalars within a type."""
+    """Yields the entries of `NARROW` for the 8- and 16-bit scalars in a type."""
     yield from (row for row in NARROW if row[0] in type_.contains)
 
 

@@ -16,13 +16,13 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 from xdsl_spirv.serialization.validation.types import Type
 
 MAX_INDEXES = 255
-"""Largest number of indexes of an access chain, extraction or insertion (SPIR-V 2.17)."""
+"""Maximum number of indices of an access chain, extraction or insertion (SPIR-V 2.17)."""
 
 
 def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
     """
-    Returns the type of a composite's part; None if it is unknown. Returns a text with the reason
-    if the type has no parts, or a literal index is out of range.
+    Returns the type of a composite's part. Returns None if it is unknown. If the type has no parts,
+    or a literal index is out of range, returns a text with the reason.
     """
     if type_ is None:
         return None
@@ -270,7 +270,7 @@ def copy_logical(m: Module, i: Instruction) -> Problems:
 
 
 def logically_match(m: Module, a: Type, b: Type) -> bool:
-    """True if two types match logically: they differ only in decorations (SPIR-V 2.8)."""
+    """True if two types match logically, so that they differ only in decorations (SPIR-V 2.8)."""
     pending = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while pending:

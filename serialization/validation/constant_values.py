@@ -1,6 +1,6 @@
 """
-Computes the values of a module's constants for given values (or defaults) of specialization
-constants.
+Computes the values of a module's constants, given values of specialization constants (or their
+defaults).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ SPECIALIZED = ("SpecConstant", "SpecConstantTrue", "SpecConstantFalse")
 
 
 class UnknownConstantError(ValueError):
-    """Raised if a value is not known before a launch. The text gives the reason."""
+    """Error for a value that is not known before a launch. Its text gives the reason."""
 
 
 class ConstantValues:
-    """Computes constants by id. `values` gives specialization constants by SpecId."""
+    """Computes constants by id. `values` maps SpecIds to the values of specialization constants."""
 
     def __init__(self, module: Module, values: Mapping[int, Any] | None = None):
         self.module = module
@@ -94,7 +94,7 @@ class ConstantValues:
 
 
 def written(i: Instruction, type_: Type) -> Any:
-    """Returns the literal value of a constant instruction of this type."""
+    """Returns the literal value that a constant instruction of this type contains."""
     if i.op.endswith(("True", "False")):
         return i.op.endswith("True")
     bits = sum(word << 32 * k for k, word in enumerate(i.words[3:5]))

@@ -3,7 +3,7 @@ Rules of control flow (CFG).
 
 Structured control flow is checked by nesting. Every block inherits its innermost construct from its
 structural dominator. A header opens its construct, and a merge block closes it. A continue target
-switches from the loop's construct to its continue construct, and a switch's targets open cases.
+switches from the loop's construct to its continue construct. The targets of a switch open cases.
 Each edge is then compared with the allowed exits of the constructs that it leaves. This takes about
 one step for each edge, while the specification's definition needs a set of blocks for each header.
 """
@@ -26,7 +26,7 @@ from xdsl_spirv.serialization.validation.registry import (
 )
 
 MAX_DEPTH = 1023
-"""Largest nesting depth of control-flow constructs (SPIR-V 2.17)."""
+"""Maximum nesting depth of control-flow constructs (SPIR-V 2.17)."""
 
 
 @instruction_rule("CFG-01", "3.49.17", "Branch BranchConditional Switch LoopMerge SelectionMerge")
@@ -111,7 +111,7 @@ class Construct:
     merge: Block | None
     parent: Construct | None
     target: Block | None = None
-    """The continue target of a loop; the first block of a case."""
+    """The continue target of a loop, or the first block of a case."""
 
     @property
     def depth(self) -> int:
@@ -159,10 +159,10 @@ class _Structure:
         self.tree = function.structured
         self.number = self.tree.number
         self.merges: dict[Block, Block] = {}
-        """Merge block -> its header."""
+        """Maps a merge block to its header."""
         self.continues: dict[Block, Block] = {}
         self.back: dict[Block, list[Block]] = {}
-        """Loop header -> the blocks of its back edges."""
+        """Maps a loop header to the blocks from which back edges lead to it."""
         self.inner: dict[Block, Construct | None] = {}
         self.own: dict[Block, Construct] = {}
 
@@ -434,7 +434,7 @@ class _Structure:
             )
 
     def _falls(self, header: Block) -> Iterator[tuple[Block, Block]]:
-        """Yields (case, other case) of a switch if the first falls through to the second."""
+        """Yields pairs of cases of a switch: the first case falls through to the second."""
         merge = self._named(header, 1)
         cases = [b for b in header.successors if b is not merge and self.inner.get(b) is not None]
         for first in cases:

@@ -24,7 +24,7 @@ AGGREGATE = frozenset(
 
 MAX_NESTING = 255
 MAX_MEMBERS = 16383
-"""Largest number of members of a struct (SPIR-V 2.17)."""
+"""Maximum number of members of a struct (SPIR-V 2.17)."""
 
 
 @module_rule("TYP-01", "2.8")
@@ -316,7 +316,7 @@ def constants(m: Module, i: Instruction) -> Problems:
 
 
 def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
-    """Returns the types of a composite's constituents; None if their number is unknown."""
+    """Returns the types of a composite's constituents. Returns None if their number is unknown."""
     match type_.kind:
         case "Vector" | "Matrix":
             return None if type_.lanes > 0xFFFF else [type_.element] * type_.lanes

@@ -64,7 +64,10 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "XfbBuffer": (GLOBAL, True),
     "XfbStride": (GLOBAL, True),
 }
-"""Decoration -> instructions that may have it, True if struct members may, too (SPIR-V 3.20)."""
+"""
+Maps a decoration to the instructions that may have it, and True if struct members may have it, too
+(SPIR-V 3.20).
+"""
 
 REPEATED = frozenset(
     {
@@ -75,7 +78,7 @@ REPEATED = frozenset(
         "UserTypeGOOGLE",
     }
 )
-"""Decorations that one id may have several times."""
+"""Decorations that may occur several times on one id."""
 
 declared_rule(
     "DEC-06", "3.49.4", "Decorations with id operands, and only these, are in OpDecorateId."

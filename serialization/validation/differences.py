@@ -15,9 +15,11 @@ class Difference(NamedTuple):
     """One known difference."""
 
     rule: str
-    """The id of this validator's rule; empty for a message of spirv-val."""
+    """
+    The id of this validator's rule. Empty if spirv-val reports a message that has no rule here.
+    """
     part: str
-    """A part of the finding's cause, or of spirv-val's message."""
+    """Text that the finding's cause, or spirv-val's message, must contain."""
     reason: str
     outside_vulkan: bool = False
     """True if the verdicts differ only in environments without Vulkan."""
@@ -148,7 +150,7 @@ ACCEPTED_HERE: tuple[Difference, ...] = (
 
 
 def known_difference(rule: str, text: str, environment: str = "") -> str | None:
-    """Returns the reason for a known difference; None if it is not in the tables."""
+    """Returns the reason for a difference if it is in the tables, otherwise None."""
     for difference in REFUSED_HERE if rule else ACCEPTED_HERE:
         if difference.outside_vulkan and environment.startswith("vulkan"):
             continue

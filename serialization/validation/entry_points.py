@@ -15,7 +15,10 @@ from xdsl_spirv.serialization.validation.registry import (
 from xdsl_spirv.serialization.validation.types import enumerant
 
 INTERFACE_OF_ALL = (1, 4)
-"""First version in which the interface lists global variables of all storage classes."""
+"""
+First version of SPIR-V in which an entry point's interface lists global variables of all storage
+classes.
+"""
 
 VARIABLES = frozenset({"Variable", "UntypedVariableKHR"})
 
@@ -138,7 +141,10 @@ def interface_complete(m: Module) -> Problems:
 
 
 def reachable(m: Module, entry: EntryPoint, used: dict[int, set[int]] | None = None) -> list[int]:
-    """Returns the functions that an entry point reaches by calls. `used` caches ids by function."""
+    """
+    Returns the functions that an entry point reaches by calls. `used` caches the ids that a
+    function uses.
+    """
     functions = [entry.function]
     seen = {entry.function}
     for function in functions:
@@ -177,7 +183,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "Invocations": ("Geometry",),
     "OutputPoints": ("Geometry", "MeshNV", "MeshEXT"),
 }
-"""Execution mode -> the execution models that it is allowed for."""
+"""Maps an execution mode to the execution models that allow it."""
 
 ID_MODES = frozenset(
     {
@@ -400,7 +406,10 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "GLCompute", "Kernel", "TessellationControl", "TaskNV", "MeshNV", "TaskEXT", "MeshEXT",
     ),
 }  # fmt: skip
-"""Instruction -> the execution models that allow it, for instructions that not all models allow."""
+"""
+Maps an instruction to the execution models that allow it. Instructions that all models allow are
+left out.
+"""
 
 
 @module_rule("MOD-08", "3.49")

@@ -15,7 +15,7 @@ from xdsl_spirv.speech import did_you_mean
 
 
 class Environment(NamedTuple):
-    """A target environment."""
+    """A target environment, against whose rules a module is validated."""
 
     name: str
     version: Version

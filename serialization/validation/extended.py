@@ -73,13 +73,15 @@ def _integer_32(t: Type) -> bool:
 
 
 class Form(NamedTuple):
-    """Instructions of GLSL.std.450 with the same operand types."""
+    """Operand types that several instructions of GLSL.std.450 share."""
 
     names: str
     text: str
     fits: Callable[[Type], bool]
     same: bool = True
-    """True if operands must have the result type, or with `loose` only its shape and width."""
+    """
+    True if operands must have the result type. With `loose`, only shape and width must be equal.
+    """
     loose: bool = False
 
 
@@ -108,7 +110,10 @@ PACKED: Mapping[str, tuple[str, str]] = {
     "UnpackUnorm4x8": ("v4float32", "uint32"),
     "UnpackDouble2x32": ("v2uint32", "float64"),
 }
-"""Instruction -> result type and operand type, with `uint` for integers of any Signedness."""
+"""
+Maps an instruction to its result type and operand type. `uint` stands for integers of any
+Signedness.
+"""
 
 BY_NAME = {name: form for form in FORMS for name in form.names.split()}
 

@@ -1,15 +1,15 @@
 """
 Checks the static rules of the four extensions (DOT, CM, ROT, BF) of docs/rules.md on a binary.
 
-Rules of a single instruction exist only once, in the verifier of the dialect's operation. The
-validator lifts the instruction to a detached operation (`lifting.py`) and runs this verifier.
-This also works for modules that cannot be decoded, and findings name positions in the binary. Only
-instructions of an extension, or with types of an extension, are lifted, so modules without them do
-not import the dialect.
+Each rule of a single instruction is implemented once: in the verifier of the dialect's operation.
+The validator converts the instruction to a detached operation (`lifting.py`) and runs this
+verifier. This also works for modules that cannot be decoded, and findings name positions in the
+binary. Only instructions of an extension, or with types of an extension, are converted, so modules
+without them do not import the dialect.
 
 This module defines the rules that need the whole module (the ids in a type, the origin of a
-pointer, the declared capabilities). A binary cannot break CM-14, since any Memory Operand without
-a Stride is read as the Stride. CM-29 depends on the target.
+pointer, the declared capabilities). A binary cannot break CM-14, since any Memory Operand without a
+Stride is read as the Stride. CM-29 depends on the target.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ EXTENSIONS = frozenset(
 
 
 def lifter(m: Module) -> Lifter:
-    """Returns the module's lifter, which is made at the first call."""
+    """Returns the module's `Lifter`. Creates it at the first call."""
     from xdsl_spirv.serialization.validation.lifting import Lifter
 
     known = m.__dict__.get("lifter")
@@ -59,7 +59,7 @@ def lifter(m: Module) -> Lifter:
 def refused(*checks: Callable[[], object]) -> Problems:
     """
     Runs checks of the dialect and yields a problem for each broken rule of docs/rules.md. Ignores
-    failures that other rules of the validator report.
+    other failures, which rules of the validator report.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -96,7 +96,9 @@ def operations(m: Module) -> Problems:
 
 
 def _unknown_matrices(m: Module) -> set[object]:
-    """Returns matrix types with an invalid scope, size or use (CM-04 to CM-06), and their ids."""
+    """
+    Returns the matrix types with an invalid scope, size or use (CM-04 to CM-06), and their ids.
+    """
     matrices = [t for t in m.types.values() if t.kind == "CooperativeMatrixKHR"]
     unknown = [
         t for t in matrices if not isinstance(lifter(m).type(t.id), spv.CooperativeMatrixType)
@@ -268,7 +270,10 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _arm_layout(m: Module, i: Instruction) -> str | None:
-    """Returns the name of the access's layout if it is ARM's and its capability is declared."""
+    """
+    Returns the name of the access's layout if it is one of ARM's layouts and its capability is
+    declared.
+    """
     if "CooperativeMatrixLayoutsARM" not in m.capabilities:
         return None
     value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None
@@ -277,7 +282,10 @@ def _arm_layout(m: Module, i: Instruction) -> str | None:
 
 
 def points_into_array(m: Module, pointer: int) -> bool | None:
-    """True if the pointer points to an array's element; None if its origin is unknown."""
+    """
+    True if the pointer points to an element of an array. Returns None if the pointer's origin is
+    unknown.
+    """
     at = m.definitions.get(pointer)
     while at is not None:
         if at.op in ("Variable", "UntypedVariableKHR"):
@@ -328,7 +336,7 @@ POINTER_USERS = frozenset(
     """.split()
 )
 """
-Instructions that accept pointers under logical addressing (SPIR-V 2.16.1), and the two
+Instructions that accept pointers under logical addressing (SPIR-V 2.16.1), with the two
 instructions that CM-16 adds. Other rules check OpPhi, calls and returns.
 """
 

@@ -42,11 +42,11 @@ class Block:
     order: int
     """Position of the block in the function."""
     instructions: list[Instruction] = field(default_factory=list[Instruction])
-    """The instructions after the label."""
+    """The block's instructions after its label."""
     successors: list[Block] = field(default_factory=list["Block"])
     predecessors: list[Block] = field(default_factory=list["Block"])
     merge: Instruction | None = None
-    """The merge instruction if the block is a header."""
+    """The merge instruction, if the block is a header."""
 
     @property
     def id(self) -> int:
@@ -90,7 +90,9 @@ class Function:
         return block
 
     def connect(self) -> None:
-        """Computes successors and predecessors of the blocks, which must all have been added."""
+        """
+        Computes successors and predecessors of the blocks. All blocks must have been added before.
+        """
         for block in self.blocks:
             block.merge = next((i for i in block.instructions if i.op in MERGES), None)
             targets = branch_targets(block.terminator)

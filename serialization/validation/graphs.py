@@ -140,7 +140,7 @@ def operators(m: Module, i: Instruction) -> Problems:
 
 
 def tensor_shape(m: Module, type_: Type) -> list[int] | None:
-    """Returns the extents of a tensor type; None if they are unknown."""
+    """Returns the extents of a tensor type. Returns None if they are unknown."""
     words = type_.at.words
     at = m.definitions.get(words[4]) if len(words) > 4 else None
     if at is None or at.op != "ConstantComposite":
@@ -150,7 +150,9 @@ def tensor_shape(m: Module, type_: Type) -> list[int] | None:
 
 
 def tensor_constant(m: Module, type_: Type, given: Sequence[int]) -> Problems:
-    """Checks a constant tensor's constituents: elements or tensors of the inner dimensions."""
+    """
+    Checks the constituents of a constant tensor: elements, or tensors of the inner dimensions.
+    """
     shape = tensor_shape(m, type_)
     if not shape:
         # The shape may depend on specialization constants.

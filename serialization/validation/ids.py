@@ -61,7 +61,7 @@ def readable(m: Module) -> Problems:
 
 
 def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
-    """True for debug information, which may be newer than the grammar."""
+    """True for debug information. The grammar may lack it because it may be newer."""
     return "has no instruction" in error.cause and is_non_semantic(m, i)
 
 
@@ -190,12 +190,12 @@ NOT_VALUES = frozenset(
     AliasScopeListDeclINTEL Load Store CopyMemory CopyMemorySized EnqueueKernel
     """.split()
 )
-"""Instructions with operands that are not values (labels, types, functions, alias scopes)."""
+"""Instructions whose operands are not values (labels, types, functions, alias scopes)."""
 
 
 VALUES = {"Load": ("pointer",), "Store": ("pointer", "object"), "CopyMemory": ("target", "source")}
 """
-Instruction -> its operands that must be values, for instructions that also have other operands.
+Maps instructions that have values and other ids as operands to the operands that must be values.
 """
 
 

@@ -23,7 +23,10 @@ POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
 
 
 def _with(field: str) -> str:
-    """Returns the image instructions that have an operand of this name, separated by blanks."""
+    """
+    Returns the names of the image instructions that have an operand of this name, separated by
+    blanks.
+    """
     names = grammar().instruction_names
     family = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
     return " ".join(
@@ -41,7 +44,7 @@ SAMPLED_IMAGE = Want(
 
 
 def _but_for_depth(type_: Type | None) -> list[int]:
-    """Returns an image type's words without Depth, which OpSampledImage may change."""
+    """Returns the words of an image type without Depth. OpSampledImage may change Depth."""
     words = [] if type_ is None or type_.kind != "Image" else type_.at.words
     return words[2:4] + words[5:]
 
@@ -81,7 +84,7 @@ def image(m: Module, i: Instruction) -> Problems:
 # Operands of an image access
 
 TEXELS = r"Image(Sparse)?(Sample(Proj)?(Dref)?(Im|Ex)plicitLod|(Dref)?Gather|Fetch|Read)"
-"""Instructions whose result is a texel, four texels, or the result of a comparison."""
+"""Instructions whose result is a texel, four texels of a gather, or the result of a comparison."""
 
 READING = " ".join(
     name.removeprefix("Op")
@@ -96,7 +99,7 @@ AXES = {
     for axes, dims in enumerate((ONE_AXIS, TWO_AXES, THREE_AXES), 1)
     for dim in dims.split()
 }
-"""Dim -> number of coordinates of a texel within one layer."""
+"""Maps a Dim to the number of coordinates of a texel within one layer."""
 
 WITH_LEVELS = ("1D", "2D", "3D", "Cube")
 
@@ -117,7 +120,7 @@ class Image(NamedTuple):
 
 
 def image_of(m: Module, type_: Type | None) -> Image | None:
-    """Returns the image type of an image or sampled image; None for other types."""
+    """Returns the image type of an image or sampled image. Returns None for other types."""
     if type_ is not None and type_.kind == "SampledImage":
         type_ = type_.element
     if type_ is None or type_.kind != "Image" or len(type_.at.words) < 9:
@@ -134,7 +137,10 @@ def image_of(m: Module, type_: Type | None) -> Image | None:
 
 
 def read_access(m: Module, i: Instruction) -> Image | None:
-    """Returns the image type that an instruction accesses; None if there is no such type."""
+    """
+    Returns the type of the image that an instruction accesses. Returns None if it accesses no
+    image.
+    """
     field = "image" if "image" in i.shape.places else "sampled_image"
     return image_of(m, m.type_of(i.get(field)))
 
@@ -267,8 +273,8 @@ OPERANDS = {
     "MinLod": Operand(".*ImplicitLod", "Float"),
 }
 """
-Image operands that are numbers (SPIR-V 3.14). Offsets of a gather, and scopes, are not checked by
-this table.
+Maps image operands that are numbers to their rules (SPIR-V 3.14). The offsets of a gather, and
+scopes, are checked elsewhere.
 """
 
 
@@ -337,7 +343,7 @@ QUERIES = {
     "ImageQueryLevels": WITH_LEVELS,
     "ImageQuerySamples": ("2D",),
 }
-"""Query instruction -> the image dimensions that it supports."""
+"""Maps a query instruction to the image dimensions that it supports."""
 
 
 @instruction_rule("IMG-09", "3.49.10", " ".join(QUERIES))

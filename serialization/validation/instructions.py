@@ -25,27 +25,29 @@ ID_KINDS = frozenset({"IdRef", "IdResultType", "IdResult", "IdScope", "IdMemoryS
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The grammar's facts about an opcode, in a form that is fast to use."""
+    """The grammar's facts about an opcode, stored for fast access."""
 
     name: str
-    """The instruction's name without `Op`; the opcode as a text if it is unknown."""
+    """The instruction's name without `Op`. For an unknown opcode, its number as text."""
     entry: GrammarInstruction | None
     has_type: bool
     result_at: int
-    """Index of the word with the result id; 0 if there is no result."""
+    """Index of the word with the result id. 0 if the instruction has no result."""
     places: Mapping[str, int]
-    """Operand name -> index of its word, for operands at a fixed position."""
+    """
+    Maps the name of an operand to the index of its word. Only has operands at a fixed position.
+    """
     least: int
-    """Smallest number of words of the instruction, including the first word."""
+    """Minimum number of words of the instruction, including the first word."""
     plain: int
-    """Instructions of at most this number of words have only ids as operands."""
+    """Number of words up to which all operands of the instruction are ids."""
     kinds: tuple[str, ...]
     """Kinds of the operands at fixed positions, in order."""
 
 
 @cache
 def shape(opcode: int) -> Shape:
-    """Returns the shape of an opcode's instructions."""
+    """Returns the grammar's facts about an opcode."""
     entry = grammar().by_opcode(opcode)
     specs = operand_specs(opcode)
     if entry is None or specs is None:
@@ -95,18 +97,21 @@ class Instruction(RawInstruction):
         """True if all operands are ids."""
         self.read: list[RawOperand] | None = None
         """
-        The operands as the grammar's reader decodes them; None if all are ids, or decoding failed.
+        The operands as the grammar's reader decodes them. None if all operands are ids, or decoding
+        failed.
         """
         self.sound = True
         """False if the grammar's reader cannot decode the operands."""
 
     def get(self, field: str) -> int:
-        """Returns the word of an operand at a fixed position; 0 if the operand is absent."""
+        """
+        Returns the word of an operand at a fixed position. Returns 0 if the operand is absent.
+        """
         place = self.shape.places[field]
         return self.words[place] if place < len(self.words) else 0
 
     def rest(self, field: str) -> list[int]:
-        """Returns the words from an operand (at a fixed position) to the end."""
+        """Returns the words from an operand (at a fixed position) to the end of the instruction."""
         return self.words[self.shape.places[field] :]
 
     def values(self, kind: str) -> list[int]:
@@ -114,7 +119,10 @@ class Instruction(RawInstruction):
         return [int(o.value) for o in self.read or () if o.kind == kind]
 
     def ids(self) -> list[int]:
-        """Returns every used id: the result type and the id operands, without the result."""
+        """
+        Returns every id that the instruction uses: the result type and the id operands, but not the
+        result.
+        """
         if self.read is not None:
             return [int(o.value) for o in self.read if o.kind in ID_KINDS and o.kind != "IdResult"]
         if not self.plain:
@@ -123,7 +131,10 @@ class Instruction(RawInstruction):
         return self.words[1:result] + self.words[result + 1 :]
 
     def named_types(self) -> list[int]:
-        """Returns the ids of the operands that the grammar calls types, except the result type."""
+        """
+        Returns the ids of the operands that must be types according to the grammar, except the
+        result type.
+        """
         named = self.shape.places.items()
         places = [p for field, p in named if field.endswith("type") and field != "id_result_type"]
         return [self.words[place] for place in places if place < len(self.words)]

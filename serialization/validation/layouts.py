@@ -1,10 +1,10 @@
 """
 Rules of explicit layouts (BLK): offsets and strides in a block.
 
-The alignment and size of a type depend on the layout of its matrices, which the decorations of a
-member give. Extents are cached for each type, since nested types share parts. Alignments follow
-VK_KHR_relaxed_block_layout from Vulkan 1.1 on, and are rounded up as uniform blocks require.
-Scalar layouts are not supported.
+The alignment and size of a type depend on the layout of its matrices. The decorations of a struct
+member give this layout. Alignment and size are cached for each type, since nested types share
+parts. Alignments follow VK_KHR_relaxed_block_layout from Vulkan 1.1 on, and are rounded up as
+uniform blocks require. Scalar layouts are not supported.
 """
 
 from __future__ import annotations
@@ -24,18 +24,20 @@ from xdsl_spirv.serialization.validation.types import Type
 BLOCKS = ("Block", "BufferBlock")
 BUFFERS = frozenset({"StorageBuffer", "Uniform", "PushConstant"})
 MAX_PARTS = 20_000
-"""Largest number of members that are checked in a block. Real blocks have fewer."""
+"""Maximum number of members that are checked in a block. Real blocks have fewer."""
 
 
 class Extent(NamedTuple):
-    """Alignment and size in bytes; the size of a runtime array is 0."""
+    """Alignment and size of a type in bytes. The size of a runtime array is 0."""
 
     alignment: int
     size: int
 
 
 class Place(NamedTuple):
-    """Memory layout of a matrix, given by its member's decorations; the stride is in bytes."""
+    """
+    Memory layout of a matrix, which decorations of a struct member give. The stride is in bytes.
+    """
 
     row_major: bool = False
     stride: int = 0
@@ -54,7 +56,7 @@ def _up(value: int, to: int) -> int:
 
 
 class Layouts:
-    """Computes the extents of a module's types under one set of alignment rules."""
+    """Computes alignment and size of a module's types, under one set of alignment rules."""
 
     def __init__(self, m: Module, *, uniform: bool, relaxed: bool, scalar: bool = False):
         self.m = m
@@ -64,9 +66,7 @@ class Layouts:
         self._known: dict[tuple[int, Place], Extent] = {}
 
     def extent(self, type_: Type | None, place: Place) -> Extent:
-        """
-        Returns the extent of a type. Computes the extents of its parts first, without recursion.
-        """
+        """Returns alignment and size of a type. Computes its parts first, without recursion."""
         if type_ is None:
             return Extent(1, 0)
         stack = [(type_, place)]

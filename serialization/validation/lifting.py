@@ -1,10 +1,10 @@
 """
-Lifts an instruction of a binary to a detached operation, whose verifier then checks it.
+Converts an instruction of a binary to a detached operation, so that its verifier can check it.
 
-The decoder's readers (`decode/operations.py`) make the operation. `Lifter` gives them types,
-values and constants from the indexed module. Unlike the decoder, it accepts modules that break
-rules: a type that the dialect cannot represent becomes an `OtherType`, which is not a number,
-vector or matrix. A value has only a type and, if constant, its number.
+The decoder's readers (`decode/operations.py`) make the operation. `Lifter` gives them types, values
+and constants from the indexed module. Unlike the decoder, it accepts modules that break rules: a
+type that the dialect cannot represent becomes an `OtherType`, which is not a number, vector or
+matrix. A value has only a type and, if constant, its number.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FLOATS: dict[str, Attribute] = {
 
 @irdl_attr_definition
 class OtherType(ParametrizedAttribute, TypeAttribute):
-    """A type that the extensions' rules do not inspect, with its name for findings."""
+    """A type that the extensions' rules do not inspect. It has a name for findings."""
 
     name = "spirv.other_type"
     text: StringAttr
@@ -61,7 +61,7 @@ class Lifter:
     """
     Converts single instructions of a raw module to operations of the `spirv` dialect.
 
-    The decoder's readers look up types, constants and values by id in this class (`Known`).
+    The decoder's readers look up types, constants and values by id here (interface `Known`).
     """
 
     location = UNKNOWN_LOC
@@ -74,7 +74,9 @@ class Lifter:
         """True if specialization constants have their default values."""
 
     def operation(self, i: Instruction) -> Operation | None:
-        """Returns an instruction's operation; None if the dialect cannot represent it."""
+        """
+        Returns an instruction as an operation. Returns None if the dialect cannot represent it.
+        """
         if i.op == "ExtInst":
             imported = self.m.imports.get(i.get("set"), "")
             decode = extended_decoder(imported, i.words[4]) if len(i.words) > 4 else None
@@ -163,7 +165,10 @@ class Lifter:
         return spv.PointerType(pointee, spv.StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
-        """Returns a value of the id's type. The owner of a constant is a constant operation."""
+        """
+        Returns a value with the type of the id. For a constant, the owner of the value is a
+        constant operation.
+        """
         value = self._values.get(id)
         if value is None:
             value = self._values[id] = self._value(id)
@@ -182,7 +187,7 @@ class Lifter:
 
     def attribute(self, id: int) -> Attribute | None:
         """
-        Returns the attribute for an id: a type, the value of an integer constant, or a symbol for
+        Converts an id to an attribute: a type, the value of an integer constant, or the symbol of
         another constant. Any other id becomes an `OtherType`.
         """
         if id in self.m.types:
@@ -195,5 +200,5 @@ class Lifter:
         return OtherType(StringAttr(self.m.spell(id)))
 
     def constant(self, id: int) -> int | None:
-        """Returns the value of an integer constant; None for other ids."""
+        """Returns the value of an integer constant. Returns None for other ids."""
         return self.m.integer(id, default=self._by_default)

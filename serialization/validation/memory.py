@@ -166,7 +166,7 @@ def load(m: Module, i: Instruction) -> Problems:
 
 
 HANDLES = frozenset({"Image", "Sampler", "SampledImage", "AccelerationStructureKHR"})
-"""Opaque types, whose values shaders cannot store in Vulkan."""
+"""Opaque types. In Vulkan, shaders cannot store their values."""
 
 
 @instruction_rule("MEM-04", "3.49.8", "Store")
@@ -324,7 +324,7 @@ def _mask(
 
 
 def scalar_sizes(type_: Type) -> list[int]:
-    """Returns the sizes in bytes of the scalars within a type."""
+    """Returns the sizes in bytes of the scalars in a type."""
     widths = [n.lstrip("IntFloa") for n in type_.contains if n.startswith(("Int", "Float"))]
     return [int(w) // 8 for w in widths if w.isdigit()] + [8] * ("Pointer" in type_.contains)
 

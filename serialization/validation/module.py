@@ -3,7 +3,7 @@ Indexes a module for the rules: definitions, types, constants, decorations, func
 
 The index does not rely on any rule, so that every rule can run on any bytes with SPIR-V's header
 and valid lengths. If an id has two definitions, the first counts. Instructions that the grammar
-cannot read are omitted, and the module is not `sound`. Misplaced instructions are indexed, too.
+cannot read are left out, and `sound` is then False. Misplaced instructions are indexed, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONSTANTS = frozenset(
     ConstantDataKHR SpecConstantDataKHR GraphConstantARM
     """.split()
 )
-"""Constant instructions. OpUndef is not a constant, but may be a constituent."""
+"""Instructions that define constants. OpUndef does not, but may be a constituent of a constant."""
 
 VECTOR_CONSTANTS = frozenset(
     """
@@ -40,7 +40,7 @@ VECTOR_CONSTANTS = frozenset(
     SpecConstantCompositeReplicateEXT
     """.split()
 )
-"""Constant instructions that make vectors and other composites from constituents."""
+"""Instructions that define vectors and other composite constants from constituents."""
 
 
 class Decoration(NamedTuple):
@@ -63,7 +63,7 @@ class EntryPoint(NamedTuple):
 
 
 LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
-"""Decorations that give a type an explicit layout."""
+"""Decorations by which a type has an explicit layout."""
 
 
 class Module:
@@ -81,7 +81,7 @@ class Module:
         self.definitions: dict[int, Instruction] = {}
         self.types: dict[int, Type] = {}
         self.declared: dict[str, Instruction] = {}
-        """Capability -> its OpCapability."""
+        """Maps a declared capability to its OpCapability."""
         self.extensions: dict[str, Instruction] = {}
         self.imports: dict[int, str] = {}
         self.memory_models: list[Instruction] = []
@@ -89,15 +89,15 @@ class Module:
         self.modes: defaultdict[int, list[tuple[str, list[RawOperand], Instruction]]] = defaultdict(
             list
         )
-        """Function of an entry point -> its execution modes with operands."""
+        """Maps the function of an entry point to its execution modes with operands."""
         self.names: dict[int, str] = {}
         self.decorations: defaultdict[int, list[Decoration]] = defaultdict(list)
         self.functions: list[Function] = []
         self.by_function: dict[int, Function] = {}
         self._lines: list[Instruction | None] = []
-        """OpLine instructions in order; None for OpNoLine."""
+        """OpLine instructions in order. None stands for OpNoLine."""
         self._line_starts = array("I")
-        """Index of the first instruction to which each element of `_lines` applies."""
+        """For each element of `_lines`, the index of the first instruction to which it applies."""
         self.outside: list[Instruction] = []
         """Instructions outside of functions."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
@@ -108,7 +108,10 @@ class Module:
     def _index(self) -> None:
         bound = self.header.bound
         first: dict[int, list[int]] = {}
-        """First word of an instruction -> the words of the first such instruction."""
+        """
+        Maps the first word of an instruction to all words of the first instruction that begins with
+        it.
+        """
         for index, words in enumerate(self.raw.rows()):
             known = first.setdefault(words[0], words)
             if len(words) == 1:
@@ -283,7 +286,7 @@ class Module:
 
     @cached_property
     def capabilities(self) -> frozenset[str]:
-        """Declared capabilities and the capabilities that they imply."""
+        """The declared capabilities, and the capabilities that these imply."""
         known = grammar().kind("Capability")
         names = [n for n in self.declared if n in known]
         return frozenset(names).union(*(grammar().implied(n) for n in names))
@@ -294,7 +297,7 @@ class Module:
 
     @cached_property
     def is_kernel(self) -> bool:
-        """True for an OpenCL kernel module, as rules CM-02 and CM-10 define it."""
+        """True for a module of OpenCL kernels, as rules CM-02 and CM-10 define it."""
         return "Kernel" in self.capabilities and not self.is_shader
 
     @cached_property
@@ -314,16 +317,18 @@ class Module:
         return self.memory_model == "Vulkan"
 
     def type_of(self, id: int) -> Type | None:
-        """Returns the type of a value; None for other ids."""
+        """Returns the type of a value. Returns None for an id that is not a value."""
         at = self.definitions.get(id)
         return None if at is None else self.types.get(at.type_id)
 
     def pointee(self, type_: Type | None) -> Type | None:
-        """Returns the type that a typed pointer points to; None for other types."""
+        """Returns the type that a typed pointer points to. Returns None for other types."""
         return None if type_ is None else self.types.get(type_.pointee_id)
 
     def op_of(self, id: int) -> str:
-        """Returns the name of the instruction that defines an id; empty if the id is undefined."""
+        """
+        Returns the name of the instruction that defines an id. Returns "" if the id is undefined.
+        """
         at = self.definitions.get(id)
         return "" if at is None else at.op
 
@@ -336,9 +341,10 @@ class Module:
 
     def integer(self, id: int, *, default: bool = False) -> int | None:
         """
-        Returns an integer constant's value; None for other ids and specialization constants.
+        Returns the value of an integer constant. Returns None for other ids and for specialization
+        constants.
 
-        With `default`, a specialization constant has its default value.
+        With `default`, returns the default value of a specialization constant.
         """
         at = self.definitions.get(id)
         type_ = self.type_of(id)
@@ -355,7 +361,10 @@ class Module:
         return value - (1 << width) if type_.signed and value >> (width - 1) else value
 
     def decoration(self, id: int, name: str, member: int | None = None) -> Decoration | None:
-        """Returns the first decoration with this name; None without such a decoration."""
+        """
+        Returns the first decoration with this name of an id or member. Returns None without such a
+        decoration.
+        """
         return self._by_name.get((id, name, member))
 
     @cached_property
@@ -368,7 +377,9 @@ class Module:
 
     @cached_property
     def explicit_layouts(self) -> dict[int, str]:
-        """Type id -> name of the first layout decoration of the type or its parts."""
+        """
+        Maps the id of a type to the name of the first layout decoration on it or on its parts.
+        """
         layouts: dict[int, str] = {}
         for type_ in self.types.values():
             if type_.kind in AGGREGATES or type_.kind in POINTERS:

@@ -1,7 +1,7 @@
 """
 Validates a `spirv.module`: runs the dialect's verifiers, then the rules on the encoded binary.
 
-A finding in the binary refers to the operation that the encoder wrote the instruction for
+A finding in the binary refers to an operation: the one that was encoded as the instruction
 (`encode/origins.py`).
 """
 
@@ -27,7 +27,7 @@ def validate_operation(
 ) -> tuple[list[Finding], bytes | None]:
     """
     Returns the findings in a `spirv.module`, and its binary (None if it cannot be encoded). Each
-    finding has an operation's text.
+    finding contains an operation's text.
     """
     findings = list(_verifier_findings(module))
     origins = Origins()
@@ -60,7 +60,10 @@ def parse_finding(error: VerifyException, file: str, line: int) -> Finding:
 
 
 def _refusal(error: VerifyException, op: Operation | None) -> Finding:
-    """Makes a finding from a verifier's error. Its rule is named in the error, or is `VERIFIER`."""
+    """
+    Creates a finding from a verifier's error. If the error names no rule, the finding's rule is
+    `VERIFIER`.
+    """
     if isinstance(error, RuleViolation):
         return _finding(error.rule, error.cause, error.remedy, op)
     cause = str(error).strip().splitlines()[-1]

@@ -2,8 +2,8 @@
 Rules of operand types for arithmetic, logic, bits and conversions (OPR), in one table.
 
 A row gives the types of the result and operands for a list of instructions. An operand type is
-fixed, or shares properties with the result type. "Shape" includes scalars, vectors and cooperative
-matrices.
+fixed, or shares properties with the result type. "Shape" is the number of components and the kind
+of composite: scalar, vector or cooperative matrix.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ CONVERT = "convert the operand, or use the instruction for its type"
 
 
 class Want(NamedTuple):
-    """A required type: a description (`{r}` stands for the result type), and a predicate."""
+    """
+    A required type: its description, in which `{r}` stands for the result type, and a predicate.
+    """
 
     text: str
     fits: Callable[[Type, Type], bool]
     remedy: str = ""
-    """The remedy, unless it is the default (convert an operand or change the result type)."""
+    """
+    The remedy if it differs from the default one (convert an operand or change the result type).
+    """
 
 
 def _converts(t: Type, r: Type) -> bool:
-    """True for equal shapes, and for all cooperative matrices, which CM-19 checks."""
+    """True if the shapes are equal. Accepts all cooperative matrices, which CM-19 checks."""
     return t.shape() == r.shape() or (t.is_matrix and r.is_matrix)
 
 
@@ -106,7 +110,7 @@ def _other_width(m: Module, i: Instruction) -> str | None:
 
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
-"""Kind, number of components and width of each type that a clock may return."""
+"""Types that a clock may return: kind, number of components and width."""
 
 
 def _lacks_half_derivatives(m: Module, i: Instruction) -> str | None:
@@ -117,7 +121,7 @@ def _lacks_half_derivatives(m: Module, i: Instruction) -> str | None:
 
 
 class Row(NamedTuple):
-    """A row of the table: a rule and the types that some instructions require."""
+    """A row of the table: the types that some instructions require, as one rule."""
 
     id: str
     section: str
@@ -126,9 +130,9 @@ class Row(NamedTuple):
     result: Want | None
     operands: Mapping[str, Want]
     also: Callable[[Module, Instruction], str | None] | None = None
-    """A further check in addition to the types; returns the cause of a problem."""
+    """A further check. Returns the cause of a problem, or None."""
     remedy: str = "convert an operand, or use the instruction for the operands' types"
-    """The remedy if `also` fails."""
+    """The remedy for a problem that `also` returns."""
 
 
 def _two(want: Want) -> Mapping[str, Want]:
@@ -289,7 +293,10 @@ def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
 
 
 def register(row: Row) -> None:
-    """Registers a row as a rule for its instructions. Skips operands that an instruction lacks."""
+    """
+    Registers a row as a rule for its instructions. Operands that an instruction lacks are not
+    checked.
+    """
     cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
 
     def check(m: Module, i: Instruction) -> Problems:

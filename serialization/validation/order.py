@@ -29,7 +29,7 @@ SECTIONS = (
     "Decorate MemberDecorate DecorationGroup GroupDecorate GroupMemberDecorate DecorateId "
     "DecorateString MemberDecorateString MemberDecorateIdEXT",
 )
-"""Instructions of each section before types, constants and global variables (SPIR-V 2.4)."""
+"""For each section before types, constants and global variables, its instructions (SPIR-V 2.4)."""
 
 SECTION = {name: k for k, names in enumerate(SECTIONS) for name in names.split()}
 DECLARATIONS = len(SECTIONS)
@@ -38,7 +38,7 @@ FUNCTIONS = DECLARATIONS + 1
 BOTH = frozenset(
     {"Undef", "Variable", "UntypedVariableKHR", "ExtInst", "Line", "NoLine", "PoisonKHR"}
 )
-"""Instructions that are allowed both among the declarations and in functions."""
+"""Instructions that may occur both among the declarations and in functions."""
 
 GRAPHS = FUNCTIONS + 1
 IN_GRAPHS = frozenset(
@@ -50,7 +50,10 @@ NO_PLACE = frozenset({"ExtInstWithForwardRefsKHR"})
 
 
 def section(i: Instruction) -> int:
-    """Returns the index of an instruction's section, by default the section of functions."""
+    """
+    Returns the index of the section that an instruction belongs to. The default is the section of
+    functions.
+    """
     op = i.op
     number = SECTION.get(op)
     if number is not None:

@@ -48,7 +48,10 @@ def access_chain(m: Module, i: Instruction) -> Problems:
 
 
 def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
-    """Yields the problems of indexing a type with `ids` to reach the type `want`."""
+    """
+    Checks that `ids`, used as indices into a type, select a part of the type `want`. Yields the
+    problems.
+    """
     if len(ids) > MAX_INDEXES:
         yield Problem(
             f"the chain has {len(ids)} indexes, above the limit of {MAX_INDEXES} (SPIR-V 2.17)",
@@ -233,7 +236,7 @@ VARIABLE_MAKERS = frozenset(
 
 
 VARYING = {"StorageBuffer": "VariablePointersStorageBuffer", "Workgroup": "VariablePointers"}
-"""Storage class -> the capability that allows variable pointers into the class."""
+"""Maps a storage class to the capability that allows variable pointers into it."""
 
 
 def can_vary(m: Module, pointer: Type) -> bool:

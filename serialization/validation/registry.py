@@ -27,13 +27,15 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """A broken rule: cause, remedy, and the instruction if it is not the one being checked."""
+    """
+    A broken rule: the cause, the remedy, and the instruction if it differs from the checked one.
+    """
 
     cause: str
     remedy: str
     at: Instruction | None = None
     rule: str = ""
-    """The id of the broken rule, if the check covers several rules."""
+    """The id of the broken rule. Given if the check covers several rules."""
 
 
 Problems: TypeAlias = Iterable[Problem]
@@ -43,7 +45,7 @@ ModuleCheck: TypeAlias = "Callable[[Module], Problems]"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: its id, its section of the specification, and its text."""
+    """A rule: its id, its section of the specification, and its statement."""
 
     id: str
     section: str
@@ -81,10 +83,11 @@ def instruction_rule(
     severity: Severity = Severity.ERROR,
 ) -> Callable[[InstructionCheck], InstructionCheck]:
     """
-    Registers a function that checks one instruction. Its docstring is the rule's text, if `says`
-    is empty.
+    Registers a function that checks one instruction. If `says` is empty, the function's docstring
+    is the text of the rule.
 
-    `names` are instruction names without `Op`, separated by blanks; empty for all instructions.
+    `names` are instruction names without `Op`, separated by blanks. If it is empty, the rule is for
+    all instructions.
     """
 
     def register(check: InstructionCheck) -> InstructionCheck:
@@ -102,7 +105,7 @@ def module_rule(
     vulkan: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Callable[[ModuleCheck], ModuleCheck]:
-    """Registers a function that checks a whole module. Its docstring is the rule's text."""
+    """Registers a function that checks a whole module. Its docstring is the text of the rule."""
 
     def register(check: ModuleCheck) -> ModuleCheck:
         rule = _new(id, section, _first_paragraph(check), vulkan, severity)
@@ -113,5 +116,5 @@ def module_rule(
 
 
 def declared_rule(id: str, section: str, says: str) -> str:
-    """Registers a rule that the function of another rule checks, and returns the id."""
+    """Registers a rule that is checked by the function of another rule. Returns the id."""
     return _new(id, section, says, False, Severity.ERROR).id

@@ -1,4 +1,4 @@
-"""Remedies that several rules share. A remedy of a single rule is in the code of this rule."""
+"""Remedies that several rules share. Other remedies are in the code of their rule."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 Represents the types of a module, with the facts that rules need.
 
 Recursive facts (contents, size) are computed once, from earlier types, so that deep nesting needs
-no recursion. An operand that is not an earlier type is omitted; rules decide if that is allowed.
+no recursion. An operand that is not an earlier type is left out. Rules decide if that is allowed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _kinds(*names: str) -> frozenset[str]:
 
 
 def enumerant(kind: str, value: int) -> str:
-    """Returns the name of a value; its number if it has no name."""
+    """Returns the name of a value of an enumeration. Returns its number if it has no name."""
     return enum_table(kind).names.get(value) or str(value)
 
 
@@ -69,16 +69,16 @@ class Type:
         self.id = at.result
         self.kind = at.op.removeprefix("Type")
         self.width = 0
-        """Bits of a scalar, or of the scalars in a vector or matrix."""
+        """Bits of a scalar. For a vector or matrix, the bits of its scalars."""
         self.signed = False
         self.encoding: str | None = None
-        """FP encoding of a float; None for IEEE 754."""
+        """FP encoding of a float. None for IEEE 754."""
         self.element: Type | None = None
-        """The component, column or element type; the result type of a function type."""
+        """The type of components, columns or elements. For a function type, its result type."""
         self.members: tuple[Type | None, ...] = ()
-        """The members of a struct, or the parameters of a function type."""
+        """The members of a struct. For a function type, its parameters."""
         self.lanes = 1
-        """Components of a vector or columns of a matrix; 0 if unknown."""
+        """Number of components of a vector or columns of a matrix. 0 if unknown."""
         self.count_id = 0
         """Id of the constant that gives an array's length."""
         self.storage = ""
@@ -86,11 +86,13 @@ class Type:
         self.depth = 0
         """Nesting depth of structs."""
         self.scalar: Type | None = None
-        """The scalar type of a scalar, vector, matrix or cooperative matrix."""
+        """
+        The scalar type of a vector, matrix or cooperative matrix. For a scalar, the type itself.
+        """
         self.contains = _kinds(self.kind)
         """
-        Kinds of the type and all types in it (not behind pointers). Scalars are also listed as
-        `Int8`, `Float16` and so on.
+        Kinds of the type and of all types in it. The pointee of a pointer is not in it. Scalars are
+        also listed as `Int8`, `Float16` and so on.
         """
         self._fill(at, types)
 
@@ -162,8 +164,8 @@ class Type:
     @property
     def base(self) -> str:
         """
-        The kind of the scalars in a scalar, vector or matrix: `Int`, `Float` or `Bool`; else
-        empty.
+        The kind of the scalars in a scalar, vector or matrix: `Int`, `Float` or `Bool`. Empty for
+        other types.
         """
         return self.scalar.kind if self.scalar is not None and self.kind != "Matrix" else ""
 
@@ -193,7 +195,7 @@ class Type:
         return self.encoding == "BFloat16KHR"
 
     def shape(self) -> object:
-        """Returns an object that is equal for types that differ only in their scalars."""
+        """Returns a value that is equal for two types that differ only in their scalars."""
         if self.kind == "Vector":
             return self.lanes
         if self.is_matrix:
@@ -201,7 +203,7 @@ class Type:
         return (self.kind, self.count_id) if self.kind in VECTORS else self.kind in SCALARS or self
 
     def __str__(self) -> str:
-        """Returns the type's text in findings: `uint`, `v4float`, `ptr StorageBuffer %7`."""
+        """Returns the type's text for findings: `uint`, `v4float`, `ptr StorageBuffer %7`."""
         match self.kind:
             case "Int":
                 return f"{'s' if self.signed else 'u'}int{self.width}"

@@ -53,15 +53,15 @@ GROUPS = (
 
 
 MAX_FINDINGS = 1000
-"""Largest number of findings: random bytes could have one in each word."""
+"""Maximum number of findings. Random bytes could have one in each word."""
 
 MAX_TEXT = 400
-"""Largest length of a finding's cause or remedy in characters. Names in modules may be long."""
+"""Maximum length of a finding's cause or remedy in characters. Names in modules may be long."""
 
 
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "The verifier of each operation succeeds.")
 WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be encoded as a binary.")
-"""Rules that `of_dialect.py` checks for a `spirv.module` before it is encoded."""
+"""Rules that are already checked on a `spirv.module` before it is encoded (`of_dialect.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,17 @@ class Finding:
     cause: str
     remedy: str
     index: int
-    """Index of the instruction; -1 for the whole module."""
+    """Index of the instruction. -1 if the finding is about the whole module."""
     word: int
     """Offset of the instruction in words from the start of the module."""
     opcode: int | None = None
     instruction: str | None = None
     id: int = 0
-    """Result id of the instruction; 0 if it has no result."""
+    """Result id of the instruction. 0 if it has no result."""
     name: str | None = None
     """The name that OpName gives the id."""
     source: str | None = None
-    """The instruction's source position from OpLine, as `file:line:column`."""
+    """The source position that OpLine gives the instruction, as `file:line:column`."""
     operation: str | None = None
     """The operation's text, if a `spirv.module` was validated."""
 
@@ -105,7 +105,7 @@ class Finding:
 
 @cache
 def rules() -> dict[str, Rule]:
-    """Returns all rules by id. The first call imports the modules that register rules."""
+    """Returns all rules by id. At the first call, imports the modules that register rules."""
     for group in GROUPS:
         import_module(f"xdsl_spirv.serialization.validation.{group}")
     return RULES
@@ -132,8 +132,8 @@ def validate(
     binary: bytes | bytearray | memoryview | RawModule, target_env: str | None = None
 ) -> list[Finding]:
     """
-    Returns the first `MAX_FINDINGS` findings in a binary, in the module's order; empty if it is
-    valid.
+    Returns the findings in a binary, in the module's order, but at most `MAX_FINDINGS`. The list is
+    empty if the binary is valid.
 
     `target_env` is a key of `ENVIRONMENTS`, by default `vulkan1.3` for shaders and `spv1.6` for
     other modules. Raises `SPIRVDecodeError` if the bytes are not SPIR-V instructions, `ValueError`
@@ -157,7 +157,7 @@ LIMIT = Rule(
 def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
     """
     Returns a finding for each entry point that uses more than `limit` bytes of Workgroup memory.
-    The finding's text contains `says`.
+    `says` is part of the finding's text.
     """
     from xdsl_spirv.serialization.validation.workgroup_memory import find_excess
 

@@ -91,7 +91,7 @@ FIRST_VULKAN = {
     "DotProductInput4x8Bit": (1, 3),
     "DotProductInput4x8BitPacked": (1, 3),
 }
-"""Capability -> the first version of Vulkan that allows the capability without an extension."""
+"""Maps a capability to the first version of Vulkan that allows it without an extension."""
 
 STORAGE = frozenset(
     """
@@ -229,7 +229,7 @@ def push_constants(m: Module) -> Problems:
 
 
 class BuiltIn(NamedTuple):
-    """The required type of a compute kernel's built-in variable."""
+    """The type that a built-in variable of a compute kernel must have."""
 
     lanes: int
     what: str

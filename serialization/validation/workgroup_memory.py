@@ -3,8 +3,8 @@ Computes the Workgroup memory that an entry point uses.
 
 The limit depends on the device and is not in the module. Exceeding the limit that every Vulkan
 device supports is a warning. Exceeding the limit of a given target is an error (`validate
---target`). Specialization constants have their default values. If a length is unknown, the finding
-names it and gives a lower bound.
+--target`). Specialization constants have their default values. If the length of an array is
+unknown, the finding names it and gives a lower bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, Seve
 from xdsl_spirv.serialization.validation.types import Type
 
 GUARANTEED = 16384
-"""Least maxComputeSharedMemorySize of every Vulkan device, in bytes (Vulkan, "Required Limits")."""
+"""
+Minimum of maxComputeSharedMemorySize, in bytes, that every Vulkan device supports (Vulkan,
+"Required Limits").
+"""
 
 
 @module_rule("VUL-10", "Vulkan", vulkan=True, severity=Severity.WARNING)
@@ -32,7 +35,7 @@ def workgroup_memory(m: Module) -> Problems:
 def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
     """
     Yields a problem for each entry point that uses more than `limit` bytes of Workgroup memory.
-    The problem's text contains `says`.
+    `says` is part of the problem's text.
     """
     of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
@@ -63,8 +66,8 @@ def workgroup_bytes(
     m: Module, entry: EntryPoint, of_types: Sizes
 ) -> tuple[dict[int, int], dict[int, str]]:
     """
-    Returns the bytes of each Workgroup variable that an entry point uses. The second map gives the
-    reason for each unknown size.
+    Returns the bytes of each Workgroup variable that an entry point uses. Also returns a map from
+    variables of unknown size to the reason.
     """
     used: set[int] = set()
     for function in reachable(m, entry):
@@ -90,11 +93,14 @@ def _is_block(m: Module, variable: int) -> bool:
 
 
 Sizes = dict[int, int | UnknownConstantError]
-"""Type id -> size in bytes, or an error with the reason why the size is unknown."""
+"""
+Maps the id of a type to its size in bytes. If the size is unknown, maps it to an error with the
+reason.
+"""
 
 
 def sizes_of_types(m: Module) -> Sizes:
-    """Returns the sizes of all types. Computes each once, although types may share parts."""
+    """Returns the sizes of all types. Computes each size once, although types may share parts."""
     constants, sizes = ConstantValues(m), Sizes()
     for type_ in m.types.values():
         try:
