@@ -68,7 +68,9 @@ def inputs() -> dict[str, Array]:
 
 
 def damaged(program: Program, number: int, old: str, new: str) -> Program:
-    """Returns the program with a changed instruction in the kernel of one dispatch."""
+    """
+    Returns the program with the text `old` replaced by `new` in the kernel of dispatch `number`.
+    """
     name = program.manifest.dispatches[number].kernel
     code = program.code[name]
     assert old in code.text

@@ -32,7 +32,12 @@ def reached_without(edges: list[list[int]], avoided: int) -> set[int]:
 
 
 def write(edges: list[list[int]], construct: str, defined: int, used: int) -> str:
-    """Returns a function with a definition in one block and a use in another."""
+    """
+    Returns a function with a definition in block `defined` and a use in block `used`.
+
+    `edges` lists the successors of each block. The blocks are in a `construct` (loop or selection),
+    or form the function's body.
+    """
     lines = list[str]()
     for k in range(BLOCKS):
         lines.append(f"^b{k}:")

@@ -148,7 +148,10 @@ void main() {{
 
 
 def sampled_case(dim: str, sampler: Sampler, access: str, number: int) -> Case:
-    """Returns a case that samples an image inside, between and outside of texels."""
+    """
+    Returns a case that samples an image inside, between and outside of texels. `access` is a GLSL
+    call.
+    """
     count = 200
     levels = 1 if sampler.unnormalized else 3
     image = Image("rgba32f", SIZES[dim], LAYERS.get(dim, 1), levels=levels, sampler=sampler)
@@ -220,7 +223,10 @@ def compile_kernel(glslang: Sequence[str], source: str, folder: Path) -> bytes:
 
 
 def compare(case: Case, ours: Mapping[Any, Array], theirs: Mapping[Any, Array]) -> None:
-    """Compares results. Texels may differ in the last bit, because devices round differently."""
+    """
+    Compares the results of the interpreter and of a device. Texels may differ in the last bit,
+    because devices round differently.
+    """
     for place, mine in ours.items():
         other, image = theirs[place], case.images.get(place)
         if isinstance(image, Image):

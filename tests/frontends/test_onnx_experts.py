@@ -134,7 +134,10 @@ def pack(codes: Array, bits: int) -> Array:
 
 
 def draw_codes(rows: int, columns: int, bits: int, size: int, zeros: bool) -> list[Any]:
-    """Returns random weights, scales and zero points."""
+    """
+    Returns random packed weights of `bits` bits, and their scales and zero points: one per row, or
+    one per block of `size` columns.
+    """
     blocks = columns // size if size else 1
     codes = GENERATOR.integers(0, 1 << bits, (EXPERTS, rows, columns))
     scales = GENERATOR.uniform(0.1, 1, (EXPERTS, rows, blocks)).astype(np.float32) / (1 << bits)

@@ -32,7 +32,7 @@ K, N = 96, 172
 def model(
     name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: int = 1
 ) -> ModelProto:
-    """Returns a product of `x` and constant weights that are cast or dequantized."""
+    """Returns a product of `x` and constant weights, which are cast to f32 or dequantized."""
     random = np.random.default_rng(len(name))
     weights = random.normal(0, 1, (K, N)).astype(FLOATS[name])
     constants = [onnx.numpy_helper.from_array(weights, "w")]

@@ -29,7 +29,10 @@ class Nest:
         return f"%{kind}_{self.named}"
 
     def statements(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """Returns text, name of the last value, and meaning of one to three statements."""
+        """
+        Returns one to three random statements: their text, the name of the last value, and their
+        meaning.
+        """
         lines, steps = list[str](), list[Step]()
         for _ in range(self.drawn.randint(1, 3)):
             kinds = [self.operation, *([self.loop, self.choice, self.count] if depth else [])]
@@ -54,7 +57,10 @@ class Nest:
         return text, result, lambda x, i: function(x, np.int32(number))
 
     def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
-        """Returns text, result name and meaning of an `scf.while` that contains statements."""
+        """
+        Returns an `scf.while` that contains random statements: its text, its result's name, and its
+        meaning.
+        """
         result, i, j, v, w = (self.name(kind) for kind in "rijvw")
         rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)
         inside = self.statements(w, j, depth)

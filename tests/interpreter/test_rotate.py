@@ -15,7 +15,10 @@ ROTATE = "spirv.GroupNonUniformRotateKHR"
 
 
 def rotated(ids: range, delta: int, group: int) -> list[int]:
-    """Returns the invocations from which the invocations `ids` read in a rotation (ROT-07)."""
+    """
+    Returns the invocations from which the invocations `ids` read, if groups of `group` invocations
+    rotate by `delta` (ROT-07).
+    """
     return [((i + delta) & (group - 1)) + (i & ~(group - 1)) for i in ids]
 
 

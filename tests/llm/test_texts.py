@@ -77,7 +77,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def time_last(texts: Texts, clock: Clock, slot: int, text: list[int]) -> float:
-    """Reads the last token 5 s after the previous run. Returns the seconds that this run counts."""
+    """
+    Reads the last token of a text, 5 s after the previous run. Returns the seconds that the run
+    counts.
+    """
     work = {PREFILL: Work(), DECODE: Work()}
     clock.now += 5
     texts.read_part(slot, text, work)

@@ -19,7 +19,10 @@ X, Y = z3.BitVecs("x y", 32)
 
 
 def ask_both(conditions: list[Term], folder: Path, premises: list[Term] | None = None):
-    """Returns the answers of two processes in sequence, and the cached answers of the second."""
+    """
+    Asks the same question in two processes, one after the other. Returns both answers, and the
+    cache of the second process.
+    """
     limits = [Limits(answers=KeptAnswers(folder)) for _ in range(2)]
     first, second = (ask(conditions, [X], one, premises or []) for one in limits)
     return first, second, limits[1].answers

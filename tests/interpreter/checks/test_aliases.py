@@ -44,7 +44,7 @@ class Twice:
 
 
 def decorated(kernel: Kernel, which: int, word: str) -> None:
-    """Adds a decoration to one of the buffers."""
+    """Adds the decoration `word` to buffer number `which`."""
     plain = kernel.text
     old = f"bind(0, {which}) :"
     kernel.text = lambda local: plain(local).replace(old, f"bind(0, {which}) {{{word}}} :")

@@ -90,7 +90,10 @@ def read(code: str, *values: str, schedule: str = "") -> Epilogue:
 def combine(
     name: str, x: str, y: str, maps: str, op: str = "addf", kinds: str = "parallel, parallel"
 ) -> str:
-    """Returns a generic on two values with types; `maps` are both index maps and the result's."""
+    """
+    Returns a generic on two values, given as `%name: type`. `maps` are both index maps and the
+    result's.
+    """
     (a, a_type), (b, b_type) = x.split(": "), y.split(": ")
     both = ", ".join(f'"{kind}"' for kind in kinds.split(", "))
     return f"""

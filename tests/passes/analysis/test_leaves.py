@@ -169,7 +169,11 @@ def draw_leaf(draw: Random, element: Attribute) -> tuple[Leaf, list[int]]:
 
 
 def is_aligned(leaf: Leaf, starts: Sequence[range], unit: Sequence[int], width: int) -> bool:
-    """True if the elements of every unit are whole groups of `width` aligned elements."""
+    """
+    True if the elements of every unit are whole groups of `width` aligned elements.
+
+    Units of the size `unit` begin at the indices `starts`.
+    """
     for at in product(*starts):
         points = product(*(range(a, a + n) for a, n in zip(at, unit, strict=True)))
         places = {address(leaf, point) for point in points}

@@ -27,7 +27,7 @@ ARITHMETIC = {"plus": add, "times": mul, "divided": floordiv, "remainder": mod}
 def write_loop(
     b: HoistingEmitter, upper: int, body: Callable[[SSAValue], SSAValue], step: int = 1
 ) -> SSAValue:
-    """Writes a loop that sums the body's values."""
+    """Writes a loop from 0 to `upper` that sums the body's values."""
     block = Block(arg_types=[INDEX, INDEX])
     zero = b.number(0)
     with b.inside(block, fence=True):

@@ -53,7 +53,10 @@ def owner(value: SSAValue) -> Operation:
 def group_of(
     values: dict[str, SSAValue], root: str, accepts: Callable[[str], bool]
 ) -> tuple[Group, list[str | None]]:
-    """Returns the grown group and the names of its values, in the block's order."""
+    """
+    Grows a group from `root` by the operations that `accepts` names. Returns the group, and the
+    names of its values in the block's order.
+    """
     group = Group(owner(values[root]))
     group.grow(lambda op: bool(op.results) and accepts(op.results[0].name_hint or ""))
     return group, [op.results[0].name_hint for op in group.ordered()]

@@ -260,7 +260,12 @@ def test_sums_of_constants_are_folded():
 
 
 def dequantized(read_function: ReadFunction, channels: bool, zero: int, pad: bool) -> str:
-    """Returns a QDQ convolution of torch-mlir with unsigned or signed bytes and signed weights."""
+    """
+    Returns a QDQ convolution as torch-mlir imports it, with signed weights and the zero point
+    `zero`.
+
+    There is one scale, or with `channels` one per channel.
+    """
     return read_function(
         "graph/dequantized.mlir",
         "padded" if pad else "plain",

@@ -136,7 +136,12 @@ def attention(
     finish: Callable[..., Any] = lambda result, total, top: result / total.column,
     first: tuple[float, float] = (-t.inf, 0.0),
 ) -> Case:
-    """Returns an attention of 2 heads. `late` scales scores after subtracting their maximum."""
+    """
+    Returns an attention of 2 heads over `keys` keys.
+
+    The other arguments are the parts in which its formula can differ. `late` scales scores after
+    their maximum is subtracted, `first` are the initial maximum and sum.
+    """
 
     @t.kernel
     def kernel(

@@ -75,7 +75,12 @@ def split_rows(
     value: str = "%r",
     returned: str = "tensor<2x3x4xf32>",
 ) -> str:
-    """Returns a product whose rows are split before an operand of `type` is subtracted."""
+    """
+    Returns a product whose rows are split before an operand of `type` is subtracted.
+
+    `map` indexes the operand, `read` the product. `last` is a further operation, and `value` is
+    returned.
+    """
     maps = (f"affine_map<(i, j, k) -> ({indices})>" for indices in (map, read))
     of_operand, of_product = maps
     return SPLIT.format(
@@ -85,7 +90,10 @@ def split_rows(
 
 
 def merge_rows(type: str, map: str) -> str:
-    """Returns products whose rows are merged before an operand of `type` is subtracted."""
+    """
+    Returns products whose rows are merged before an operand of `type`, indexed by `map`, is
+    subtracted.
+    """
     return MERGED.format(type=type, map=f"affine_map<(i, j) -> ({map})>")
 
 

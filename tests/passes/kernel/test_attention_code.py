@@ -21,7 +21,10 @@ EDGES = {"lavapipe": 8, "nvidia-h200": 16}
 
 
 def schedule(target: str, tile: int, keys: int, subgroups: int, rest: str) -> str:
-    """Returns a schedule. Tile sizes are in fragments."""
+    """
+    Returns a schedule with tiles of `tile` fragments of queries and `keys` fragments of keys.
+    `rest` is text for its other fields.
+    """
     edge = EDGES[target]
     return (
         f"#schedule.attention<query_tile = {tile * edge}, key_tile = {keys * edge}, "

@@ -43,7 +43,10 @@ def module_of(
     schedule: str | None = SHARED,
     k: int = K,
 ) -> ModuleOp:
-    """Returns a row times packed weights, or the weights as floats if not `multiplied`."""
+    """
+    Returns a product of one row and packed weights of the format `name`. If not `multiplied`,
+    returns the weights as floats.
+    """
     entry = Block()
     b = TensorBuilder(entry)
     tensors = {plane: Tensor.of(array) for plane, array in planes.items()}

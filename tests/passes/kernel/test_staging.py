@@ -26,7 +26,7 @@ B = np.arange(64 * 32, dtype=np.float16).reshape(64, 32) % 1009
 def stage(
     write_code: WriteCode, tile: StagedTile, source: Array, number: int, k: int, **options: bool
 ) -> Array:
-    """Stages a tile of an operand at depth k. Returns the tile by rows."""
+    """Stages a tile of the operand `source` from index `k` of K on. Returns the tile by rows."""
 
     def write(b: KernelEmitter, memory: SSAValue) -> list[SSAValue]:
         own = b.thread_id(INVOCATIONS)

@@ -74,7 +74,12 @@ def model(
     schedule: str = "",
     stored: Element = F32,
 ) -> ImportedModel:
-    """Returns a model of x times packed weights. `turned` weights are stored transposed."""
+    """
+    Returns a model of x (m rows, dynamic if None) times packed weights, whose factors have type
+    `element`.
+
+    `turned` weights are stored transposed. `stored` is the type of x.
+    """
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * format.size
     entry = Block()

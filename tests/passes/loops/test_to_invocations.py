@@ -76,7 +76,10 @@ def generic(
 
 
 def call(op: str, result: str, *operands: str, type: str = "f32", to: str = "") -> str:
-    """Returns the text of an operation whose operands have one type."""
+    """
+    Returns the text of an operation whose operands have one type, and whose result has the type
+    `to`.
+    """
     types = ", ".join([type] * len(operands))
     return f'{result} = "{op}"({", ".join(operands)}) : ({types}) -> {to or type}\n'
 
@@ -140,7 +143,10 @@ COPY = f"^bb0(%x: f32, %o: f32): {yields(('%x', 'f32'))}"
 
 
 def reduction(rows: str, source: str, map: str, kinds: str, start: str, combine: str) -> str:
-    """Returns code that reduces %0 to %r0."""
+    """
+    Returns code that reduces %0 of type `source` to %r0 of type `rows`, from `start` with the
+    operation `combine`.
+    """
     identity = ", ".join(f"d{i}" for i in range(len(kinds)))
     element = rows.split("x")[-1].rstrip(">").removeprefix("tensor<")
     made = generic(
@@ -241,7 +247,7 @@ def gather() -> str:
 
 
 def moved(source: str, result: str, *indices: str) -> str:
-    """Returns %r0 with the elements of %0 at other indices."""
+    """Returns code that makes %r0 from the elements of %0 at other indices."""
     rank = result.count("x")
     made = generic([("%0", source)], [("%e", result)], maps(rank, *indices), "p" * rank, COPY)
     return f"""

@@ -193,7 +193,10 @@ STORED = {
 
 
 def write_computed(case: AttentionWorkload, stored: str) -> str:
-    """Returns an attention with keys and values computed from bytes and a factor per row."""
+    """
+    Returns an attention whose keys and values are computed from bytes and a factor per row, by the
+    code `STORED[stored]`.
+    """
     text = case.text()
     for name, width in (("k", case.d), ("v", case.e)):
         shape = f"{case.batch}x{case.heads}x{case.n}x"

@@ -111,7 +111,10 @@ def test_dynamic_sizes_are_right(
 
 
 def run_open_sizes(program: Program, text: str, d: int, e: int):
-    """Compares a program's results with the operation's definition for dynamic sizes."""
+    """
+    Compares a program's results with the definition `text`, for dynamic sizes. Keys have `d`
+    elements, values `e`.
+    """
     generator = np.random.default_rng(1)
     for rows, keys in SIZES:
         shapes = ((2, rows, d), (keys, d), (keys, e))

@@ -28,7 +28,11 @@ DIGITS = (
 
 
 def program(m: int, n: int, k: int, schedule: str, shows: bool = False) -> str:
-    """Returns a function: silu(first half of %x's columns) * second half, times %w, plus a bias."""
+    """
+    Returns a function: silu(first half of %x's columns) * second half, times %w, plus a bias.
+
+    If it `shows` the elementwise result, it also returns this result.
+    """
     x, h, y = (f"tensor<{m}x{columns}xf32>" for columns in (2 * k, k, n))
     w, f = (f"tensor<{n}x{k}x{element}>" for element in ("i8", "f32"))
     same = "affine_map<(i, j) -> (i, j)>"

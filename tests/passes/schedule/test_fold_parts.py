@@ -34,7 +34,11 @@ from xdsl_spirv.testing.packed_planes import numbers, planes_of
 def gated(
     format: str, m: int | None, planes: dict[str, Array], schedule: str, shorter: int = 0
 ) -> ImportedModel:
-    """Returns silu(gate) * up in f16. Both are products of x with halves of one matrix."""
+    """
+    Returns silu(gate) * up in f16. Both are products of x with halves of one matrix.
+
+    The matrix is given as `planes` of `format`. `shorter` is the number of rows to leave out.
+    """
     rows, blocks, *_ = next(iter(planes.values())).shape
     k = blocks * (FORMATS[format].size if format else 1)
     entry = Block()

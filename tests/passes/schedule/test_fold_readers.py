@@ -55,7 +55,12 @@ def product(m: int, n: int, schedule: str) -> str:
 def gated(
     n: int, schedule: str, count: int, offsets: tuple[int, int], m: int = 1, shows: bool = False
 ) -> str:
-    """Returns a function that divides one column by another in each group of `count` columns."""
+    """
+    Returns a function that divides one column by another in each group of `count` columns.
+
+    `offsets` are the two columns' positions in a group. If it `shows` the product, it also returns
+    it.
+    """
     p, h = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n // count}xf32>"
     v = f"tensor<{m}x{n // count}x{count}xf32>"
     reads = ", ".join(f"affine_map<(i, j) -> (i, j, {offset})>" for offset in offsets)

@@ -159,7 +159,9 @@ class Elsewhere:
 
 
 def elsewhere(target: str, subgroup_size: int, wanted: int) -> list[Elsewhere]:
-    """Returns the first contractions whose kernels are valid without cooperative matrices."""
+    """
+    Returns the first `wanted` contractions whose kernels are valid without cooperative matrices.
+    """
     found: list[Elsewhere] = []
     for seed in itertools.count():
         each = Elsewhere.of(seed, target, subgroup_size)
