@@ -348,4 +348,4 @@ def stride_of(layout: Layout, walk: int) -> Size:
 
 
 LINES = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines, "staged": StagedLines}
-"""Reader class for each value of `AttentionPlan.path`."""
+"""Maps a value of `AttentionPlan.path` to the class that reads operands on this path."""

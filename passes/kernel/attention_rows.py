@@ -318,7 +318,7 @@ class ConvertedRows(LaneRows):
 
 
 ROWS = {"registers": LaneRows, "memory": MemoryRows, "converted": ConvertedRows}
-"""Class of row operations for each `probabilities` of the schedule."""
+"""Maps a value of the schedule's `probabilities` to its class of row operations."""
 
 
 def exchange_parts(

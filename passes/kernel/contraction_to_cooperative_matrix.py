@@ -76,8 +76,8 @@ class FragmentTile(ResultTile):
         single = plan.schedule.slices > 1 and plan.schedule.fragments[:2] == (1, 1)
         self.reuses_sums = shape is not None and single
         """
-        True if slices of K share one fragment. `scratch` is then the memory of the slices' sums,
-        which is set later.
+        True if each subgroup has one fragment, and slices of K. Results then go through the memory
+        of the slices' partial sums, to which `scratch` is set later.
         """
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
@@ -233,7 +233,10 @@ class FragmentTile(ResultTile):
         store_matrix(self.builder, value, self._scratch(), place, self.n, shared=True)
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
-        """Copies the part of a fragment that lies inside of the result from Workgroup memory."""
+        """
+        Copies a fragment from Workgroup memory to the result, without elements that lie outside of
+        the result.
+        """
         b, lanes = self.builder, self.plan.target.subgroup_size
         step = lanes // self.n
         few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS

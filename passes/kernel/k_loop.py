@@ -172,8 +172,7 @@ class KLoop:
         self, k: Index, number: int, state: _State, room: int, last: bool = False
     ) -> _State:
         """
-        Multiplies the tile that is `number` tiles after `k`, and runs the stages that are ahead
-        for later tiles.
+        Multiplies the tile that is `number` tiles after `k`, and runs stages of later tiles.
 
         From `k` on, at least `room` tiles remain; exactly `room` if `last`.
         """

@@ -49,7 +49,10 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 STORAGE_BUFFER = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
-"""Operations between an operand of a contraction and the kernel argument that holds its memory."""
+"""
+Operations that may lie between an operand of a contraction and the kernel argument that holds its
+memory.
+"""
 
 
 def buffer_type(type: Attribute, space: Attribute | None = None) -> MemRefType:

@@ -46,7 +46,10 @@ class RowSums:
             self.memory = b.allocate(f32, [count], "row_sums")
 
     def parts(self, rows: list[Point]) -> list[SSAValue]:
-        """Returns the invocation's partial sums: for each value to sum, one for each row."""
+        """
+        Returns the invocation's partial sums: the sums of all rows for the first summed value, then
+        for the next one.
+        """
         return [self._part(placed, point) for placed in self.placed for point in rows]
 
     def parts_of_units(
@@ -78,8 +81,8 @@ class RowSums:
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
         """
-        Returns the sums of a row of the workgroup's tile. The keys are the values of the epilogue
-        that they compute.
+        Returns the sums of a row of the workgroup's tile. The keys are the epilogue's values that
+        these sums compute.
         """
         b = self.b
         sums: dict[Placed, SSAValue] = {}

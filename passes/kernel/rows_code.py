@@ -447,5 +447,5 @@ class RowsKernel(RowsCode):
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:
-    """Moves a position by a constant offset for each loop."""
+    """Returns a position that is moved by a constant offset for each loop."""
     return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}

@@ -53,7 +53,7 @@ class SliceSums:
         self.sums, self.together = plan.sums, plan.sums.fragments
         self.count, self.places = along_m * along_n, rows * columns
         self.has_barriers = plan.result.scratch_shape is not None
-        """True if the callback contains barriers, because results go through scratch memory."""
+        """True if `finish` contains barriers, because it stores results through scratch memory."""
         self.in_rows, self.result_bytes = in_rows, plan.result.element_bytes
         self.memory: SSAValue | None = None
         count, self.rows, self.width = plan.sums.shape
@@ -113,7 +113,10 @@ class SliceSums:
             finish(own, numbers, mine)
 
     def _owned(self, slice: int, begin: int) -> range:
-        """Returns the fragments that a slice completes in the round from fragment `begin` on."""
+        """
+        Returns the fragments that a slice completes (adds up and stores), in the round that begins
+        at fragment `begin`.
+        """
         first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
         return range(begin + first, begin + end)
 

@@ -230,7 +230,7 @@ class DirectOperand(Operand):
     """
     An operand whose fragments are read directly from global memory.
 
-    If `ahead` is not 0, the loop carries the `held` values of the next fragments in `waiting`.
+    If `ahead` is not 0, `waiting` has the next fragments as `held` values, which the loop carries.
     """
 
     held: int

@@ -132,7 +132,10 @@ class Held(TileValue):
         return b.remembered((self, spot.register), b.depth, extract)
 
     def _through_memory(self, layout: Layout) -> list[SSAValue]:
-        """Reads a layout's elements from Workgroup memory; matrices by cooperative stores."""
+        """
+        Stores the tile in Workgroup memory (matrices by cooperative stores), and reads the elements
+        of `layout` from there.
+        """
         b, held, place = self.b, self.held, Stored(self)
         if isinstance(held, Layout):
             place.fill()

@@ -228,7 +228,7 @@ SIGNS = 0x80 * IN_EACH_BYTE
 EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
 
 Slots: TypeAlias = tuple[int | None, ...]
-"""Element index in one load for each byte of a word; None for an unused byte."""
+"""For each byte of a word: the index of its element in one load, or None if the byte is unused."""
 
 
 class RowDigits:

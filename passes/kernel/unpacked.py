@@ -498,8 +498,8 @@ class UnitFragments(DirectOperand):
 
     def _lines(self, first: Index, count: int, axis: int) -> dict[tuple[int, int], Index]:
         """
-        Returns the index in the operand of each row (`axis` 0) or column (1) that this invocation
-        holds. Keys are the number of the fragment, from 0 to `count`, and the offset in it.
+        Maps (number of a fragment, row in it) to the operand's row, for each row that this
+        invocation holds. With `axis` 1, the rows are columns. `count` is the number of fragments.
         """
         b, tile = self.builder, self.tile
         size = (self.map.rows, self.map.columns)[axis]

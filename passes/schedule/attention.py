@@ -103,11 +103,15 @@ class OfAttention(KernelPlan, Generic[AttentionT]):
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The batch loops, as one range of loops for each group that an operand's layout has."""
+        """
+        The batch loops as ranges: one range for each group of batch loops in an operand's layout.
+        """
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """Returns an operand's layout, its loops grouped as batch loops and other loops."""
+        """
+        Returns an operand's layout, in which batch loops and the other loops are separate groups.
+        """
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)
@@ -197,9 +201,10 @@ class AttentionPlan(OfAttention[AttentionAttr]):
         """
         Size of Workgroup memory in bytes.
 
-        With `key_parts`, it holds the states of all subgroups except the first of each group. With
-        staging, it holds tiles of keys and values. With `probabilities = memory`, it holds each
-        subgroup's probabilities, one f32 fragment and one number for each of the fragment's rows.
+        With `key_parts`, it holds the maxima, sums and results of all subgroups except the first of
+        each group. With staging, it holds tiles of keys and values. With `probabilities = memory`,
+        it holds each subgroup's probabilities, one f32 fragment and one number for each of the
+        fragment's rows.
         """
         others = self.schedule.subgroups.data - self.schedule.groups
         if others:
@@ -489,7 +494,10 @@ class Deal:
 
     @property
     def lane(self) -> Linear:
-        """Maps a lane index to its row and its vector. Axis `axis` counts vectors."""
+        """
+        The linear map from a lane index to a row and a vector. Axis `axis` of its result counts
+        vectors.
+        """
         own = self.fragment.lane
         rows = {weight: weight // self.apart for _, weight in own.bits_along(1 - self.axis)}
         vectors = (weight for _, weight in own.bits_along(self.axis))

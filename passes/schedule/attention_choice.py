@@ -142,7 +142,10 @@ def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
 
 
 def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Yields schedules with probabilities in registers, for each loop structure of the model."""
+    """
+    Yields schedules with probabilities in registers, for each loop structure in the target's
+    `model`.
+    """
     op, target = least.op, least.target
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]

@@ -296,7 +296,7 @@ class LanesPlan(OfAttention[AttentionLanesAttr]):
 
 
 def least_lanes(op: AttentionOp, target: Target) -> LanesPlan:
-    """Returns the plan with one row, lane and key at a time."""
+    """Returns the plan in which one lane processes one row and one key at a time."""
     return LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
 
 

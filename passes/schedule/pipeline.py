@@ -109,14 +109,14 @@ ATTENTION = {
     "values": pipeline("read_keys scores read_values maxima powers multiply"),
     "keys": pipeline("scores read_keys+1 read_values maxima powers multiply"),
 }
-"""Pipelines of an attention on matrices, by the schedule's `ahead`."""
+"""Maps the schedule's `ahead` to the pipeline of an attention on matrices."""
 
 LANES_ATTENTION = (
     pipeline("read_keys read_values scores maxima powers multiply"),
     pipeline("read_keys+1 read_values scores maxima powers multiply"),
     pipeline("read_keys+1 read_values+1 scores maxima powers multiply"),
 )
-"""Loop pipelines of an attention without matrices, indexed by the schedule's `ahead`."""
+"""Pipelines of the loop of an attention without matrices. The index is the schedule's `ahead`."""
 
 STAGED_ATTENTION = {
     1: pipeline(
@@ -128,4 +128,4 @@ STAGED_ATTENTION = {
         "scores maxima powers multiply"
     ),
 }
-"""Pipelines of an attention with staged tiles, by the schedule's `buffers`."""
+"""Maps the schedule's `buffers` to the pipeline of an attention with staged tiles."""

@@ -246,7 +246,7 @@ class Plan(ContractionPlan[ContractionAttr]):
 
     @cached_property
     def _unpacked(self) -> list[UnitTile | None]:
-        """Tiles of the operands whose fragments invocations dequantize; None for other operands."""
+        """For each operand: its tile if invocations dequantize its fragments, otherwise None."""
         pairs = enumerate(zip(self.contraction.unpackings, self.schedule.paths, strict=True))
         return [
             self._tile_of_units(operand, units) if units and isinstance(path, DirectAttr) else None
