@@ -79,7 +79,7 @@ def attention(
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel on a device: its work, the name of its result, and the way it was lowered."""
+    """A kernel on a device: its work, the name of its result, and a word for how it was lowered."""
 
     work: Any
     result: str

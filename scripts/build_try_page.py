@@ -232,8 +232,8 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[by
     """
     Serves requests with a Python in Chromium.
 
-    Returns the memory's snapshot, a byte 1 for each called function, and the binaries of the
-    requests.
+    Returns the memory's snapshot, and a list: bytes that are 1 for each called function, then the
+    binaries of the requests.
     """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:

@@ -1,4 +1,6 @@
-"""An installation has every file, no other top-level names, and no premature imports."""
+"""
+An installation has every file and no other top-level names, and imports no module before its use.
+"""
 
 from __future__ import annotations
 

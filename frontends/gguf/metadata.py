@@ -22,7 +22,7 @@ VERSIONS = (2, 3)
 """Supported versions of GGUF. Version 3 added big-endian files, which are refused."""
 
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""Format letters of `struct` by value type."""
+"""Format letters of `struct` by the file's value types."""
 STRING, ARRAY = 8, 9
 DEEPEST = 4
 """Maximum nesting of arrays."""

@@ -122,8 +122,8 @@ def _declare(
     """
     Adds arguments for inputs, the number of past tokens, and states. Returns them by name.
 
-    If a state grows with the tokens, adds the filled part of its tensor to `fronts`. Nodes read
-    only this part.
+    If a state grows with the tokens, `fronts` gets the filled part of its tensor. Nodes read only
+    this part.
     """
     given = onnx_file.inputs_of(nodes.model)
     grows = any(state.axis is not None for state in session.held.values())

@@ -44,7 +44,7 @@ class Parameter:
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """For a size or stride of an array: (name of the array, `shape` or `stride`, axis)."""
+    """The array whose size or stride is passed: (name of the array, `shape` or `stride`, axis)."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A verified signature is not checked again, and refused operations are still refused."""
+"""The verifier checks operations of equal signature once, and still refuses wrong operations."""
 
 from __future__ import annotations
 

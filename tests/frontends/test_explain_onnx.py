@@ -1,4 +1,4 @@
-"""`explain` shows the fate of each node of an ONNX file, even if the import fails."""
+"""`explain` shows how each node of an ONNX file is compiled, even if the import fails."""
 
 from __future__ import annotations
 

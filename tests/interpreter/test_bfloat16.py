@@ -42,7 +42,7 @@ def encode(value: np.float32, toward_zero: bool) -> int:
 def convert(
     kernel: Kernel, source: str, target: str, data: Array, dtype: DTypeLike, **options: Any
 ) -> Array:
-    """Returns the result of `spirv.FConvert` on an array."""
+    """Runs a kernel that converts an array by `spirv.FConvert`. Returns the result."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
     value = kernel.op(f"spirv.FConvert {kernel.load(a)} : {source} to {target}")

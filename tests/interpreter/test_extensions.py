@@ -21,7 +21,9 @@ spirv.func @combine(%a: f32, %b: f32) -> f32 "None" {
 
 
 def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8) -> str:
-    """Returns a row-major matrix from the start of a buffer."""
+    """
+    Adds a load of a row-major matrix from the start of a buffer. Returns the name of the matrix.
+    """
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel.op(
         f"spirv.KHR.CooperativeMatrixLoad {pointer}, {step}, <RowMajor> : "
@@ -30,7 +32,7 @@ def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8
 
 
 def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> Kernel:
-    """Stores a row-major matrix at the start of a buffer."""
+    """Adds a store of a row-major matrix to the start of a buffer."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel(
         f"spirv.KHR.CooperativeMatrixStore {pointer}, {value}, {step}, <RowMajor> : "

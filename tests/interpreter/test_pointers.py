@@ -21,7 +21,10 @@ OWN = "!spirv.untyped_ptr<Function>"
 
 
 def three(kernel: Kernel, rng: np.random.Generator, n: int = 64) -> tuple[Any, Any, int]:
-    """Returns two buffers of numbers and one for results."""
+    """
+    Adds two buffers of numbers and a buffer for results. Returns the numbers, and the index of the
+    third buffer.
+    """
     x, y = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
     kernel.buffer("f32", x)
     kernel.buffer("f32", y)

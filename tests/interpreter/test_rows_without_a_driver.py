@@ -57,7 +57,7 @@ def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]
 
 
 def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) -> Array:
-    """Returns the matrix that the kernel stores."""
+    """Adds a store of a matrix, and runs the kernel. Returns the stored matrix."""
     out = kernel.buffer(element, np.zeros(M * columns, DTYPES[element]))
     kernel(
         f"{OPS}Store {kernel.pointer(out, '%zero')}, {value}, {kernel.constant(columns)}, "

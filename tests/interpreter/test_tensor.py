@@ -122,7 +122,7 @@ class Tensors:
     def move(
         self, pointer: str, matrix: str, type: str, store: bool = False, decode: str = ""
     ) -> str:
-        """Adds a load, whose result it returns, or a store of a cooperative matrix."""
+        """Adds a load of a cooperative matrix and returns its name, or adds a store."""
         view = f" view({self.view})" if self.view else ""
         types = ", ".join([POINTER, type, self.layout_type, *([self.view_type] if view else [])])
         text = f"{pointer}, {matrix}, {self.layout}{view}{decode} : {types}"
@@ -139,7 +139,10 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 def loaded(
     kernel: Kernel, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
 ) -> Array:
-    """Returns the result of a load into a matrix whose elements were 9.0."""
+    """
+    Adds a load of a tensor into a matrix whose elements are 9.0, and runs the kernel. Returns the
+    loaded matrix.
+    """
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
     type = matrix_type(rows, columns)
     before = kernel.op(

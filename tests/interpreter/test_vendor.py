@@ -30,13 +30,13 @@ def octets(kernel: Kernel, array: Array) -> str:
 
 
 def vector(kernel: Kernel, pointer: str, type: str, bytes: int) -> str:
-    """Loads this invocation's vector of `bytes` bytes."""
+    """Adds a load of this invocation's vector of `bytes` bytes. Returns the name of the vector."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     return kernel.op(f"spirv.NV.CooperativeVectorLoad {pointer}[{at}] : {OCTETS}, i32 -> {type}")
 
 
 def keep(kernel: Kernel, pointer: str, value: str, type: str, bytes: int) -> None:
-    """Stores this invocation's vector."""
+    """Adds a store of this invocation's vector of `bytes` bytes."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     kernel(f"spirv.NV.CooperativeVectorStore {pointer}[{at}], {value} : {OCTETS}, i32, {type}")
 

@@ -78,8 +78,9 @@ BODIES = {
 """
 Code that reads shared memory `s` or `v`, and whether its initialization is proved.
 
-Decreasing indexes are not solved. If an index gives no information, only the invocations with the
-reader's index and with 0 are tried. A missing barrier is a race, which is another question.
+The prover does not solve decreasing indices. If an index gives no information, it tries only the
+invocations with the reader's index and with 0. A missing barrier is a race, which is another
+question.
 """
 
 KERNEL = """#version 450

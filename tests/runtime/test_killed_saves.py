@@ -113,7 +113,10 @@ def test_concurrent_saves_succeed(programs: list[Program], tmp_path: Path) -> No
 def test_a_save_replaces_a_program_that_appears(
     programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process creates the program between the first and a later check if it exists."""
+    """
+    The save checks repeatedly if the program exists. Another process creates it after the first
+    check.
+    """
     place = tmp_path / "p"
     appeared: list[Path] = []
 

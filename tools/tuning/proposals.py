@@ -28,7 +28,7 @@ from xdsl_spirv.tools.tuning.prediction import RATED, Model, Subject
 FOLLOWED = 3
 """Number of the best candidates whose neighbours are tried."""
 FEW_ROWS, SHALLOW, FEW_TILES = 128, 512, 128 * 128
-"""Boundaries between classes: rows, size of K, and results per compute unit."""
+"""Boundaries between classes of contractions: rows, size of K, and results per compute unit."""
 
 
 @dataclass(frozen=True)

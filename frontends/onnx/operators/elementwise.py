@@ -104,7 +104,7 @@ def _rest(x: Any, y: Any) -> Any:
     """
     Returns the remainder of sizes, with the sign of the divisor.
 
-    A number must be below a dynamic divisor, and at least minus the divisor: a run checks it.
+    If only the divisor is dynamic, a run checks that -divisor <= dividend < divisor.
     """
     if isinstance(y, SymbolicSize) and not isinstance(x, SymbolicSize):
         return x if x >= 0 else x + y

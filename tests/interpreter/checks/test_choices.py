@@ -153,7 +153,10 @@ def test_only_maps_of_devices_with_such_matrices_are_tried(
 
 
 def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Array]:
-    """Returns a product whose last bits depend on the summation order, and its binary64 result."""
+    """
+    Adds a product whose last bits depend on the summation order. Returns the product's name, and
+    the exact result in binary64.
+    """
     a, b = (rng.standard_normal(64).astype(np.float32) for _ in range(2))
     first, second = load(kernel, a, "A"), load(kernel, b, "B")
     zero = kernel.op(f"spirv.Constant dense<1.0> : {coop()}")

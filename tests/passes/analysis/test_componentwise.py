@@ -55,7 +55,7 @@ def test_arithmetic_stays_on_matrices():
 
 
 def test_other_functions_are_computed_on_components():
-    """Arithmetic on single components stays on components of the same matrix."""
+    """After `exp`, values are held component by component, in the layout of the same matrix."""
     found = homes_of(
         "%w = math.exp %x : f32\n%v = arith.mulf %w, %c : f32\n%r = arith.addf %v, %x : f32"
     )

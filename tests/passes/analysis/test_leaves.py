@@ -1,4 +1,7 @@
-"""An operand's leaves give the memory index of each element that the operand's element needs."""
+"""
+The leaves of an operand (the tensors in memory that it is computed from) give the memory index of
+each element that an element of the operand needs.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +116,7 @@ def address(leaf: Leaf, point: Sequence[int]) -> int:
 
 
 def is_inside(leaf: Leaf, point: Sequence[int]) -> bool:
-    """True if a point of the loops is in the bounds that the leaf checks."""
+    """True if a point of the loops is within the bounds (guards) of a leaf."""
     indices = ((g.start + int(np.dot(g.factors, point)), size) for g, size in leaf.guards)
     return all(0 <= index < static([size])[0] for index, size in indices)
 

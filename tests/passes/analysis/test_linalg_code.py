@@ -187,7 +187,7 @@ def test_elementwise_operations_read_by_maps():
 
 
 def test_loops_that_index_no_output_are_reductions():
-    """Attributes of the replaced operation are kept, except for the maps that MLIR caches."""
+    """The new operation has the old one's attributes, except for the maps that MLIR caches."""
     maps = [AffineMap.identity(2), AffineMap.from_callable(lambda i, j: (i,))]
     old = arith.ConstantOp.from_int_and_width(1, 32)
     old.attributes |= {"note": StringAttr("kept"), "linalg.memoized_indexing_maps": StringAttr("")}

@@ -1,4 +1,4 @@
-"""A kernel's stores are grouped into nests that store each element once."""
+"""A kernel's stores are grouped into nests of loops, so that each element is stored once."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ FUNCTIONS = {op.sym_name.data: op for op in MODULE.ops if isinstance(op, FuncOp)
 
 
 def nests(name: str) -> tuple[tuple[SSAValue, ...], list[Nest]]:
-    """Returns a function's arguments, and the nests that compute what the function returns."""
+    """
+    Returns a function's arguments, and the nests of loops that compute the function's results.
+    """
     ops = list(FUNCTIONS[name].body.block.ops)
     _, results = results_of_operations(ops[:-1], ops[-1].operands)
     return FUNCTIONS[name].args, nests_of(results)
 
 
 def stored_at(nest: Nest, place: Place) -> list[int]:
-    """Returns the elements of the target that a nest of one dimension stores at a place."""
+    """Returns the elements of the target that a nest of one loop stores at a place."""
 
     def elements(offsets: object, sizes: object, strides: object) -> list[int]:
         boxes = zip(offsets, sizes, strides, strict=True)  # pyright: ignore

@@ -41,7 +41,7 @@ class GeneralizePass(ModulePass):
 
 
 def generalize_all(text: str) -> list[Operation]:
-    """Returns the linalg operations of a function after `generalize`, without yields."""
+    """Returns the linalg operations of a function after `generalize`, except `linalg.yield`."""
     module = parse_text(text)
     GeneralizePass().apply(Context(), module)
     module.verify()
@@ -154,7 +154,9 @@ def test_factors_of_a_product(
     signed: list[bool],
     generic_of: GenericOf,
 ):
-    """A sign extension of a zero-extended number adds zeros; the reverse is not one extension."""
+    """
+    A zero extension, then a sign extension, is a zero extension. The reverse is not one extension.
+    """
     factors = factors_of(generic_of(FILE, name).body.block)
     assert [factor.inputs for factor in factors] == inputs
     assert [factor.is_pure for factor in factors] == pure

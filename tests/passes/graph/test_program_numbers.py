@@ -82,7 +82,8 @@ def test_loops_have_an_axis_each():
 
 def test_undefined_numbers_are_not_known():
     """
-    An integer division by 0 has no value, and a loop whose end depends on another loop has no axis.
+    A division by 0 has no value, and neither has the index of a loop whose end depends on another
+    loop.
     """
     _, named = numbers()
     assert {"bad", "worse", "k", "unknown"}.isdisjoint(named)

@@ -18,7 +18,7 @@ FILE = "graph/quantized_contractions.mlir"
 
 
 def factor_of(op: GenericOp, name: str) -> SSAValue:
-    """Returns the factor with this name in the file: f of A, or g of B."""
+    """Returns the value with this name in the operation's body: %f is a factor of A, %g of B."""
     values = [result for inner in op.body.block.ops for result in inner.results]
     (factor,) = (value for value in values if value.name_hint == name)
     return factor

@@ -32,7 +32,7 @@ WORDS = (0, 0xFFFFFFFF, 0x01234567, 0x89ABCDEF, 0x80FF7F00)
 
 
 def write_fields(op: GenericOp) -> Callable[..., list[SSAValue]]:
-    """Returns a function that writes the body for each of the four bytes of a word."""
+    """Returns a function that writes the code of `op` for each of the four bytes of a word."""
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, Known())

@@ -51,7 +51,10 @@ class Chain:
         self._generic(self.value.transpose(order), lambda loop: f"d{order.index(loop)}", after)
 
     def _generic(self, value: Any, index: Callable[[int], str], after: int | None) -> None:
-        """Reads the last value at new indices. The dynamic dimension becomes `after`."""
+        """
+        Appends an operation that reads the last value at new indices. Its result is the array
+        `value`, and its dynamic dimension is `after`.
+        """
         rank = self.value.ndim
         source, before = self.name, self.type()
         reads = ", ".join(index(loop) for loop in range(rank))

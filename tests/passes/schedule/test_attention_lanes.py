@@ -325,7 +325,10 @@ def test_an_attention_of_two_products_says_what_the_target_lacks(
 
 
 def test_a_softmax_whose_attention_has_another_form_says_why(form_attention: FormAttention):
-    """The function also returns the scores, so no attention is formed: it would not store them."""
+    """
+    The function also returns the scores. No attention is formed, because its kernel would not store
+    them.
+    """
     text = AttentionWorkload(1, 2, 16, 16, 8, 8).text()
     scores = re.search(r"-> (tensor<1x2x16x16xf32>)", text)
     assert scores

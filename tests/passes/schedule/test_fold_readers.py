@@ -58,8 +58,8 @@ def gated(
     """
     Returns a function that divides one column by another in each group of `count` columns.
 
-    `offsets` are the two columns' positions in a group. If it `shows` the product, it also returns
-    it.
+    `offsets` are the two columns' positions in a group. If it `shows` the product, it returns the
+    product, too.
     """
     p, h = f"tensor<{m}x{n}xf32>", f"tensor<{m}x{n // count}xf32>"
     v = f"tensor<{m}x{n // count}x{count}xf32>"

@@ -1,4 +1,4 @@
-"""The order of K lets every invocation read whole units of neighbouring packed weights."""
+"""The order in which K is summed lets every invocation load adjacent packed weights together."""
 
 from __future__ import annotations
 

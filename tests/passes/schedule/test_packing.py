@@ -1,5 +1,6 @@
 """
-Packed operands in fragments or panels give right results for every component mapping.
+Operands that are packed into fragments, or into panels (fragments of one row), give right results
+for every component mapping.
 
 Covers: kernel/packed.
 """
