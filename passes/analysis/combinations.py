@@ -42,7 +42,7 @@ NEUTRAL: dict[type[Operation], Neutral] = {
     **dict.fromkeys((arith.MaximumfOp, arith.MaxnumfOp, arith.MaxSIOp), LOWEST),
     **dict.fromkeys((arith.MinimumfOp, arith.MinnumfOp, arith.MinSIOp), HIGHEST),
 }
-"""Neutral elements of each associative and commutative operation."""
+"""Maps each associative and commutative operation to its neutral elements."""
 
 
 def neutral_of(kind: type[Operation], type: Attribute) -> float:

@@ -123,7 +123,10 @@ class Contraction:
 
     @cached_property
     def epilogue(self) -> Epilogue:
-        """Operations that the kernel applies to the result. Raises `NotFused` if it cannot."""
+        """
+        Operations that the kernel applies to the result. Raises `NotFused` for an operation that it
+        cannot apply.
+        """
         return epilogue_of(self.op, self.maps[2])
 
     @cached_property

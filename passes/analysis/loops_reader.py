@@ -514,4 +514,4 @@ HANDLERS: dict[type[Operation], Callable[[Reader, Any], None]] = {
     memref.DimOp: _nothing,
     YieldOp: _nothing,
 }
-"""Handler of each operation class; `structured` handles other structured operations."""
+"""Maps an operation class to its handler. `structured` handles other structured operations."""

@@ -296,7 +296,7 @@ RULES: dict[type[Operation], Rule] = {
     arith.ExtFOp: _same,
     arith.TruncFOp: lambda op, x: _round_ends(x.low, x.high, op.results[0].type),
 }
-"""The rule of each operation."""
+"""Maps the class of an operation to the rule that computes its range."""
 
 
 @cache

@@ -347,7 +347,7 @@ class SizeCode:
     ):
         self.write, self.values = write, values
         self._known = {} if known is None else known
-        """Sizes that were already emitted, with their values."""
+        """Maps sizes that were already emitted to their values."""
 
     def value(self, size: Size) -> SSAValue:
         """Emits a size as a value of type `index`."""

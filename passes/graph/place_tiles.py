@@ -145,7 +145,7 @@ class _Placed:
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
         self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
-        """Step in elements of each variable (workgroup digit or loop index)."""
+        """Maps each variable (workgroup digit or loop index) to its step in elements."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
         self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}

@@ -83,7 +83,7 @@ class _Widener:
     def __init__(self, function: FuncOp):
         self.function = function
         self.narrow: dict[SSAValue, IntegerType] = {}
-        """The original types of widened scalars."""
+        """Maps a widened scalar to its original type."""
 
     def write(self) -> None:
         for op in list(self.function.walk()):
