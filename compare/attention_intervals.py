@@ -150,7 +150,8 @@ def _score_errors(
 
 def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
-    Returns error bounds of the probabilities exp(s - m) / sum.
+    Returns error bounds of the probabilities exp(s - m) / sum. `off` are the error bounds of the
+    scores.
 
     If an exponent has the error e, its exponential has the relative error exp(e) - 1. Computing an
     exponent adds one or two ulp, and the function exp(x) adds 3 + 2 |x| ulp.

@@ -100,7 +100,10 @@ class Bound:
     """Magnitude up to which the bound is valid. Beyond, an accumulator may have overflowed."""
 
     def evaluate(self, expected: Array, magnitude: Array) -> Array:
-        """Returns the bound of each element."""
+        """
+        Returns the bound of each element. `magnitude` is the result of the computation on absolute
+        values.
+        """
         rounding = self.v * np.where(np.isfinite(expected), np.abs(expected), 0)
         bound = self.factor * magnitude + rounding + self.absolute
         return np.where(magnitude < self.largest, bound, np.inf)
@@ -200,7 +203,10 @@ def bound_of(contractions: Sequence[Contraction], depths: Sequence[int]) -> Boun
 def compare(
     name: str, result: Array, expected: Array, magnitude: Array, bound: Bound
 ) -> Comparison:
-    """Compares a result with its reference, under a bound for each element."""
+    """
+    Compares a result with its reference. `bound` and `magnitude` give the bound of each element
+    (see `Bound`).
+    """
     if result.dtype.kind in "biu":
         allowed = np.zeros(result.shape)
     else:
@@ -241,7 +247,10 @@ def compare_result(name: str, result: Array, expected: Array, allowed: Array) ->
 
 
 def absolute_errors(computed: Array, truth: Array) -> Array:
-    """Returns the errors: 0 for equal infinities and for two NaN, infinite for one NaN."""
+    """
+    Returns the errors of `computed`: 0 for equal infinities and for two NaN, infinite if only one
+    of the two numbers is NaN.
+    """
     same = (computed == truth) | (np.isnan(computed) & np.isnan(truth))
     with np.errstate(invalid="ignore"):
         error = np.abs(computed - truth)

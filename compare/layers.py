@@ -235,7 +235,8 @@ def _compare_tensor(
     interval: Callable[[], Array | None],
 ) -> LayerComparison:
     """
-    Compares the reference's result with onnxruntime's, which has rounding errors, too.
+    Compares the reference's result `truth` with onnxruntime's, which has rounding errors, too.
+    `own` is the model's tensor and onnxruntime's value of it; `tolerance` is the estimated error.
 
     An estimate does not cover differences of large numbers. Elements beyond the estimate are
     therefore accepted within twice the interval, or within `COARSE` if there is no interval. The
@@ -336,7 +337,10 @@ def _compare_layer(
 
 
 def _allowed_error(op: DispatchOp, read: list[Array], truth: Array, position: int) -> Array | None:
-    """Returns each element's allowed error by interval arithmetic, or None if it is unknown."""
+    """
+    Returns each element's allowed error by interval arithmetic, or None if it is unknown. `read`
+    are the dispatch's operands, `truth` is the exact result with index `position`.
+    """
     try:
         return np.asarray(
             tolerances(_inline_dispatch(op, position), "main", read, [truth])[0], np.float64

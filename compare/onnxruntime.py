@@ -143,7 +143,10 @@ def differences(
 def difference(
     name: str, computed: Array, truth: Array, tolerance: Tolerance, step: float = 0.0
 ) -> Difference:
-    """Compares a result with the expected one. Each element has its own tolerance."""
+    """
+    Compares the result `computed` with the expected result `truth`. A result may always differ by
+    one quantization `step`.
+    """
     if computed.shape != truth.shape:
         return Difference(name, float("inf"), 0.0, 0.0)
     if computed.size == 0:

@@ -71,7 +71,8 @@ def spread(middle: Array, off: Array, dtype: DType) -> Interval:
 
 def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
     """
-    Wraps known integers that exceed the type. An unknown integer gets the whole range of the type.
+    Returns the interval from `low` to `high`. Known integers that exceed the type wrap. An unknown
+    integer that exceeds it gets the whole range of the type.
     """
     info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
     fits = (low >= info.min) & (high <= info.max)
@@ -88,7 +89,10 @@ def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
 
 
 def widen_rounding(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
-    """Widens float bounds by `ulps` of the type. Bounds beyond the type's range become infinite."""
+    """
+    Returns the interval from `low` to `high`, widened by `ulps` of the type. Bounds beyond the
+    type's range become infinite.
+    """
     info = ml_dtypes.finfo(dtype)
     eps, tiny = float(info.eps), float(info.smallest_normal) * float(info.eps)
     most = float(info.max)

@@ -137,7 +137,7 @@ class GraphProgram:
             return self.run_opened(opened, given)
 
     def run_opened(self, opened: Executor[Any], given: Mapping[str, Array]) -> dict[str, Array]:
-        """Runs the graph like `run`, on an open device."""
+        """Runs the graph like `run`, on an open device. `given` are the inputs."""
         narrow = self.narrow(given)
         done = opened.execute_graph(self.work, {n: a.tobytes() for n, a in narrow.items()})
         return {

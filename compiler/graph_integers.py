@@ -202,8 +202,8 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
     """
-    Converts accumulators to bytes by a Rescale with a scale and a bias. Returns None if one Rescale
-    cannot express this.
+    Converts accumulators to bytes (`step` is their scale, `zero` their zero point) by one Rescale,
+    which includes a scale and a bias. Returns None if one Rescale cannot express this.
     """
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)

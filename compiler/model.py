@@ -177,7 +177,10 @@ def compile_model(
     observe: Observer | None = None,
     jobs: int = 1,
 ) -> Program:
-    """Compiles a model, which is consumed. Raises the errors of `compile_module`."""
+    """
+    Compiles a model, which is consumed. `limits`, `observe` and `jobs` are as for `compile_module`.
+    Raises the errors of `compile_module`.
+    """
     from xdsl_spirv.compiler.compiler import compile_module
 
     return compile_module(

@@ -101,7 +101,10 @@ def store_matrix(
 
 
 def filled_matrix(value: float, element: Type, rows: int, columns: int, use: str = "C") -> Matrix:
-    """Returns a matrix whose components all have the same value."""
+    """
+    Returns a matrix of `rows` x `columns` whose components all have the same value. `use` is A, B
+    or C.
+    """
     type = _type(element, rows, columns, use)
     op = spv.CompositeConstructOp([constant(value, element).ssa], type)
     return Matrix(current().add(op), element, rows, columns, use)

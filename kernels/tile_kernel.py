@@ -276,7 +276,10 @@ def run_whole(
     numbers: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> None:
-    """Runs a program on whole tiles."""
+    """
+    Runs a program on whole tiles, which changes `arrays`. `numbers` are the scalar arguments,
+    `given` are all arguments by name.
+    """
     from xdsl_spirv.interpreter import semantics
     from xdsl_spirv.interpreter.host.tiles import grid_of, run_program
 

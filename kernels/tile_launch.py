@@ -50,7 +50,10 @@ class LoweredProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """Runs the program on arrays and returns the arrays with their new contents."""
+        """
+        Runs the program on arrays, with the scalar arguments `numbers`. Returns the arrays with
+        their new contents.
+        """
         from xdsl_spirv.interpreter.host.tiles import grid_of
 
         order = {**arrays, **numbers}
@@ -98,7 +101,10 @@ class LoweredProgram:
                 octets[:] = np.frombuffer(loaded.read(f"b{n}", opened.timeout), np.uint8)
 
     def work(self, held: Mapping[int, Array], push: bytes, grid: tuple[int, int, int]) -> Any:
-        """Returns the launch in the form that a device executes."""
+        """
+        Returns the launch in the form that a device executes. `held` are the buffers by argument
+        index, `push` are the push constants.
+        """
         from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
 
         bound = tuple((0, n, f"b{n}") for n in held)

@@ -90,7 +90,10 @@ def _extend_path(kernel: Kernel, read: Access) -> tuple[list[Scalar], list[Term]
 
 
 def _same(write: Access, indexes: Sequence[Term], renamed: Sequence[tuple[Term, Term]]):
-    """Returns the conditions that a write covers the element at the given indices."""
+    """
+    Returns the conditions that a write covers the element at the indices `indexes`. `renamed` are
+    replacements of symbols in the write's indices.
+    """
     pairs = zip(write.place.path, indexes, strict=False)
     return [equal(z3.substitute(p.term, *renamed), i) for p, i in pairs]
 

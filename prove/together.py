@@ -47,7 +47,10 @@ def prove_together(
     offers: Sequence[dict[str, Term]],
     limits: Limits,
 ) -> bool:
-    """Adds sets of suggested premises until all questions are proved. Returns True if they are."""
+    """
+    Adds the sets `offers` of suggested premises until all questions are proved under the conditions
+    `held`. Returns True if they are.
+    """
     known, left = dict[str, Term](), list(questions)
     for number, chosen in enumerate(offers or [{}]):
         known |= chosen
@@ -70,8 +73,8 @@ def _halve(
     depth: int | None = None,
 ) -> list[Question]:
     """
-    Proves questions together. If that fails, halves them, up to `depth` times. Returns the unproved
-    questions.
+    Proves questions together, under the conditions `held` and the premises `known`. If that fails,
+    halves them, up to `depth` times. Returns the unproved questions.
     """
     if not questions:
         return []

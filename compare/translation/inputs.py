@@ -82,13 +82,17 @@ def _ones(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _small(generator: np.random.Generator, like: Input) -> Array:
-    """Returns integers whose sums are exact in every type and every order."""
+    """
+    Returns integers, in the type of `like`, whose sums are exact in every type and every order.
+    """
     low = 0 if like.dtype.kind in "ub" else -2
     return generator.integers(low, 2 if like.dtype.kind == "b" else 3, like.shape)
 
 
 def _uniform(generator: np.random.Generator, like: Input) -> Array:
-    """Returns floats from -1 to 1, or integers of the full range."""
+    """
+    Returns floats from -1 to 1, or integers of the full range, in the type and shape of `like`.
+    """
     if is_float(like.dtype):
         return generator.uniform(-1, 1, like.shape)
     if like.dtype.kind == "b":
@@ -98,7 +102,10 @@ def _uniform(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _sprinkle_edges(generator: np.random.Generator, like: Input) -> Array:
-    """Returns random values, an eighth of them edge values whose products do not overflow."""
+    """
+    Returns random values in the type and shape of `like`. An eighth of them are edge values whose
+    products do not overflow.
+    """
     plain = _uniform(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.125
     return np.where(chosen, generator.choice(edges(like.dtype, finite=True), like.shape), plain)

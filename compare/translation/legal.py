@@ -52,7 +52,10 @@ class Legal:
     def wrong(
         self, results: dict[str, Array], before: dict[str, Array], where: tuple[str, int]
     ) -> Wrong:
-        """Describes a wrong element of a result for the report."""
+        """
+        Describes a wrong element of a result for the report. `before` are the results before the
+        pass, `where` is the result's name and the element's index.
+        """
         name, number = where
         computed, centre = results[name], self.centre[name]
         return Wrong(

@@ -128,7 +128,7 @@ def _cases(judge: Judge, subject: Subject, count: int, seed: int, report: Report
 
 
 def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -> list[str]:
-    """Returns the undefined values of `arith` on which results depend."""
+    """Returns the undefined values of `arith` on which the results of some cases depend."""
     if not any(sources_of(op) for op in module.walk() if op.name.startswith("arith.")):
         return []
     checks = Checks(undefined=True)
@@ -139,7 +139,10 @@ def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -
 
 
 def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
-    """Returns a finding if a module no longer verifies or can no longer be encoded, or None."""
+    """
+    Returns a finding if the module `after` no longer verifies, or can no longer be encoded. Returns
+    None otherwise.
+    """
     try:
         after.verify()
     except VerifyException as error:
@@ -176,7 +179,8 @@ def _find_wrong_inputs(
     budget: int,
 ) -> Finding | None:
     """
-    Finds the first inputs with a wrong result. If there are none, updates the results in `cases`.
+    Finds the first inputs for which `after` gives a wrong result, and reduces them in at most
+    `budget` runs. If there are none, updates the results in `cases`.
     """
     for number, case in enumerate(cases):
         results, wrong, failure = _run(subject, after, case.legal, case.values, case.results)

@@ -189,7 +189,10 @@ class _MatrixMoves:
         return bool(names & {type_name(type, True), type_name(type, False)})
 
     def aligned(self, placed: Placed, stored: bool) -> bool:
-        """True if every fragment of a value in memory is aligned for cooperative accesses."""
+        """
+        True if every fragment of a value in memory is aligned for cooperative loads, or for stores
+        if `stored`.
+        """
         m, n, _ = self.sizes
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         access = matrix_access(layout, (m, n))

@@ -228,7 +228,8 @@ class Contraction:
         """
         Returns the packing of A (0) or B (1) in fragments.
 
-        `fragment` and `tile` are sizes along M or N, and along K.
+        `fragment` and `tile` are sizes along M or N, and along K. `words` is the order of words in
+        a packed fragment.
         """
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
@@ -455,7 +456,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
 def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
     """
     True if the loops of K are ordered as B lies in memory, False if they are ordered as A lies in
-    memory.
+    memory. `of_b` are the loops that index B, and `in_out` the loops of the result.
     """
     in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
     if in_windows[0] != in_windows[1]:

@@ -391,7 +391,7 @@ class BodyCode:
     ) -> linalg.ops.GenericOp:
         """
         Inserts the `linalg.generic`. `result` is a function that returns the output's new element
-        for its old one.
+        for its old one. `kinds` and `like` are as in `make_generic`.
         """
         value = result(self.block.insert_arg(_element(out), len(self.block.args)))
         self.block.add_op(linalg.ops.YieldOp(value))

@@ -100,7 +100,10 @@ def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> b
 
 
 def _check_reads(array: Array, written: set[SSAValue], seen: set[Array]) -> None:
-    """Raises `NotLoops` if a kernel reads an array that it also writes."""
+    """
+    Raises `NotLoops` if a kernel reads an array that is among the `written` ones. `seen` are the
+    arrays that were already checked.
+    """
     if array in seen:
         return
     seen.add(array)
@@ -174,7 +177,10 @@ def _reductions(
     at: tuple[frozenset[int], ...],
     seen: set[tuple[Array, tuple[frozenset[int], ...]]],
 ) -> Iterator[tuple[Loops, frozenset[int]]]:
-    """Yields the reductions that an element needs, with the dimensions on which each depends."""
+    """
+    Yields the reductions that an element needs, with the dimensions on which each depends. `at`
+    has, for each index of the element, the dimensions on which it depends.
+    """
     if (array, at) in seen:
         return
     seen.add((array, at))

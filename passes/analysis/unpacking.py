@@ -309,7 +309,8 @@ def unpacking_of(
 
 def _unit_of(lengths: Sequence[int], most: int) -> tuple[int, int]:
     """
-    Returns the index of the first loop that belongs to a unit, and the unit's number of elements.
+    Returns the index of the first loop of K that belongs to a unit, and the unit's number of
+    elements. `lengths` are the loops' numbers of iterations.
 
     If K has a single loop, or its last loop is too long, a unit is a part of the last loop. The
     index is then the number of loops.
@@ -331,7 +332,10 @@ def _planes(
     unit: tuple[int, ...],
     first: int,
 ) -> tuple[Plane, ...] | None:
-    """Returns the planes; None if the elements that are dequantized together are not contiguous."""
+    """
+    Returns the planes that `op` reads. `first` is the first loop of K in a unit, and `unit` are the
+    sizes of the unit's loops. Returns None if the elements of a unit are not contiguous.
+    """
     batch, own, k = groups
     split = first == len(k)
     inside = [k[-1]] if split else list(k[first:])

@@ -130,7 +130,8 @@ class SpirvEmitter(Emitter):
         control: spv.LoopControl = spv.LoopControl.None_,
     ) -> Sequence[SSAValue]:
         """
-        Emits `for i in range(*bounds)`; body(i, carried) returns the next carried values.
+        Emits `for i in range(*bounds)`; body(i, carried) returns the next carried values. The first
+        ones are `initial`. `less` compares i with the upper bound.
 
         entry -> header(i, carried): i < upper ? body : merge; body -> back: i + step -> header
         """

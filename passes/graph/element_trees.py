@@ -164,8 +164,8 @@ def after_reshape(op: Reshape, place: Place) -> Place:
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
     """
-    Maps a position through a reshape: splits indices by `shape`, or joins indices if `shape` is
-    None.
+    Maps a position through a reshape between single dimensions and `groups` of dimensions. Splits
+    indices by `shape`, or joins indices if `shape` is None.
     """
     if shape is None:
         return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)

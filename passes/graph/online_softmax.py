@@ -41,7 +41,8 @@ class OnlineSoftmax:
     def results(self, yields: Sequence[Node], tail: Sequence[Node] | None) -> list[Node]:
         """
         Returns the nodes of the values that the loop carries: the attention, the sum and the
-        maximum.
+        maximum. `yields` are the values after a whole step, `tail` the values after a partial last
+        step.
         """
         top, total, result = self._order(yields)
         new = yields[top]

@@ -209,7 +209,7 @@ class _Widener:
 def _repeat_bits(
     insert: Callable[[Operation], Operation], value: SSAValue, narrow: IntegerType
 ) -> SSAValue:
-    """Sign-extends the low bits of a value."""
+    """Sign-extends the low bits of a value: the bits of the type `narrow`."""
     assert isinstance(value.type, IntegerType)
     left = IntegerAttr(value.type.width.data - narrow.width.data, value.type)
     by = insert(arith.ConstantOp(left)).results[0]

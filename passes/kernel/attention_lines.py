@@ -233,7 +233,10 @@ class VectorLines(Lines):
             yield words
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """Loads the vectors of one row. Vectors beyond its end or outside of the operand are 0."""
+        """
+        Loads the vectors of the row that starts at `begin` + `offset`. Vectors beyond its end are
+        0, and all are 0 for values if `inside` is false.
+        """
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)

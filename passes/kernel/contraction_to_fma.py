@@ -102,7 +102,8 @@ class InvocationCore(Core):
 
     def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
         """
-        Loads the invocation's factors: a list for each row of A (`number` 0) or column of B (1).
+        Loads the invocation's factors at step `step` along K: a list for each row of A (`number` 0)
+        or column of B (1).
         """
         b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1

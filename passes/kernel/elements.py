@@ -240,7 +240,8 @@ class EpilogueCode(ABC):
         read: Callable[[Placed], SSAValue],
     ) -> SSAValue:
         """
-        Evaluates an epilogue value; computes each intermediate value once. `read` loads operands.
+        Evaluates the value `placed` of an epilogue. `known` has the values that are already
+        computed, so each is computed once. `read` loads operands.
         """
         if placed.value is self.epilogue.root.value:
             if isinstance(accumulator, tuple):
@@ -338,7 +339,9 @@ class ElementCode(EpilogueCode):
     def value(
         self, placed: Placed, row: Index, column: Index, accumulator: SSAValue, known: Known
     ) -> SSAValue:
-        """Evaluates one epilogue value at a position inside of the result; see `store`."""
+        """
+        Evaluates the value `placed` of an epilogue at a position inside of the result; see `store`.
+        """
         (element,) = self._elements(row, column, [accumulator], known)
         return element(placed)
 

@@ -70,7 +70,10 @@ class FragmentCore(Core):
 
     @abstractmethod
     def multiply_fragments(self, loaded: Iterable[Values], carried: Values) -> Values:
-        """Multiplies the fragments of a K tile and returns the new accumulators."""
+        """
+        Adds the products of the loaded fragments of a K tile to the accumulators `carried`. Returns
+        the new accumulators.
+        """
 
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
         return self.multiply_fragments(self.load(a, b), carried)
@@ -268,7 +271,10 @@ def write_pack(builder: KernelEmitter, plan: PackPlan, collective: CollectiveOp)
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
-    """Creates the object that loads A (`number` 0) or B (1) for multiplication."""
+    """
+    Creates the object that loads A (`number` 0) or B (1) for multiplication. `stored` is the
+    operand in memory.
+    """
     tile, buffers = (plan.a, plan.b)[number], plan.pipeline.buffers
     part = Part(
         place.batch,

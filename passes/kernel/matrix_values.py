@@ -114,7 +114,10 @@ def store_matrix(
     layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
     shared: bool = False,
 ) -> None:
-    """Stores a matrix; `stride` and `shared` as in `load_matrix`."""
+    """
+    Stores a matrix, with its first element at `place`. `stride` and `shared` are as in
+    `load_matrix`.
+    """
     pointer = b.pointer(memory, place)
     step = stride if isinstance(stride, SSAValue) else b.i32(stride)
     access = SHARED if shared else None

@@ -50,7 +50,7 @@ class FragmentWords:
         return self.builder.at_top(FlatViewOp(memory, self.moved), name)
 
     def load(self, memory: SSAValue, place: Index) -> SSAValue:
-        """Loads the invocation's words of a fragment."""
+        """Loads the invocation's words of the fragment at `place`, an index of fragments."""
         loaded = self.builder.load(memory, (place,))
         if loaded.type == self.moved:
             return loaded
@@ -205,7 +205,10 @@ def pack(b: KernelEmitter, op: PackOp, plan: PackPlan) -> None:
 def _store_panel(
     b: KernelEmitter, destination: SSAValue, plan: PackPlan, staged: StagedOperand, panel: Index
 ) -> None:
-    """Stores the rows of a panel; transposes them if K is not contiguous in the operand."""
+    """
+    Stores the rows of panel `panel` from the staged tile. Transposes them if K is not contiguous in
+    the operand.
+    """
     vector, (_, panels, rows, depth) = plan.vector, plan.packing.shape
     part, moved = staged.part, vector_type(plan.staged.element_type, vector)
     view = b.at_top(FlatViewOp(destination, moved), "panels")
@@ -227,7 +230,10 @@ def _store_panel(
 def _store_fragments(
     b: KernelEmitter, destination: SSAValue, plan: PackPlan, staged: StagedOperand, inner: Index
 ) -> None:
-    """Stores a row of fragments along K; each subgroup stores some of them."""
+    """
+    Stores the row of fragments with index `inner` along K from the staged tile. Each subgroup
+    stores some of them.
+    """
     packed = PackedOperand(b, destination, plan.tile, staged.part, plan.sizes)
     packed.enter(b.times(inner, plan.depth))
     for step, k in enumerate(range(0, plan.depth, packed.inner)):

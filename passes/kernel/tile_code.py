@@ -381,7 +381,10 @@ def matrices(
     grid: tuple[int, int],
     bits: int,
 ) -> Matrices:
-    """Divides a tile into matrices for each subgroup."""
+    """
+    Divides a tile into matrices of size `shape` for each subgroup of a `grid`. `use` is A, B or
+    Acc.
+    """
     rows = tile[0] // (1 if use == "B" else grid[0])
     columns = tile[1] // (1 if use == "A" else grid[1])
     counts = rows // shape[0], columns // shape[1]

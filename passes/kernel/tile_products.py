@@ -148,7 +148,10 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
 
 
 def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
-    """Loads matrices from the buffer; None if elements lie outside or rows are not aligned."""
+    """
+    Returns a function that loads a matrix directly from the buffer, of the transposed tile if
+    `turned`. Returns None if elements lie outside of the view or rows are not aligned.
+    """
     b, view = box.b, box.view
     if view.is_written or not box.is_inside():
         return None

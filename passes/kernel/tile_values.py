@@ -104,7 +104,8 @@ class Stored:
 
     def matrix(self, matrices: Matrices, number: tuple[int, int], turned: bool) -> SSAValue:
         """
-        Loads one matrix of the tile or its transpose. The caller must call `will_read` before.
+        Loads the matrix with index `number` from the tile, or from its transpose if `turned`. The
+        caller must call `will_read` before.
         """
         b, first = self.b, corner_of(self.b, matrices, number)
         place, type = first[::-1] if turned else first, matrices.type_of(self.value.type.element)

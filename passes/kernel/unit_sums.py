@@ -71,7 +71,10 @@ class RowsCode:
         return SharedDigits(self)
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
-        """Returns a row's elements in one load as digits (see `RowDigits`); hoists their code."""
+        """
+        Returns a row's elements in one load as digits (see `RowDigits`), and hoists their code.
+        `places` are the positions along K.
+        """
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
 
@@ -192,7 +195,10 @@ class DigitSums(UnitSums):
     def _add_common(
         self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
     ) -> None:
-        """Multiplies every row by the elements of column `j` that share a factor and an addend."""
+        """
+        Multiplies every row by the elements of column `j` that share the factor and addend
+        `common`. `numbered` are these elements with their indices in the load.
+        """
         common_words = words_of(code, numbered)
         for i, row in enumerate(self.digits):
             if common_words is None:
@@ -245,7 +251,10 @@ class RowDigits:
         digits: int,
         of_unit: Callable[[SSAValue], SSAValue] | None = None,
     ):
-        """`of_unit` reduces the greatest magnitude over all invocations that share the scale."""
+        """
+        `of_unit` reduces the greatest magnitude of `elements` over all invocations that share the
+        scale. `digits` is the number of bytes of an integer.
+        """
         self.b, self.elements, self.digits = b, elements, digits
         greatest = reduce(self._greater, map(self._magnitude, elements))
         if of_unit is not None:

@@ -305,7 +305,10 @@ class LoopsCode:
     def sequential(
         self, loops: Loops, point: Point, initial: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Emits a reduction as nested loops of one invocation, in the operation's order."""
+        """
+        Emits a reduction at a point as nested loops of one invocation, in the operation's order.
+        `initial` are the first values of the accumulators.
+        """
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         total: Size = prod(loops.sizes[loop] for loop in order)
         unrolled = isinstance(total, int) and total <= self.most_unrolled

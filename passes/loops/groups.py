@@ -129,7 +129,10 @@ class Lanes:
         return b.loop(total, stride * times, carried, step, lower=first)
 
     def _times(self, total: Size, stride: int) -> int:
-        """Returns the unroll factor of a loop over neighbouring rows, so that loads overlap."""
+        """
+        Returns the number of steps to unroll in a loop over `total` elements, so that loads
+        overlap. It is above 1 only for neighbouring rows.
+        """
         if self.rows == 1 or is_dynamic(total):
             return 1
         most = max(1, UNROLLED // self.elements)
@@ -279,8 +282,8 @@ class Lanes:
 
     def _read_in_turns(self, by: Combination, memory: SSAValue, count: int) -> SSAValue:
         """
-        Combines the partial results that belong to this lane. The subgroup must then combine the
-        lanes' results.
+        Combines every n-th of the `count` partial results in `memory`, where n is the subgroup's
+        size. The subgroup must then combine the lanes' results.
         """
         b, size = self.b, self.target.subgroup_size
         lane = b.lane_id(size)

@@ -174,7 +174,10 @@ def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
 def _in_registers(
     least: AttentionPlan, structure: Structure, subgroups: int, parts: int, k: str, v: str
 ) -> AttentionAttr:
-    """Returns the schedule for a loop structure; packs queries that cannot be loaded in place."""
+    """
+    Returns the schedule for a loop structure. `k` and `v` are the paths of keys and values, `parts`
+    is the number of parts of the keys. Packs queries that cannot be loaded in place.
+    """
     op = least.op
     # If rows see different numbers of keys, the longest workgroups of the whole batch start first.
     uneven = op.is_dynamic and op.causal is not None and not least.target.processor

@@ -367,7 +367,10 @@ class _Replacement:
         body: Block,
         code: SizeCode,
     ) -> tuple[SSAValue, AffineMap]:
-        """Emits the computation of an operand in the dispatch; returns value and index map."""
+        """
+        Emits the computation of an operand into the dispatch's body. Returns the value and its
+        index map. `inside` maps values of the host to arguments of the dispatch.
+        """
         loops = sorted(map.used_dims())
         element = element_type(computed.op.results[0])
         empty = code.empty([self.loops[loop] for loop in loops], element)

@@ -364,7 +364,10 @@ class Estimates:
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """Estimates the seconds of a product, or of the copies that another operation needs."""
+        """
+        Estimates the seconds of a product with these storage orders, or of the copies that another
+        operation then needs.
+        """
         op = part.op
         if op is None:
             return sum(map(self.estimate_reordering, orders))
@@ -439,7 +442,10 @@ def _padding(value: SSAValue) -> object:
 def laid_out(
     op: linalg.ops.GenericOp, image: Order | None, weights: Order | None, result: Order | None
 ) -> Contraction:
-    """Returns the contraction that an operation would compute with other storage orders."""
+    """
+    Returns the contraction that an operation would compute if image, weights and result had the
+    given storage orders. None stands for the model's order.
+    """
     weight = weight_of(op)
     orders = [weights if value is weight else image for value in op.inputs] + [result]
     inside: list[Operation] = []

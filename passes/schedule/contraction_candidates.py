@@ -221,7 +221,8 @@ def _packed_ways(
     """
     Returns the possible ways to read a packed operand A (0) or B (1); [] for an unpacked operand.
 
-    `depths` are the depths along K of the instruction and of a subgroup's part of a tile.
+    `depths` are the depths along K of the instruction and of a subgroup's part of a tile. `buffers`
+    is the number of buffers of a staged tile.
     """
     k, depth = depths
     name, size = "ab"[operand], bit_width(contraction.element_types[operand]) // 8

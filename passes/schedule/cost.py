@@ -38,7 +38,10 @@ def cost(plan: Plan, rates: Rates | None = None) -> float:
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
-    """Estimates the seconds of multiplying all tiles, without packing, storing and corrections."""
+    """
+    Estimates the seconds of multiplying all tiles, without packing, storing and corrections. `rate`
+    and `alone` are the rates as in `Rates`.
+    """
     if plan.schedule.kind == "fma" and "fma f32" in plan.target.rates:
         return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile

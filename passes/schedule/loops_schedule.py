@@ -306,7 +306,10 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int, short
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
-    """Returns a schedule in which neighbouring invocations read neighbouring rows, else None."""
+    """
+    Returns a schedule in which neighbouring invocations read neighbouring rows. `longest` is the
+    largest number of elements in a row. Returns None if such a schedule does not pay.
+    """
     model, busy = target.model.loops, _busy(target)
     if rows >= busy:
         return _alone(nest, rows, longest, target)
@@ -370,7 +373,10 @@ def _loads_vectors(nest: Nest) -> bool:
 
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
-    """Returns the vector width, in elements, in which an invocation reads a row."""
+    """
+    Returns the vector width, in elements, in which each of `lanes` invocations reads a row.
+    `totals` are the numbers of elements in the rows of each reduction.
+    """
     many = target.model.loops.many * _busy(target) * max(WIDTHS)
     if rows * max(map(typical, totals)) < many:
         return 1

@@ -210,7 +210,10 @@ def _pack_operand(
     packed: Packed,
     numbers: Sequence[SSAValue],
 ) -> SSAValue:
-    """Returns the packed operand, from an existing dispatch or a new one."""
+    """
+    Returns the operand in the form of `packing`, from an existing dispatch in `packed` or a new
+    one. `numbers` are the packing's dynamic sizes.
+    """
     source = dispatch.inputs[value.index]
     sizes = tuple(size_outside(number(value), dispatch, symbol) for value in numbers)
     key = (source, packing, sizes)

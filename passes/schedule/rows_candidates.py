@@ -264,7 +264,8 @@ def _shares_words(plan: RowsPlan) -> bool:
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
     """
-    Returns bytes and elements of the largest load within the limits, else of the smallest load.
+    Returns the bytes and elements of the largest load with at most `most` elements and
+    `most_columns` columns, or of the smallest load if none fits.
     """
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (

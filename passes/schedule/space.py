@@ -199,7 +199,10 @@ def _is_sensible(
     whole: tuple[int, int],
     target: Target,
 ) -> bool:
-    """True if subgroups divide the tile and have a suitable number of fragments."""
+    """
+    True if the subgroups of a grid divide the tile and get a suitable number of fragments of
+    `shape`. `whole` is the size of the result.
+    """
     (tile_m, tile_n), (unit_m, unit_n) = tile, (grid[0] * shape[0], grid[1] * shape[1])
     if tile_m % unit_m or tile_n % unit_n:
         return False

@@ -131,7 +131,10 @@ def _take_numbers(
     columns: Sequence[tuple[Number, ...]],
     differing: Sequence[tuple[Number, ...]],
 ) -> None:
-    """Replaces constants by loads from a block of push constants."""
+    """
+    Replaces constants by loads from a block of push constants, which has a member for each column
+    in `differing`. `columns` has, for each constant of the template, its values in all kernels.
+    """
     types = [f32 if column[0].type == f32 else i32 for column in differing]
     offsets = [NUMBER_BYTES * n for n in range(len(types))]
     struct = StructType(types, offsets, [], [Decoration.Block])
@@ -171,7 +174,10 @@ def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:
 def _member(
     emitter: SpirvEmitter, variable: GlobalVariableOp, number: int, like: Number, type: Attribute
 ) -> SSAValue:
-    """Loads a member of the block as a scalar or a splat. Bytes are passed as words."""
+    """
+    Loads member `number` of the block as a scalar or a splat of type `type`. Bytes (if `like` is
+    one) are passed as words.
+    """
     address, index = emitter.address(variable), emitter.index(number)
     chain = emitter.once(("chain", number), lambda: AccessChainOp(address, [index]))
     value = emitter.once(("word", number), lambda: LoadOp(chain))

@@ -91,7 +91,10 @@ def _symbol(op: Operation) -> str:
 def _parts(
     module: ModuleOp, entries: Sequence[EntryPointOp], names: Sequence[str]
 ) -> list[ModuleOp]:
-    """Builds a module for each entry point, with clones of operations that several modules need."""
+    """
+    Builds a module for each entry point, with the names `names`. Operations that several modules
+    need are cloned.
+    """
     contents = _Contents(module)
     kept = [contents.of(entry) for entry in entries]
     last = {op: number for number, ops in enumerate(kept) for op in ops}

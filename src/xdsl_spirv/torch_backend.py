@@ -155,7 +155,10 @@ class CompiledGraph:
     def _module(
         self, torch: Any, arguments: Sequence[Any], open_sizes: Sequence[Mapping[int, str]] = ()
     ) -> Any:
-        """Wraps the graph in a module whose buffers are the graph's parameters."""
+        """
+        Wraps the graph in a module whose buffers are the graph's parameters. `open_sizes` are the
+        dynamic sizes of the arguments.
+        """
         graph, kinds, sizes = self.graph, self.fixed, self.sizes
         places = {symbol: (n, d) for n, at in enumerate(open_sizes) for d, symbol in at.items()}
 

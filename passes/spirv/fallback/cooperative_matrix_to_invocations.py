@@ -366,7 +366,10 @@ def _write(
     product: Product,
     sign: bool,
 ) -> None:
-    """Writes the invocation's components of a factor to Workgroup memory, in row-major order."""
+    """
+    Writes the invocation's components of a product's factor to Workgroup memory at `base`, in
+    row-major order. Integers are sign-extended if `sign`.
+    """
     for number, component in enumerate(components_of(code, value, form.count)):
         place, position = form.place(code, number), form.position(code, number)
         index = code.plus(base, position)
