@@ -1,4 +1,7 @@
-"""Finds the bounds of loops in host functions, and hoists loop-invariant operations."""
+"""
+Evaluates constants such as the bounds of loops in host functions, and hoists loop-invariant
+operations.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def number_of(value: SSAValue) -> int | None:
-    """Returns the number of a scalar constant, or of a comparison of constants; else None."""
+    """
+    Returns the number of a scalar constant, or of a comparison of constants. Returns None for other
+    values.
+    """
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data

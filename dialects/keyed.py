@@ -3,7 +3,7 @@ Base classes of attributes that are written as `<key = value, ...>`.
 
 xDSL's declarative attribute formats (0.74) only support keywords. An attribute of this module
 declares a table of keys, from which one parser and one printer are derived. The form is MLIR's
-`struct(params)`, but keys with default values are not printed.
+`struct(params)`, except that keys with default values are not printed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
     """
     A type or attribute whose verification errors become parse errors with a source location.
 
-    A subclass implements `parse_body`, not `parse_parameters`.
+    A subclass implements `parse_body` instead of `parse_parameters`.
     """
 
     @classmethod
@@ -44,7 +44,7 @@ class LocatedAttribute(ParametrizedAttribute, ABC):
 
 
 Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
-"""The parser and the printer of a value."""
+"""A pair: the function that parses a value, and the function that prints it."""
 
 TYPE: Spelling = AttrParser.parse_type, Printer.print_attribute
 BOOLEAN: Spelling = (
@@ -54,7 +54,7 @@ BOOLEAN: Spelling = (
 
 
 def or_symbol(spelling: Spelling) -> Spelling:
-    """Extends a spelling by `@name`, the symbol of a constant."""
+    """Returns a spelling that also accepts `@name`, the symbol of a constant."""
     parse, print_value = spelling
 
     def parse_either(parser: AttrParser) -> Attribute:
@@ -72,7 +72,9 @@ class SpelledAttribute(LocatedAttribute, ABC):
     """A type or attribute whose text lists its parameters in order: `<16xf32, Subgroup>`."""
 
     SPELLING: ClassVar[Sequence[tuple[str, Spelling] | None]]
-    """The parts of the text in order: a parameter's name and spelling, or None for a comma."""
+    """
+    The parts of the text in order. A part is a parameter (name and spelling), or None for a comma.
+    """
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -101,13 +103,15 @@ class Key:
     parse: Callable[[AttrParser], Attribute]
     print: Callable[[Printer, Any], None]
     default: Attribute | None = None
-    """The default value; None if the key is required."""
+    """The default value. None if the key is required."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """Returns the error in a value (`must be at least 1, not 0`); None if the value is valid."""
+    """
+    Returns what is wrong with a value (`must be at least 1, not 0`), or None if the value is valid.
+    """
 
     always_printed: bool = False
-    """True if the key is also printed with its default value."""
+    """True if the key is printed even when it has its default value."""
 
     is_suffix: bool = False
     """True if the value is written in angle brackets after the previous key's value: `rows<8>`."""
@@ -129,9 +133,9 @@ def key(
     """
     Declares a parameter of a `KeyedAttr`.
 
-    `parse`, `print`, `default` and `refusal` are fields of `Key`. The keywords in `printed` set
-    its Boolean fields (`always_printed`, `is_suffix`, `is_leading`). `converter` makes an
-    attribute from a Python value. `kw_only` lets a required parameter follow an optional one.
+    `parse`, `print`, `default` and `refusal` are fields of `Key`. Further keywords set its Boolean
+    fields (`always_printed`, `is_suffix`, `is_leading`). `converter` makes an attribute from a
+    Python value. `kw_only` lets a required parameter follow an optional one.
     """
 
     def convert(value: Any) -> Attribute:
@@ -159,7 +163,7 @@ def integer(
     most: int | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares an integer parameter, with optional bounds `least` and `most` (both inclusive)."""
+    """Declares an integer parameter. `least` and `most` are optional bounds, both inclusive."""
 
     def refusal(value: Attribute) -> str | None:
         if not isinstance(value, IntAttr):
@@ -187,7 +191,7 @@ def word(
     default: str | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares a parameter that is one of several words, written without quotes."""
+    """Declares a parameter that is one of several words. It is written without quotes."""
 
     def refusal(value: StringAttr) -> str | None:
         return None if value.data in choices else f"is {value.data}, not {one_of(choices)}"
@@ -214,7 +218,10 @@ def integers(
     least: int | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares a list of integers in brackets. `counts` are the allowed lengths, if any."""
+    """
+    Declares a parameter that is a list of integers in brackets. `counts` are the allowed lengths,
+    if any.
+    """
 
     def refusal(value: ArrayAttr[IntAttr]) -> str | None:
         if counts and len(value) not in counts:
@@ -237,7 +244,7 @@ def integers(
 
 
 def one_of(choices: Sequence[str]) -> str:
-    """Returns the text `one of a, b`."""
+    """Formats the choices for a message: `one of a, b`."""
     return f"one of {', '.join(choices)}"
 
 
@@ -252,7 +259,7 @@ class KeyedAttr(LocatedAttribute, ABC):
 
     KEYS: ClassVar[Mapping[str, Key]]
     MAY_BE_BARE: ClassVar[bool] = False
-    """True if the angle brackets are optional, and not printed if they would be empty."""
+    """True if the angle brackets are optional. They are then not printed if they would be empty."""
 
     def __init__(self, *values: Any, **named: Any):
         defaults = {name: key.default for name, key in self.KEYS.items()}
@@ -269,7 +276,7 @@ class KeyedAttr(LocatedAttribute, ABC):
         return type(self)(**(self._values | changes))
 
     def is_printed(self, key: str) -> bool:
-        """True if a key is printed: by default, if its value is not the default value."""
+        """True if a key is printed. By default, a key with its default value is not printed."""
         declared = self.KEYS[key]
         return declared.always_printed or self._values[key] != declared.default
 

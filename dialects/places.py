@@ -1,4 +1,6 @@
-"""Describes operations in messages: by their text, and by the model's nodes they come from."""
+"""
+Describes operations in messages: by their text, and by the nodes of the model that they come from.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from xdsl.ir import Operation
 
 
 def place(op: Operation) -> str:
-    """Returns `'linalg.generic' (%0) in @main`, with the source location if known."""
+    """
+    Returns a text such as `'linalg.generic' (%0) in @main`, with the source location if known.
+    """
     names = [r.name_hint for r in op.results if r.name_hint]
     text = f"'{op.name}'" + (f" (%{', %'.join(names)})" if names else "")
     parent = op
@@ -25,17 +29,26 @@ def place(op: Operation) -> str:
 
 
 SHARED = (ConstantOp, EmptyOp, FillOp)
-"""Classes of operations that several nodes may share after common subexpression elimination."""
+"""
+Classes of operations that are not assigned to one node: common subexpression elimination may share
+them between nodes.
+"""
 
 
 def node_of(op: Operation) -> str | None:
-    """Returns the name of the model's node that an operation comes from; None if it is unknown."""
+    """
+    Returns the name of the model's node that an operation comes from. Returns None if it is
+    unknown.
+    """
     location = op.location
     return location.desc.data if isinstance(location, NameLoc) else None
 
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
-    """Returns the names of the model's nodes in an operation's regions, or the operation's node."""
+    """
+    Returns the names of the model's nodes that the operations in its regions come from. If there
+    are none, returns the name of the operation's own node.
+    """
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]
     names = tuple(dict.fromkeys(name for name in nodes if name is not None))
@@ -44,5 +57,8 @@ def nodes_of(op: Operation) -> tuple[str, ...]:
 
 
 def labels_of(op: Operation) -> tuple[str, ...]:
-    """Returns the names of an operation's nodes, or else the name hints of its results."""
+    """
+    Returns the names of the model's nodes that an operation comes from. If there are none, returns
+    the name hints of its results.
+    """
     return nodes_of(op) or tuple(r.name_hint for r in op.results if r.name_hint)

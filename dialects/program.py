@@ -1,5 +1,5 @@
 """
-Attributes of a host function and its arguments: the model's names and types, and properties of
+Attributes of a host function and its arguments: names and types in the model, and properties of
 arguments.
 """
 
@@ -13,22 +13,27 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 NAME = "program.name"
-"""Attribute with the model's name of an argument or result."""
+"""Attribute with the name that an argument or result has in the model."""
 
 TYPE = "program.type"
-"""Attribute with the element type in the model, where integers (unlike MLIR's) have a sign."""
+"""
+Attribute with the element type in the model. Unlike MLIR's types, it states if integers are signed.
+"""
 
 SIZES = "program.sizes"
-"""Attribute with the names of an argument's dimensions; empty for static dimensions."""
+"""
+Attribute with the names of an argument's dynamic dimensions. The name of a static dimension is
+empty.
+"""
 
 FLOATS = "program.floats"
 """
-Attribute with the widest float type in the model. If the program has a wider float type, the
-importer introduced it.
+Attribute with the widest float type in the model. Wider float types in the program were introduced
+by the importer.
 """
 
 VALUE = "program.value"
-"""Attribute with a weight's value, or with a state's value in the first run."""
+"""Attribute with the value of a weight. For a state, its value in the first run."""
 
 STATE = "program.state"
 """
@@ -37,7 +42,7 @@ value in the next run.
 """
 
 RANGE = "program.range"
-"""Attribute with the least and the greatest value of an argument's elements."""
+"""Attribute with the smallest and the largest value of an argument's elements."""
 
 
 def functions_of(module: ModuleOp) -> Iterator[FuncOp]:
@@ -65,29 +70,35 @@ def _noted_attribute(function: FuncOp, index: int, key: str) -> Attribute | None
 
 
 def first_value_of(function: FuncOp, index: int) -> Attribute | None:
-    """Returns a weight's value or a state's first value; None for an argument that callers give."""
+    """
+    Returns the value of a weight, or the first value of a state. Returns None for an argument that
+    callers give.
+    """
     return _noted_attribute(function, index, VALUE)
 
 
 def value_of(function: FuncOp, index: int) -> Attribute | None:
-    """Returns the value of an argument that is a weight; None for other arguments."""
+    """Returns the value of an argument that is a weight. Returns None for other arguments."""
     return None if state_of(function, index) is not None else first_value_of(function, index)
 
 
 def state_of(function: FuncOp, index: int) -> int | None:
-    """Returns the index of the result with a state's next value; None for other arguments."""
+    """
+    Returns the index of the result that becomes a state's next value. Returns None for an argument
+    that is not a state.
+    """
     number = _noted_attribute(function, index, STATE)
     return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def states_of(function: FuncOp) -> dict[int, int]:
-    """Returns a map from the argument index of each state to the index of its result."""
+    """Maps the argument index of each state to the index of the result with its next value."""
     states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
     return {index: number for index, number in states.items() if number is not None}
 
 
 def is_step(function: FuncOp) -> bool:
-    """True if a loop in another function calls this function as its step."""
+    """True if a loop in another function calls this function in each step."""
     return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 

@@ -1,5 +1,5 @@
 """
-Records of the functions of `math`, which lowering, interpreter and error bounds share.
+Records of the functions of `math`. Lowering, interpreter and error bounds share them.
 
 `functions.py` contains the records. It also defines operations that xDSL's `math` lacks.
 """

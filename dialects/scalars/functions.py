@@ -42,11 +42,12 @@ class ScalarFunction:
 
     - `meaning`: the function on numpy arrays. The interpreter applies it to binary64 numbers and
       rounds the result, unless every device computes the function exactly.
-    - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are
-      extended to 32 bits first, and the result is rounded. Wider operands are not supported.
+    - `sequence`: writes the instructions for types of `widths` bits. Narrower operands are extended
+      to 32 bits first, and the result is rounded. Wider operands are not supported.
     - `image`: returns bounds of the exact function for bounds of the operands.
     - `ulps`, `absolute`: errors of a device, as numbers or functions of the operand's magnitude.
-      `ulps` counts ulp of binary32, or of the result type if that is less precise.
+      `ulps` counts units in the last place of binary32, or of the result type if that is less
+      precise.
     """
 
     op: type[Operation]
@@ -65,7 +66,7 @@ class ScalarFunction:
 
 ANY = (8, 16, 32, 64)
 FLOATS = (32, 64)
-"""Widths of floats that GLSL.std.450 supports, except in transcendental functions."""
+"""Widths of floats that GLSL.std.450 supports. Its transcendental functions support fewer."""
 
 NEAR_ONE = 2.0**-21
 """The absolute error that Vulkan allows `Log` and `Log2` for operands between 1/2 and 2."""
@@ -138,4 +139,4 @@ RECORDS: tuple[ScalarFunction, ...] = (
 )
 
 FUNCTIONS = {record.op: record for record in RECORDS}
-"""Operation class -> its record."""
+"""Maps an operation class to the record of its function."""

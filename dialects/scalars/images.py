@@ -1,5 +1,5 @@
 """
-Bounds the values of functions on intervals: the least and the greatest value.
+Bounds the values of functions on intervals: computes the smallest and the largest value.
 
     rising(np.exp, (low, high)) = exp(low), exp(high)
 
@@ -17,17 +17,17 @@ import numpy as np
 from xdsl_spirv.dialects.scalars.meanings import Array
 
 Bounds: TypeAlias = tuple[Array, Array]
-"""Arrays of the least and the greatest value of each element."""
+"""Two arrays: the smallest and the largest value of each element."""
 
 Image: TypeAlias = Callable[..., Bounds]
-"""A function that returns a function's `Bounds` for the `Bounds` of its operands."""
+"""A function that computes the `Bounds` of a result from the `Bounds` of the operands."""
 
 Meaning: TypeAlias = Callable[..., Any]
 """The exact function, elementwise on numpy arrays."""
 
 
 def give_nan(function: Meaning, *operands: Bounds) -> Bounds:
-    """Returns NaN as both bounds, for functions whose values are unknown."""
+    """Returns NaN as both bounds. Used for functions whose values are unknown."""
     anything = np.full(np.broadcast_shapes(*(low.shape for low, _ in operands)), np.nan)
     return anything, anything
 
@@ -43,7 +43,9 @@ def falling(function: Meaning, x: Bounds) -> Bounds:
 
 
 def even(function: Meaning, x: Bounds) -> Bounds:
-    """Returns the bounds of a function that decreases up to 0 and increases from 0 on."""
+    """
+    Returns the bounds on an interval of a function that decreases up to 0 and increases from 0 on.
+    """
     low, high = x
     crosses = (low <= 0) & (high >= 0)
     ends = function(low), function(high)

@@ -29,8 +29,8 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
     The product of two such numbers is exact in binary64. The sum is rounded to binary64, then to
     the operands' type. This double rounding can only err if the first rounding gives the midpoint
     between two numbers of the type, or a subnormal number. These sums are recomputed with rounding
-    to odd, after which the second rounding is correct. binary64 is rounded after the product and
-    after the sum.
+    to odd, after which the second rounding is correct. For binary64 itself, the product and the sum
+    are each rounded.
     """
     if a.dtype == F64:
         return a * b + c
@@ -53,7 +53,7 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 def _between(dtype: np.dtype[Any]) -> tuple[np.int64, np.int64, Any]:
     """
     Returns constants for rounding binary64 to a type: the dropped bits of a midpoint between two
-    numbers, the mask of the dropped bits, and the smallest normal number.
+    numbers of the type, the mask of the dropped bits, and the smallest normal number.
     """
     info = np.finfo(dtype)
     dropped = np.finfo(F64).nmant - info.nmant
@@ -82,7 +82,9 @@ def count_bits(a: Array) -> Array:
 
 
 def highest_bit(a: Array) -> Array:
-    """Returns the index of the highest set bit of the number as unsigned; -1 for 0."""
+    """
+    Returns the index of the highest set bit of the number, read as unsigned. Returns -1 for 0.
+    """
     bits = _unsigned_bits(a).astype(np.uint64)
     result = np.full(a.shape, -1, np.int64)
     for shift in (32, 16, 8, 4, 2, 1):
@@ -94,12 +96,12 @@ def highest_bit(a: Array) -> Array:
 
 
 def lowest_bit(a: Array) -> Array:
-    """Returns the index of the lowest set bit; -1 for 0."""
+    """Returns the index of the lowest set bit. Returns -1 for 0."""
     return highest_bit(a & -a)
 
 
 def power_integer(a: Array, b: Array) -> Array:
-    """Returns a^b modulo 2^N for N-bit integers. For negative b, 0 unless a is 1 or -1."""
+    """Returns a^b modulo 2^N for N-bit integers. For negative b, returns 0 unless a is 1 or -1."""
     count = np.where(b < 0, b & 1, b)
     base = np.where((b < 0) & (np.abs(a) != 1), 0, a)
     base = np.where((b < 0) & (b & 1 == 0) & (np.abs(a) != 1), 0, base)

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.scalars.values import Values, element_of, width_of
 from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, logic
 
 Sequence: TypeAlias = Callable[..., SSAValue]
-"""A function that writes instructions on operands into a `Values`, and returns the result."""
+"""A function that writes instructions on operands by a `Values`, and returns the result."""
 
 ERF_SMALL = (
     *(1.128379167063158, -0.3761263848380889, 0.11283782747201786, -0.02686544582155756),
@@ -85,10 +85,10 @@ SINH = (
 """Coefficients of sinh(x) / x in x^2, |x| <= 1."""
 
 HALF_PI = (1.5703125, 4.837512969970703e-4, 7.549790126404332e-08)
-"""pi / 2 as a sum of three numbers, of which the first two have exact small multiples."""
+"""pi / 2 as a sum of three numbers. Small multiples of the first two are exact."""
 
 MOST_ANGLE = 2.0**19
-"""Largest supported angle. For larger angles, the functions return NaN."""
+"""Largest supported angle. The functions return NaN for larger angles."""
 
 
 # Functions that GLSL.std.450 computes well enough
@@ -116,7 +116,7 @@ def test(kind: type[Operation]) -> Sequence:
 
 
 def erf(v: Values, x: SSAValue) -> SSAValue:
-    """Computes erf(x): x P(x^2) for small |x|, else 1 - exp(Q(|x|)) with the sign of x."""
+    """Computes erf(x): x P(x^2) for small |x|, otherwise 1 - exp(Q(|x|)) with the sign of x."""
     if v.stated_width == 16:
         return _erf_of_half(v, x)
     a = v.magnitude(x)
@@ -135,7 +135,9 @@ def _erf_of_half(v: Values, x: SSAValue) -> SSAValue:
 
 
 def tanh(v: Values, x: SSAValue) -> SSAValue:
-    """Computes tanh(x): x P(x^2) for small |x|, else 1 - 2 / (exp(2|x|) + 1) with the sign of x."""
+    """
+    Computes tanh(x): x P(x^2) for small |x|, otherwise 1 - 2 / (exp(2|x|) + 1) with the sign of x.
+    """
     a = v.magnitude(x)
     small = v.mul(x, v.polynomial(v.mul(x, x), TANH))
     limited = v.op(glsl.GLFMinOp, a, v.number(10.0))
@@ -146,7 +148,10 @@ def tanh(v: Values, x: SSAValue) -> SSAValue:
 
 
 def log1p(v: Values, x: SSAValue) -> SSAValue:
-    """Computes log(1 + x): 2 artanh(x / (2 + x)) for small |x| (no cancellation), else directly."""
+    """
+    Computes log(1 + x): without cancellation as 2 artanh(x / (2 + x)) for small |x|, otherwise
+    directly.
+    """
     s = v.div(x, v.add(x, v.number(2.0)))
     small = v.mul(s, v.polynomial(v.mul(s, s), LOG1P))
     large = log(v, v.add(x, v.number(1.0)))
@@ -155,14 +160,14 @@ def log1p(v: Values, x: SSAValue) -> SSAValue:
 
 
 def expm1(v: Values, x: SSAValue) -> SSAValue:
-    """Computes exp(x) - 1: x P(x) for small |x|, else directly."""
+    """Computes exp(x) - 1: x P(x) for small |x|, otherwise directly."""
     small = v.mul(x, v.polynomial(x, EXPM1))
     large = v.sub(exp(v, x), v.number(1.0))
     return v.select(v.less(v.magnitude(x), v.number(0.5)), small, large)
 
 
 def sinh(v: Values, x: SSAValue) -> SSAValue:
-    """Computes sinh(x): x P(x^2) for small |x|, else exp(x) / 2 - exp(-x) / 2."""
+    """Computes sinh(x): x P(x^2) for small |x|, otherwise exp(x) / 2 - exp(-x) / 2."""
     small = v.mul(x, v.polynomial(v.mul(x, x), SINH))
     return v.select(v.less(v.magnitude(x), v.number(1.0)), small, v.sub(*_half_powers(v, x)))
 
@@ -193,7 +198,10 @@ def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
 
 
 def _by_quadrant(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValue:
-    """Returns `even` or `odd` by bit 0 of `number`, negated if bit 1 is set."""
+    """
+    Returns `even` if `number` is even, otherwise `odd`. The result is negated if bit 1 of `number`
+    is set.
+    """
     whole = v.as_type(i32)
 
     def has(mask: int) -> SSAValue:
@@ -222,7 +230,8 @@ def tan(v: Values, x: SSAValue) -> SSAValue:
 
 def atan2(v: Values, y: SSAValue, x: SSAValue) -> SSAValue:
     """
-    Computes the angle of (x, y) from atan of min(|x|, |y|) / max(|x|, |y|); 0 or pi for (0, 0).
+    Computes the angle of (x, y) from atan of min(|x|, |y|) / max(|x|, |y|). The angle of (0, 0) is
+    0 or pi.
     """
     a, b = v.magnitude(y), v.magnitude(x)
     steep = v.less(b, a)
@@ -261,7 +270,7 @@ def acos(v: Values, x: SSAValue) -> SSAValue:
 
 def asinh(v: Values, x: SSAValue) -> SSAValue:
     """
-    Computes asinh(x) as log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|; for large a as log(2a).
+    Computes asinh(x) as log1p(a + a^2 / (1 + sqrt(1 + a^2))), a = |x|, and as log(2a) for large a.
     """
     a, one = v.magnitude(x), v.number(1.0)
     square = v.mul(a, a)
@@ -274,9 +283,11 @@ def asinh(v: Values, x: SSAValue) -> SSAValue:
 
 def acosh(v: Values, x: SSAValue) -> SSAValue:
     """
-    Computes acosh(x) as log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1, above 2^20 as log(x) + log(2).
+    Computes acosh(x) as log1p(t + sqrt(t) sqrt(t + 2)), t = x - 1, and as log(x) + log(2) above
+    2^20.
 
-    Two roots give NaN for all x below 1. A single root of t (t + 2) is a number for x below -1.
+    Two roots give NaN for all x below 1. A single root of t (t + 2) would give a number for x below
+    -1.
     """
     t = v.sub(x, v.number(1.0))
     root = v.mul(v.op(glsl.GLSqrtOp, t), v.op(glsl.GLSqrtOp, v.add(t, v.number(2.0))))
@@ -309,7 +320,7 @@ def log10(v: Values, x: SSAValue) -> SSAValue:
 
 
 def round_half_away(v: Values, x: SSAValue) -> SSAValue:
-    """Rounds to the nearest integer, halves away from 0, unlike `Round`."""
+    """Rounds to the nearest integer. Unlike `Round`, rounds halves away from 0."""
     whole = v.op(glsl.GLTruncOp, x)
     rest = v.magnitude(v.sub(x, whole))
     up = v.with_sign(v.number(1.0), x)
@@ -396,7 +407,7 @@ def is_finite(v: Values, x: SSAValue) -> SSAValue:
 
 
 def integer_power(v: Values, x: SSAValue, n: SSAValue) -> SSAValue:
-    """Computes x^n modulo 2^N by squaring. For negative n, 0 unless x is 1 or -1."""
+    """Computes x^n modulo 2^N by squaring. For negative n, the result is 0 unless x is 1 or -1."""
     zero, one = v.number(0), v.number(1)
     result, square = one, x
     for position in range(width_of(v.type) - 1):

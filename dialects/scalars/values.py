@@ -24,24 +24,28 @@ from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 
 
 class Code(Protocol):
-    """The destination of instructions, such as a block that is being built."""
+    """Interface of the object that receives instructions, such as a block that is being built."""
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation and returns its result."""
         ...
 
     def number(self, value: float, type: Attribute) -> SSAValue:
-        """Returns a constant, in every component of a vector. Equal constants are shared."""
+        """
+        Returns a constant. In a vector, every component has the value. Equal constants are shared.
+        """
         ...
 
 
 def element_of(type: Attribute) -> Attribute:
-    """Returns a scalar type itself, or the type of a vector's components."""
+    """Returns the type of a vector's components. Returns a scalar type unchanged."""
     return type.element_type if isinstance(type, VectorType) else type
 
 
 def like(type: Attribute, element: Attribute) -> Attribute:
-    """Returns `element`, or a vector of `element` with the length of the vector type `type`."""
+    """
+    Returns `element`, or a vector of it with as many components as the vector type `type` has.
+    """
     return VectorType(element, type.get_shape()) if isinstance(type, VectorType) else element
 
 
@@ -54,7 +58,7 @@ def width_of(type: Attribute) -> int:
 
 
 def is_small(type: Attribute) -> bool:
-    """True if functions of this type are computed in binary32 and rounded: f16 and bf16."""
+    """True for f16 and bf16. Functions of these types are computed in binary32 and rounded."""
     return isinstance(element_of(type), Float16Type | BFloat16Type)
 
 
@@ -62,8 +66,8 @@ class Values:
     """
     Writes instructions on values of the type `type` into `code`.
 
-    `stated_width` is the width in bits of the operation's type if the computation is widened to
-    `type`.
+    If the computation is widened to `type`, `stated_width` is the width in bits of the operation's
+    own type.
     """
 
     def __init__(self, code: Code, type: Attribute, stated_width: int | None = None):
@@ -140,7 +144,7 @@ class Values:
         return result
 
     def with_sign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
-        """Returns a nonnegative binary32 number with the sign of another number."""
+        """Returns a nonnegative binary32 number with the sign that another number has."""
         whole = self.as_type(i32)
         from xdsl_spirv.dialects.spirv import bit
 
@@ -150,12 +154,12 @@ class Values:
 
 
 def wide(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
-    """Converts a float narrower than binary32 to binary32; returns other floats unchanged."""
+    """Converts a float narrower than binary32 to binary32. Returns other floats unchanged."""
     if is_small(type):
         return Values(code, like(type, f32)).op(conversion.FConvertOp, value)
     return value
 
 
 def narrow(code: Code, value: SSAValue, type: Attribute) -> SSAValue:
-    """Rounds a binary32 number to a narrower float type; does nothing for other types."""
+    """Rounds a binary32 number to a narrower float type. Returns it unchanged for other types."""
     return Values(code, type).op(conversion.FConvertOp, value) if is_small(type) else value

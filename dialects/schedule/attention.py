@@ -61,36 +61,41 @@ KEEP_LOOP = "schedule.keep_loop"
 
 DEALT_PATHS = ("vectors", "staged")
 """
-Paths on which invocations load vectors and build fragments from them. The width of a vector
-determines the order of elements in the fragments.
+Paths (see `PATHS`) on which invocations load vectors and build fragments from them. The width of a
+vector determines the order of elements in the fragments.
 """
 
 PATHS = ("rows", "direct", *DEALT_PATHS)
 """
-Ways to load fragments: cooperative loads from the unpacked operand (`rows`), loads of packed
-fragments (`direct`), vector loads from the unpacked operand (`vectors`), or vector loads from a
-shared tile in Workgroup memory (`staged`).
+Paths by which operands get into fragments: cooperative loads from the unpacked operand (`rows`),
+loads of packed fragments (`direct`), vector loads from the unpacked operand (`vectors`), or vector
+loads from a shared tile in Workgroup memory (`staged`).
 """
 
 RESCALE = ("always", "seldom", "late")
 
 PROBABILITIES = ("memory", "registers", "converted")
-"""Ways to convert probabilities to the first operand of the second product."""
+"""Ways to pass the probabilities to the second product, where they are the first operand."""
 
 AHEAD = ("none", "values", "keys")
-"""Values of the key `ahead`, which tells whether keys or values are loaded early."""
+"""Values of the key `ahead`, which states if keys or values are loaded early."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
-"""Keys that may differ from their default values only if probabilities stay in registers."""
+"""
+Keys with an effect only if probabilities stay in registers. Otherwise they must have their default
+values.
+"""
 
 ORDERS = ("queries", "batch")
-"""Values of the key `order`: the loop index in which consecutive workgroups differ."""
+"""Values of the key `order`: the index that changes first from one workgroup to the next."""
 
 QUERIES = ("held", "read")
 """Ways to load queries: once into registers (`held`), or again for each tile of keys (`read`)."""
 
 ROW_PADDING = 8
-"""Padding in f16 elements after each row of probabilities. It shifts each row by four banks."""
+"""
+Padding after each row of probabilities, in f16 elements. It shifts each row by four memory banks.
+"""
 
 LOOPS = ("m", "n", "d", "e")
 """Loops after the batch loops: queries, keys, elements of a query or key, elements of a value."""
@@ -160,7 +165,7 @@ class AttentionAttr(ScheduleAttr):
 
     @property
     def staged(self) -> bool:
-        """True if keys and values are copied to Workgroup memory, from which all subgroups read."""
+        """True if keys and values are copied to Workgroup memory, where all subgroups read them."""
         return self.k.data == "staged"
 
     @property
@@ -180,12 +185,15 @@ class AttentionAttr(ScheduleAttr):
 
     @property
     def groups(self) -> int:
-        """Number of groups of subgroups. Subgroups of a group share rows and divide the keys."""
+        """
+        Number of groups of subgroups. The subgroups of a group compute the same rows and divide the
+        keys.
+        """
         return self.subgroups.data // self.key_parts.data
 
     @property
     def strips(self) -> int:
-        """Number of matrix fragments along the rows that a subgroup computes."""
+        """Number of matrix fragments of a subgroup along the rows."""
         return self.rows // self.instruction.sizes[0]
 
     @property
@@ -194,7 +202,7 @@ class AttentionAttr(ScheduleAttr):
         return self.key_tile.data + ROW_PADDING
 
     def is_printed(self, key: str) -> bool:
-        """True if a key is printed: `ahead` only if probabilities stay in registers."""
+        """True if a key is printed. `ahead` is printed only if probabilities stay in registers."""
         if key == "ahead":
             return self.in_registers
         return super().is_printed(key)
@@ -308,7 +316,10 @@ class AttentionOp(IRDLOperation):
 
     @property
     def given(self) -> tuple[int | None, ...]:
-        """Sizes of all loops, then `causal` and `window`; DYNAMIC for a value in `numbers`."""
+        """
+        Sizes of all loops, followed by `causal` and `window`. A value that `numbers` gives is
+        DYNAMIC.
+        """
         bounds = (self.causal, self.window)
         numbers = (None if bound is None else bound.value.data for bound in bounds)
         return (*self.loops.get_values(), *numbers)
@@ -325,7 +336,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of all loops; DYNAMIC for sizes that `numbers` gives."""
+        """The sizes of all loops. A size that `numbers` gives is DYNAMIC."""
         return tuple(self.loops.get_values())
 
     @property

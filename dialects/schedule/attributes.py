@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.keyed import (
 )
 
 DYNAMIC = -(2**63)
-"""Stands for a loop size or an attention bound that is an operand in `numbers`."""
+"""Number that stands for a loop size or an attention bound given by an operand in `numbers`."""
 
 SCHEDULE = "schedule"
 """Name of the attribute with an operation's schedule."""
@@ -41,9 +41,10 @@ CONSIDERED = "schedule.considered"
 
 SUMMED = "schedule.summed"
 """
-Attribute of an operation that sums the rows of a matrix product's operand.
+Marks an operation that sums the rows of an operand of a matrix product.
 
-The value is the index of the kernel argument from which the product reads this operand.
+The value of the attribute is the index of the kernel argument from which the product reads the
+operand.
 """
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
@@ -54,22 +55,24 @@ RESULTS = ("fragments", "rows", "components", "elements")
 
 
 class ScheduleAttr(KeyedAttr):
-    """Base class of all schedules, with the facts that passes need for every kind."""
+    """
+    Base class of all schedules. Declares the facts that passes need for every kind of schedule.
+    """
 
     HAS_FRAGMENTS: ClassVar[bool] = False
     """True if the kernel computes matrix fragments."""
 
     FUSES_ROWS: ClassVar[bool] = False
-    """True if operations that read or sum whole rows of operands can be fused into the kernel."""
+    """True if the kernel can include operations that read or sum whole rows of operands."""
 
     @property
     def kind(self) -> str:
-        """The name under which the kind of kernel is registered (see `schedule.kinds`)."""
+        """The name under which this kind of kernel is registered (see `schedule.kinds`)."""
         return self.name.removeprefix("schedule.")
 
     @property
     def subgroup_count(self) -> int:
-        """Number of subgroups in a workgroup, if the schedule gives it by the key `subgroups`."""
+        """Number of subgroups in a workgroup: the product of the numbers of the key `subgroups`."""
         given = self._values["subgroups"]
         counts = given if isinstance(given, ArrayAttr) else (given,)
         return prod(count.data for count in counts if isinstance(count, IntAttr))
@@ -81,7 +84,10 @@ class ScheduleAttr(KeyedAttr):
 
     @property
     def uses_components(self) -> bool:
-        """True if the kernel depends on the target's layout of fragment components."""
+        """
+        True if the kernel depends on how the target assigns the components of fragments to
+        invocations.
+        """
         return False
 
     @property
@@ -91,7 +97,7 @@ class ScheduleAttr(KeyedAttr):
 
 
 def schedule_of(op: Operation) -> ScheduleAttr | None:
-    """Returns the schedule attribute of an operation; None if it has none."""
+    """Returns the schedule attribute of an operation. Returns None if it has no schedule."""
     schedule = op.attributes.get(SCHEDULE)
     return schedule if isinstance(schedule, ScheduleAttr) else None
 
@@ -213,11 +219,11 @@ class InstructionAttr(ParametrizedAttribute):
 
 
 INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
-"""Parser and printer of an instruction in a schedule."""
+"""Spelling (parser and printer) of an instruction in a schedule."""
 
 
 PATHS: dict[str, type[StagedAttr | DirectAttr]] = {"staged": StagedAttr, "direct": DirectAttr}
-"""Name of a path in a schedule -> its class."""
+"""Maps the name of a path in a schedule to its class."""
 
 
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:
@@ -310,7 +316,7 @@ class ContractionAttr(ScheduleAttr):
 
     @property
     def slices(self) -> int:
-        """Number of parts of a K tile that different subgroups multiply."""
+        """Number of parts into which a K tile is divided among subgroups."""
         return prod(self.counts[2:])
 
     @property
@@ -326,9 +332,9 @@ class ContractionAttr(ScheduleAttr):
     @property
     def fragments(self) -> tuple[int, int, int]:
         """
-        Numbers of instructions along M, N and K for a subgroup's part of a K tile.
+        Numbers of instructions along M, N and K that compute a subgroup's part of a K tile.
 
-        If single invocations execute an instruction, the subgroup's invocations share this part.
+        If single invocations execute an instruction, the subgroup's invocations divide this part.
         """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes

@@ -111,7 +111,9 @@ class DispatchOp(IRDLOperation):
         return block, dict(zip(inputs, block.args, strict=True))
 
     def add_operand(self, value: SSAValue) -> SSAValue:
-        """Appends an operand and returns the body's argument for it."""
+        """
+        Appends an operand to the dispatch. Returns the argument of the body that stands for it.
+        """
         self.operands = [*self.operands, value]
         argument = self.body.block.insert_arg(value.type, len(self.body.block.args))
         argument.name_hint = value.name_hint
@@ -146,7 +148,9 @@ class DispatchOp(IRDLOperation):
 
     @property
     def updates(self) -> dict[int, int]:
-        """Index of a result -> index of the operand that it updates in place."""
+        """
+        Maps the index of a result to the index of the operand that the result updates in place.
+        """
         listed = self.attributes.get(UPDATES)
         numbers = listed.get_values() if isinstance(listed, DenseArrayBase) else ()
         return {result: int(number) for result, number in enumerate(numbers) if int(number) >= 0}

@@ -72,15 +72,15 @@ class PackingAttr(KeyedAttr):
     """
     Memory layout of a contraction's operand that is packed into fragments or panels.
 
-    The operand is a batch of (M or N) x K matrices, padded with zeros to multiples of `tile`.
-    Each matrix is divided into fragments of `fragment` elements along M or N and along K. The
-    packed shape is batch x fragments along K x fragments along M or N x elements of a fragment.
+    The operand is a batch of (M or N) x K matrices, padded with zeros to multiples of `tile`. Each
+    matrix is divided into fragments of `fragment` elements along M or N and along K. The packed
+    shape is batch x fragments along K x fragments along M or N x elements of a fragment.
 
     - `map`: affine map from the loops (batch, M or N, K) to the operand's dimensions.
     - `sizes`: sizes of the loops; DYNAMIC (the least i64) for sizes that an operation's `numbers`
       give.
     - `groups`: numbers of loops for batch, for M or N, and for K.
-    - `words`: the order of the 32-bit words that an invocation reads of a fragment. Empty if it is
+    - `words`: the order in which an invocation reads the 32-bit words of a fragment. Empty if it is
       the order of the components.
 
     The device determines the order of elements in a fragment. If a fragment has one row, the
@@ -105,7 +105,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def is_panels(self) -> bool:
-        """True if the operand is packed into panels, which is so if a fragment has one row."""
+        """True if the operand is packed into panels. This is the case if a fragment has one row."""
         return self.fragment_sizes[0] == 1
 
     @property
@@ -131,7 +131,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """The packed shape for a type, with DYNAMIC_INDEX for dynamic sizes."""
+        """The packed shape, as the dimensions of a tensor type. Dynamic sizes are DYNAMIC_INDEX."""
         batch, outer, inner = (
             any(self.sizes.data[loop].data == DYNAMIC for loop in loops) for loops in self.loops
         )
@@ -164,7 +164,7 @@ class PackingAttr(KeyedAttr):
 
 @dataclass(frozen=True)
 class PackedSizes:
-    """Sizes of a packed operand. Some sizes may be symbolic."""
+    """Sizes of a packed operand. Dynamic sizes are symbolic."""
 
     packing: PackingAttr
     sizes: tuple[Size, ...]
@@ -199,7 +199,7 @@ def check_result(result: SSAValue | None, out: SSAValue) -> None:
 
 
 def check_numbers(given: Sequence[Any], numbers: Sequence[SSAValue]) -> None:
-    """Raises `VerifyException` if the count of numbers differs from the count of DYNAMIC sizes."""
+    """Raises `VerifyException` unless there is one number for each DYNAMIC size."""
     opens = given.count(DYNAMIC)
     if opens != len(numbers):
         raise VerifyException(f"{opens} sizes are dynamic, but {len(numbers)} numbers are given")

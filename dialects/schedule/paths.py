@@ -86,11 +86,12 @@ class WindowAttr(ScheduleAttr):
 
 
 MOST_BYTES = 16
-"""Largest number of bytes of a load."""
+"""Maximum number of bytes of one load."""
 
 MOST_DIGITS = 3
 """
-Maximum number of bytes of an integer that replaces a row element: binary32 is exact to 24 bits.
+Maximum number of bytes of an integer that replaces a row element. binary32 represents integers
+exactly up to 24 bits.
 """
 
 

@@ -27,14 +27,17 @@ from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, entry_points
 
 NUMBERS = "schedule.numbers"
-"""Attribute of a push-constant block whose numbers launches pass, and of these launches."""
+"""
+Attribute that marks a push-constant block whose numbers each launch gives. On a launch, it has
+these numbers.
+"""
 
 NUMBER_BYTES = 4
 """Size in bytes of a number in a push-constant block."""
 
 
 def mark_numbers(variable: GlobalVariableOp) -> None:
-    """Marks a push-constant block: each launch gives the numbers in the block."""
+    """Marks a push-constant block, so that each launch gives the numbers in it."""
     variable.attributes[NUMBERS] = UnitAttr()
 
 
@@ -59,20 +62,24 @@ def bytes_of(numbers: list[tuple[str, int | float]]) -> bytes:
 
 
 SIZES = "schedule.sizes"
-"""Attribute of a push-constant block: (argument, dimension) of the size in each member."""
+"""
+Attribute of a push-constant block of sizes. For each member it has the argument and the dimension.
+"""
 
 SIZE_BYTES = 4
 """Size in bytes of a block member, which is an unsigned 32-bit integer."""
 
 
 def mark_sizes(variable: GlobalVariableOp, sizes: Sequence[tuple[int, int]]) -> None:
-    """Records the (argument, dimension) of each member in a push-constant block."""
+    """Marks a push-constant block of sizes: records the argument and dimension of each member."""
     pairs = [DenseArrayBase.from_list(i64, list(pair)) for pair in sizes]
     variable.attributes[SIZES] = ArrayAttr(pairs)
 
 
 def sizes_of(module: ModuleOp, entry: str) -> list[tuple[int, int]]:
-    """Returns the (argument, dimension) of each push constant of an entry point, in order."""
+    """
+    Returns the argument and dimension that each push constant of an entry point gives, in order.
+    """
     points = (point for point in entry_points(module) if point.fn.string_value() == entry)
     interface = {variable.string_value() for point in points for variable in point.interface}
     for op in module.body.block.ops:

@@ -33,7 +33,7 @@ TYPICAL_SIZE = "schedule.typical_size"
 
 
 class UnknownSizeError(ArithmeticError):
-    """Raised if the numeric value of a symbolic size is needed."""
+    """Error for code that needs the numeric value of a symbolic size."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Extent:
     value: SSAValue
     dimension: int
     name: str = field(default="", compare=False)
-    """The model's name of the size, for messages."""
+    """The name of the size in the model, for messages."""
 
     @property
     def typical(self) -> int:
@@ -68,7 +68,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Computed(ABC):
-    """A function of a symbolic size and a number."""
+    """Base class of atoms that are computed from a symbolic size and a number."""
 
     size: SymbolicSize
     number: int
@@ -76,7 +76,7 @@ class Computed(ABC):
 
     @abstractmethod
     def apply(self, size: Size) -> Size:
-        """Applies the function to a size, with the same number."""
+        """Computes the atom for another size, with the same number."""
 
     @property
     def typical(self) -> int:
@@ -125,7 +125,7 @@ _COUNTER = count()
 
 def _rank(atom: Atom) -> tuple[Any, ...]:
     """
-    Returns a sort key of an atom that is the same in every run of a program.
+    Returns a sort key of an extent, quotient or minimum. It is the same in every run of a program.
 
     Values are numbered at first use, since their hashes differ between processes.
     """
@@ -146,7 +146,7 @@ class SymbolicSize:
     __slots__ = ("_hash", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
-    """Pairs of a product and its nonzero factor. At least one product is not empty."""
+    """Pairs of a product of atoms and its nonzero factor. At least one product is not empty."""
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms
@@ -155,7 +155,7 @@ class SymbolicSize:
 
     @property
     def typical(self) -> int:
-        """The value of the size that heuristics assume."""
+        """The numeric value that heuristics assume for the size."""
         total = 0
         for atoms, factor in self.terms:
             for atom in atoms:
@@ -175,7 +175,7 @@ class SymbolicSize:
         return tuple(dict.fromkeys(extent for atom in atoms for extent in atom.extents))
 
     def replaced(self, known: Mapping[Extent, Size]) -> Size:
-        """Returns the size with some extents replaced by other sizes."""
+        """Returns the size after replacing some extents by other sizes."""
         total: Size = 0
         for atoms, factor in self.terms:
             term: Size = factor
@@ -272,7 +272,10 @@ class SymbolicSize:
         return text
 
     def __str__(self) -> str:
-        """Returns the expression with the model's names of sizes; `?` if an extent has no name."""
+        """
+        Returns the expression with the names of sizes in the model. An extent without a name is
+        `?`.
+        """
         named = all(extent.name for extent in self.extents)
         return self.written(lambda extent: extent.name) if named else "?"
 
@@ -294,7 +297,7 @@ def _terms(size: Size) -> Iterable[tuple[Monomial, int]]:
 
 
 def symbol(atom: Atom) -> SymbolicSize:
-    """Returns the size that consists of one extent, quotient or minimum."""
+    """Returns the size that consists of a single extent, quotient or minimum."""
     return SymbolicSize((((atom,), 1),))
 
 
@@ -304,7 +307,7 @@ def is_dynamic(size: object) -> TypeIs[SymbolicSize]:
 
 
 def typical(size: Size) -> int:
-    """Returns the value of a size that heuristics assume; the exact value of a known size."""
+    """Returns the value that heuristics assume for a size. A known size has its exact value."""
     return size.typical if isinstance(size, SymbolicSize) else size
 
 
@@ -339,7 +342,9 @@ def ceil_div(size: Size, divisor: int) -> Size:
 
 
 def exact_quotient(size: Size, divisor: Size) -> Size | None:
-    """Returns `size / divisor` if the remainder is always 0; else None. `size` is nonzero."""
+    """
+    Returns `size / divisor` if the remainder is always 0, otherwise None. `size` must not be 0.
+    """
     if divisor == 0:
         return None
     atoms, number = max(_terms(divisor), key=_degree)
@@ -359,7 +364,10 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
 
 
 def _degree(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """Returns a term's sort key. Multiplying two terms by a third one preserves their order."""
+    """
+    Returns a sort key of a term. The order of two terms does not change if both are multiplied by a
+    third one.
+    """
     return (len(term[0]), sorted(map(_rank, term[0]), reverse=True))
 
 
@@ -374,7 +382,7 @@ def static(sizes: Iterable[Size]) -> tuple[int, ...]:
 
 
 def surely_below(a: Size, b: Size) -> bool:
-    """True if a < b for all values of the extents, including 0."""
+    """True if a < b for all values of the extents, 0 included."""
     return _is_natural(b - a - 1)
 
 
@@ -386,15 +394,18 @@ def _is_natural(size: Size) -> bool:
 
 
 def common_divisor(*sizes: Size) -> int:
-    """Returns the largest number that divides all sizes for all values; 0 if all sizes are 0."""
+    """
+    Returns the largest number that divides all sizes, whatever values the extents have. Returns 0
+    if all sizes are 0.
+    """
     return gcd(*(size.content if isinstance(size, SymbolicSize) else size for size in sizes))
 
 
 def is_multiple(size: Size, divisor: int) -> bool:
-    """True if a number divides a size for all values of its extents."""
+    """True if a number divides a size, whatever values the extents have."""
     return common_divisor(size) % divisor == 0
 
 
 def named_sizes(sizes: Iterable[Size]) -> str:
-    """Formats sizes for names, such as `64x32`. A symbolic size is written as `D`."""
+    """Formats sizes for use in names, such as `64x32`. A symbolic size is written as `D`."""
     return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)

@@ -66,7 +66,7 @@ SPIRV = on_demand.DialectOfModules(
 
 
 def __getattr__(name: str) -> Any:
-    """Returns an operation or attribute by name; imports its module at the first use."""
+    """Returns an operation or attribute by name. Imports its module at first use."""
     if name == "OPERATIONS":
         return list(SPIRV.operations)
     if name == "ATTRIBUTES":

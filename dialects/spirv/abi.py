@@ -169,7 +169,7 @@ def _parse_string(parser: AttrParser) -> StringAttr:
 
 def _enumerant(cls: type[EnumerationAttr[Any]]) -> Spelling:
     def parse(parser: AttrParser) -> Attribute:
-        """Parses `<Subgroup>`, or the whole attribute `#spirv.scope<Subgroup>`."""
+        """Parses the short form `<Subgroup>`, or the whole attribute `#spirv.scope<Subgroup>`."""
         whole = parser.parse_optional_attribute()
         return cls(cls.parse_parameter(parser)) if whole is None else whole
 

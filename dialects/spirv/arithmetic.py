@@ -295,6 +295,8 @@ class DotOp(SPIRVOp, result=rules.element_of):
         _expect(self, "result", vector.element_type, self.result.type)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Returns the capability for a bfloat16 product (BF-02)."""
+        """
+        Returns the capability that a bfloat16 product needs (BF-02). Other products need none.
+        """
         if isinstance(self.result.type, BFloat16Type):
             yield Capability.BFloat16DotProductKHR, f"{self.name} on bf16"

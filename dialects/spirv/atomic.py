@@ -41,7 +41,10 @@ _PREDICATES: dict[str, Predicate] = {
 
 @irdl_custom_directive
 class PointerAndValues(CustomDirective):
-    """Syntax of the types: the pointer's type, then the values' type if the pointer is untyped."""
+    """
+    Syntax of the types of an atomic: the pointer's type. If the pointer is untyped, the type of the
+    values follows.
+    """
 
     operands: TypeDirective
 
@@ -114,7 +117,7 @@ class AtomicOperation(SPIRVOp, ABC):
                 )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Returns Int64Atomics for 64-bit integers."""
+        """Returns Int64Atomics for 64-bit integers. Other types need no capability."""
         type_ = self._value_type
         if isinstance(type_, IntegerType) and type_.width.data == 64:
             yield Capability.Int64Atomics, f"{self.name} on 64 bits"

@@ -42,7 +42,7 @@ EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
 
 
 ATTRIBUTE_OF: dict[type[Enum], Callable[[Any], Attribute]] = {}
-"""Enumeration -> its attribute class."""
+"""Maps an enumeration to the class of its attributes."""
 
 
 class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
@@ -61,7 +61,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     def __init_subclass__(
         cls, *, name: str, spelling: Mapping[str, str] | None = None, rule: str = ""
     ) -> None:
-        """Defines the attribute of the enumeration that is the class's type argument."""
+        """Defines the attribute class. The class's type argument is the enumeration."""
         super().__init_subclass__()
         (base,) = get_original_bases(cls)
         (enum,) = get_args(base)
@@ -92,7 +92,9 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
     @classmethod
     def from_text(cls, text: str) -> EnumT | None:
-        """Returns the enumerant with this MLIR or Khronos name; None if the name is unknown."""
+        """
+        Returns the enumerant with this MLIR or Khronos name. Returns None if the name is unknown.
+        """
         for name, spelled in cls.SPELLING.items():
             if spelled == text:
                 text = name
@@ -154,13 +156,16 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
 
 @cache
 def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
-    """Returns MLIR's names of enumerants that Khronos has renamed, such as `MemoryALTERA`."""
+    """
+    Returns the names that MLIR uses for enumerants that Khronos has renamed, such as
+    `MemoryALTERA`.
+    """
     names = enum.__members__.items()
     return {int(value): name for name, value in names if name.endswith("INTEL")}
 
 
 def name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
-    """Returns the spelling of an enumerant by its name alone: `Subgroup`."""
+    """Returns the spelling of an enumerant as its name without brackets: `Subgroup`."""
     return (
         lambda parser: cls(cls.parse_enumerant(parser)),
         lambda printer, value: printer.print_string(cls.spell(value.data)),
@@ -177,8 +182,10 @@ def in_brackets(cls: type[EnumerationAttr[Any]]) -> Spelling:
 
 def as_attribute(value: Any, *, text: bool = False) -> Attribute:
     """
-    Converts an enumerant, a Boolean, a 32-bit number, a string, or a sequence of these to an
-    attribute. A string is the name of a symbol; with `text`, it becomes a string attribute.
+    Converts a Python value to an attribute: an enumerant, a Boolean, a 32-bit number, a string, or
+    a sequence of these.
+
+    A string is the name of a symbol. With `text`, it becomes a string attribute.
     """
     if isinstance(value, Attribute):
         return value

@@ -63,13 +63,13 @@ if TYPE_CHECKING:
 lazy_formats.install()
 
 EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std", "Tosa": "TOSA.001000.1"}
-"""Prefix of an operation's name -> the extended instruction set."""
+"""Maps the prefix of an operation's name to the extended instruction set."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
 
 
 Value = SSAValue | Operation
-"""An operand for a constructor: a value, or an operation that stands for its result."""
+"""An operand for a constructor. It is a value, or an operation with one result."""
 
 Argument: TypeAlias = (
     "Value | Attribute | Enum | int | str | Block | Region | Sequence[Argument] | None"
@@ -77,11 +77,14 @@ Argument: TypeAlias = (
 """An argument of a constructor (see `SPIRVOp`)."""
 
 RESULT_TYPE = "result_type"
-"""The parameter of a constructor for the type of the result."""
+"""Name of the constructor parameter for the type of the result."""
 
 
 class Facts(TypedDict, total=False):
-    """Class attributes that a keyword in a class's header sets: `compute = f` sets `COMPUTE`."""
+    """
+    Class attributes that can be set in the header of a class: the keyword `compute = f` sets
+    `COMPUTE`.
+    """
 
     fields: Mapping[str, str]
     compute: Callable[..., Any]
@@ -99,11 +102,14 @@ class Facts(TypedDict, total=False):
 
 
 class OperationClass(ABCMeta):
-    """Metaclass that shows the parameters of constructors in `help`, `inspect` and editors."""
+    """Metaclass that shows the parameters of constructors to `help`, `inspect` and editors."""
 
     @property
     def __signature__(cls) -> Signature | None:
-        """The constructor's signature; None for families, and classes that define a constructor."""
+        """
+        The constructor's signature. None for families, and for classes that define their own
+        constructor.
+        """
         has_own = cls.__init__ is not SPIRVOp.__init__ or ABC in cls.__bases__
         return None if has_own else constructor_of(cls).signature
 
@@ -112,18 +118,24 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     """Base class of all operations of the dialect."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {}
-    """Grammar operand name in snake case -> operand or property name, if they differ."""
+    """
+    Maps the name of a grammar operand (in snake case) to the name of its operand or property, if
+    they differ.
+    """
 
     BY_SIGNATURE: ClassVar[bool] = False
     """
-    True if verification depends only on types and properties, not on producers or surrounding
-    operations. Each signature is then verified once (upstream/signatures.py).
+    True if verification depends only on types and properties, not on surrounding operations or on
+    the operations that define the operands. It is then done once for operations that agree in these
+    (upstream/signatures.py).
     """
 
     def __init_subclass__(
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
-        """Sets the class attributes that the header gives. Gives a name to operations only."""
+        """
+        Sets the class attributes that the header gives. Families, unlike operations, get no name.
+        """
         super().__init_subclass__()
         for fact, value in facts.items():
             constant = fact.upper()
@@ -139,8 +151,9 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
 
     RESULT: ClassVar[Attribute | str | Callable[[Attribute], Attribute] | None] = None
     """
-    The result's type, if no constraint determines it: a type, the name of an operand with the same
-    type, or a function of the first operand's type. None if the constructor's caller chooses.
+    The type of the result, if no constraint determines it: a type, the name of an operand with the
+    same type, or a function of the first operand's type. None if the caller of the constructor
+    chooses it.
     """
 
     def __init__(self, *arguments: Argument, **named: Argument):
@@ -168,13 +181,18 @@ class Constructor:
             (fields.get(name, name), name, d.constr.get_bases() == {StringAttr})
             for name, d in definition.properties.items()
         ]
-        """Triples: parameter, property, and True if a string is a text and not a symbol's name."""
+        """
+        List of parameter, property, and a bool: True if a string argument is a text, False if it is
+        a symbol's name.
+        """
         results = dict[str, object](definition.results)
         declared = results | dict[str, object](
             (*definition.operands, *definition.successors, *definition.regions)
         )
         self.is_plain = not any(isinstance(d, VariadicDef) for d in declared.values())
-        """True if no operand, result, region or successor is optional or variadic."""
+        """
+        True if the operation has no optional or variadic operand, result, region or successor.
+        """
         declared |= {field: definition.properties[name] for field, name, _ in self.properties}
         self.infer = _inference(cls, definition) if results else None
         if self.infer is not None:
@@ -191,14 +209,17 @@ class Constructor:
 
     @property
     def signature(self) -> Signature:
-        """The signature of the constructor. Parameters that may be absent are None by default."""
+        """The signature of the constructor. The default of an optional parameter is None."""
         kind = Parameter.POSITIONAL_OR_KEYWORD
         defaults = (Parameter.empty if name in self.required else None for name in self.names)
         pairs = zip(self.names, defaults, strict=True)
         return Signature([Parameter(name, kind, default=default) for name, default in pairs])
 
     def parts(self, arguments: Sequence[Argument], named: Mapping[str, Argument]) -> dict[str, Any]:
-        """Returns the arguments of xDSL's constructor. Raises `TypeError` if they do not fit."""
+        """
+        Converts the arguments to arguments of xDSL's constructor. Raises `TypeError` if they do not
+        fit.
+        """
         definition = self.definition
         given: dict[str, Any] = dict(zip(self.names, arguments, strict=False)) | dict(named)
         fits = len(given) == len(arguments) + len(named) and given.keys() <= self.allowed
@@ -234,7 +255,10 @@ constructor_of = cache(Constructor)
 def _inference(
     cls: type[SPIRVOp], definition: OpDef
 ) -> Callable[[Mapping[str, Any]], Attribute] | None:
-    """Returns the function that computes the result's type; None if the type must be given."""
+    """
+    Returns the function that computes the result's type. Returns None if the caller must give the
+    type.
+    """
     operands, constraint = dict(definition.operands), definition.results[0][1].constr
     source = cls.RESULT
     if source is None and constraint.variables():
@@ -261,7 +285,10 @@ def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
 
 
 def instruction_named(operation: str) -> tuple[str | None, str]:
-    """Returns the instruction set and instruction of an operation's name, like `instruction_of`."""
+    """
+    Returns the instruction set and the instruction that an operation's name stands for, like
+    `instruction_of`.
+    """
     parts = operation.split(".")[1:]
     if len(parts) == 2 and parts[0] in EXTENDED_SETS:
         name = _tosa_name(parts[1]) if parts[0] == "Tosa" else parts[1]

@@ -85,7 +85,7 @@ def _verify_successor(op: Operation, block: Block, operands: Sequence[SSAValue])
 
 
 Edge: TypeAlias = tuple[Block, Sequence[SSAValue]]
-"""A block that a branch may go to, and the values that become the block's arguments."""
+"""A block that a branch may go to, with the values that it passes to the block's arguments."""
 
 
 class Branching(SPIRVOp, ABC):
@@ -205,7 +205,7 @@ class SwitchOp(Branching):
         default: tuple[Block, Sequence[SSAValue]] | Block,
         cases: Sequence[tuple[int, Block, Sequence[SSAValue]]] = (),
     ):
-        """A case consists of a literal, a block and the values for the block's arguments."""
+        """Each case consists of a literal, a block, and the values for the block's arguments."""
         selector = SSAValue.get(selector)
         if isinstance(default, Block):
             default = (default, ())

@@ -43,18 +43,18 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 IndexArray = ArrayAttr[IntegerAttr]
 MANY = 32
-"""Largest number of constituents that a message lists."""
+"""Maximum number of constituents that a message lists."""
 
 
 def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
-    """Makes the attribute `[0 : i32, 2 : i32]` from numbers."""
+    """Creates the attribute `[0 : i32, 2 : i32]` from numbers."""
     if isinstance(indices, ArrayAttr):
         return indices
     return ArrayAttr([IntegerAttr(i, i32) for i in indices])
 
 
 def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
-    """Returns the types of a composite's constituents; None if their number is unknown."""
+    """Returns the types of a composite's constituents. Returns None if their number is unknown."""
     match type_:
         case VectorType():
             return (type_.element_type,) * component_count(type_)
@@ -153,7 +153,7 @@ class CompositeConstructOp(SPIRVOp):
 
 @irdl_custom_directive
 class CompositeAndPart(TypeAndDerived):
-    """Syntax that writes only the composite's type, from which the part's type follows."""
+    """Syntax that omits the type of the part, because it follows from the composite's type."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -216,7 +216,10 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """Returns the part at a path, found through constants and constructions; else None."""
+    """
+    Returns the part of a composite at a path if constants and constructions define it, otherwise
+    None.
+    """
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:
@@ -368,7 +371,7 @@ class CopyLogicalOp(Cast):
 
 
 def _matches_logically(a: Attribute, b: Attribute) -> bool:
-    """True if types are equal, or are arrays or structs of matching constituents (SPIR-V 2.2)."""
+    """True if types are equal, or are arrays or structs whose constituents match (SPIR-V 2.2)."""
     if a == b:
         return True
     if isinstance(a, ArrayType) and isinstance(b, ArrayType):

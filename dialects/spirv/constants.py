@@ -57,10 +57,11 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     """
-    Returns the types of a composite's constituents in order; None if the type is not a composite.
+    Returns the types of a composite's constituents in order. Returns None if the type is not a
+    composite.
 
     A cooperative matrix has one constituent (CM-08). A tensor has one for each index of its first
-    dimension. If an array's length is a specialization constant, returns its element type once.
+    dimension. If an array's length is a specialization constant, its element type is returned once.
     """
     match composite:
         case VectorType():
@@ -94,7 +95,10 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(self, value: Attribute, result_type: Attribute | None = None):
-        """`result_type` is required if the value has no type, or another type than the constant."""
+        """
+        Creates a constant. `result_type` is required if the value has no type, or if its type is
+        not the type of the constant.
+        """
         if result_type is None:
             if not isinstance(value, TypedAttribute):
                 raise ValueError(
@@ -217,7 +221,7 @@ def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """Returns the integer that a `spirv.Constant` defines; None for other values."""
+    """Returns the integer that a `spirv.Constant` defines. Returns None for other values."""
     if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
     return None
@@ -231,7 +235,7 @@ class ConstantNullOp(SPIRVOp, HasFolderInterface):
     assembly_format = "attr-dict `:` type($result)"
 
     def fold(self) -> Sequence[Attribute] | None:
-        """Returns the zero of a scalar or of a vector of numbers; None for other types."""
+        """Returns the zero of a scalar or of a vector of numbers. Returns None for other types."""
         type_ = self.result.type
         element = type_.element_type if isinstance(type_, VectorType) else type_
         if not isinstance(element, IntegerType | AnyFloat):
@@ -280,7 +284,7 @@ class SpecConstantOp(ConstantSymbol):
 
     @property
     def spec_id(self) -> int | None:
-        """The literal of the SpecId decoration; None without this decoration."""
+        """The literal of the SpecId decoration. None without this decoration."""
         value = self.attributes.get("spec_id")
         return value.value.data if isinstance(value, IntegerAttr) else None
 
@@ -489,7 +493,9 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         return first
 
     def fold(self) -> Sequence[Attribute] | None:
-        """Returns the wrapped operation's result; None unless all operands are constants."""
+        """
+        Returns the result of the wrapped operation if all operands are constants, otherwise None.
+        """
         wrapped = self.wrapped
         constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
         if not isinstance(wrapped, Foldable) or None in constants:
@@ -535,7 +541,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
 
 
 class SPIRVConstants(ConstantMaterializationInterface):
-    """Makes a `spirv.Constant` from the result of folding."""
+    """Creates a `spirv.Constant` for the result of folding."""
 
     def materialize_constant(self, value: Attribute, type: Attribute) -> ConstantOp | None:
         try:

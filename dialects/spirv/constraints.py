@@ -1,8 +1,8 @@
 """
 Base classes of the operation families: allowed operand types, and the syntax of types.
 
-`verify_` of a family checks types, and its messages give the required and the given types. The
-declarative constraints only require equal types where MLIR's syntax prints one type for several
+The method `verify_` of a family checks types. Its messages give the required and the given types.
+The declarative constraints only require equal types where MLIR's syntax prints one type for several
 values. Custom directives cover MLIR's syntax that declarative formats cannot express.
 """
 
@@ -57,26 +57,29 @@ def is_numeric(type_: Attribute) -> bool:
 
 
 def width_of(type_: Attribute) -> int:
-    """Returns the bits of an integer or float type; 0 for other types."""
+    """Returns the bits of an integer or float type. Returns 0 for other types."""
     if isinstance(type_, IntegerType):
         return type_.width.data
     return type_.bitwidth if isinstance(type_, FloatType) else 0
 
 
 def component_count(type_: Attribute) -> int:
-    """Returns the number of components of a vector; 1 for a scalar."""
+    """Returns the number of components of a vector. Returns 1 for a scalar."""
     return type_.get_shape()[0] if isinstance(type_, VectorType) else 1
 
 
 def with_element(type_: Attribute, element: Attribute) -> Attribute:
-    """Returns `element`, or a vector of `element` with the length of the vector `type_`."""
+    """Returns `element`, or a vector of it with as many components as the vector `type_` has."""
     if isinstance(type_, VectorType):
         return VectorType(element, type_.get_shape())
     return element
 
 
 def signless(type_: Attribute) -> Attribute:
-    """Returns an integer scalar or vector type without signedness; other types unchanged."""
+    """
+    Removes the signedness of an integer type or a vector of integers. Returns other types
+    unchanged.
+    """
     element = rules.element_of(type_)
     if not isinstance(element, IntegerType) or isinstance(type_, CooperativeMatrixType):
         return type_
@@ -97,7 +100,7 @@ def require(
     """
     Raises `VerifyException` if `predicate` rejects the component type of an operand.
 
-    The message contains `expected`. `matrices` allows cooperative matrices.
+    `expected` describes the accepted types in the message. `matrices` allows cooperative matrices.
     """
     for type_ in operands:
         if isinstance(type_, VectorType):
@@ -121,7 +124,10 @@ def require(
 def check_arithmetic(
     op: Operation, types: Sequence[Attribute], *, floating: bool, matrices: bool
 ) -> None:
-    """Checks operand types of arithmetic: no bfloat16 (BF-09), matrices of one type (CM-26)."""
+    """
+    Checks the operand types of arithmetic: bfloat16 is not allowed (BF-09), and matrices must have
+    one type (CM-26).
+    """
     if floating:
         rules.bf_09_no_arithmetic(types)
     if matrices:
@@ -180,7 +186,10 @@ class Cast(SPIRVOp, ABC):
 
 @irdl_custom_directive
 class ComparedTypes(CustomDirective):
-    """Syntax of operand types: `T` if they are equal, else `(T1, T2)`. Derives the result type."""
+    """
+    Syntax of the operand types of a comparison: `T` if they are equal, otherwise `(T1, T2)`. The
+    result type is not written.
+    """
 
     operands: TypeDirective
     result: TypeDirective
@@ -219,7 +228,9 @@ class Predicating(SPIRVOp, ABC, result=lambda t: with_element(t, i1)):
     assembly_format = "operands `:` custom<ComparedTypes>(type(operands), type($result)) attr-dict"
 
     def check_types(self, predicate: Predicate, expected: str) -> None:
-        """Checks component types (equal except for signedness) and the result's shape."""
+        """
+        Checks component types, which must be equal except for signedness, and the result's shape.
+        """
         types = [o.type for o in self.operands]
         require(self, types, predicate, expected)
         if any(signless(t) != signless(types[0]) for t in types):
@@ -256,14 +267,17 @@ def _print_types(printer: Printer, state: PrintingState, types: Sequence[Attribu
 
 
 class TypeAndDerived(CustomDirective, ABC):
-    """Syntax that writes one type, from which the other types follow."""
+    """Base class of syntax that writes one type, from which all other types follow."""
 
     written: TypeDirective
     derived: TypeDirective
 
     @abstractmethod
     def derive(self, type: Attribute, state: ParsingState) -> Sequence[Attribute]:
-        """Returns the types that the text omits. Raises `VerifyException` if they do not follow."""
+        """
+        Returns the types that are not written. Raises `VerifyException` if they do not follow from
+        `type`.
+        """
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         start = parser.pos
@@ -281,7 +295,7 @@ class TypeAndDerived(CustomDirective, ABC):
 
 @irdl_custom_directive
 class VectorAndElement(TypeAndDerived):
-    """Syntax that writes only the vector's type, from which the component type follows."""
+    """Syntax that writes only the type of a vector. The component type follows from it."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -292,7 +306,10 @@ class VectorAndElement(TypeAndDerived):
 
 @irdl_custom_directive
 class PairAndMembers(TypeAndDerived):
-    """Syntax that writes a two-member struct type, from which the members' types follow."""
+    """
+    Syntax that writes the type of a struct with two members. The types of the members follow from
+    it.
+    """
 
     written: TypeDirective
     derived: TypeDirective
@@ -305,7 +322,7 @@ class PairAndMembers(TypeAndDerived):
 
 @irdl_custom_directive
 class SameType(TypeAndDerived):
-    """Syntax that omits a type, because it equals another value's type."""
+    """Syntax that omits a type that equals the type of another value."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -316,7 +333,7 @@ class SameType(TypeAndDerived):
 
 @irdl_custom_directive
 class OneOrTwoTypes(CustomDirective):
-    """Syntax of two types: `T` if they are equal, else `T1, T2`."""
+    """Syntax of two types: `T` if they are equal, otherwise `T1, T2`."""
 
     first: TypeDirective
     second: TypeDirective
@@ -333,7 +350,10 @@ class OneOrTwoTypes(CustomDirective):
 
 @irdl_custom_directive
 class FactorsAndSum(CustomDirective):
-    """Syntax `A, B -> R`, or `A, B, C -> R` if the addend's type is not the result type."""
+    """
+    Syntax of a product's types: `A, B -> R`. If the addend's type differs from the result type: `A,
+    B, C -> R`.
+    """
 
     operands: TypeDirective
     result: TypeDirective

@@ -108,7 +108,7 @@ class KillOp(SPIRVOp):
 
 
 def enclosing_function(op: Operation) -> FuncOp | None:
-    """Returns the SPIR-V function that contains `op`; None if there is no such function."""
+    """Returns the SPIR-V function that contains `op`. Returns None if there is no such function."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         parent = parent.parent_op()
@@ -161,7 +161,7 @@ class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
 
 @irdl_custom_directive
 class Control(CustomDirective):
-    """Syntax of a control mask: `control(Unroll)`; empty if no bit is set."""
+    """Syntax of a control mask: `control(Unroll)`. Nothing is written if no bit is set."""
 
     mask: UniqueBaseAttributeVariable
 
@@ -180,7 +180,9 @@ class Control(CustomDirective):
 
 
 FORMAT = "custom<Control>($CONTROL) (`->` type($constructed)^)? attr-dict-with-keyword $body"
-"""Assembly format of a selection or loop. A class replaces CONTROL by the name of its property."""
+"""
+Assembly format of a selection or loop. A class replaces CONTROL by the name of its own property.
+"""
 
 
 class Construct(SPIRVOp, ABC):
@@ -193,7 +195,7 @@ class Construct(SPIRVOp, ABC):
 
     @property
     def merge_block(self) -> Block | None:
-        """The last block, which ends in spirv.mlir.merge; None if the region is empty."""
+        """The last block, which ends in spirv.mlir.merge. None if the region is empty."""
         return self.body.blocks.last
 
     def _verify_merge(self) -> None:
@@ -243,7 +245,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface, name="spirv.m
 
     @property
     def header_block(self) -> Block | None:
-        """The first block of the region; None if the region is empty."""
+        """The first block of the region. None if the region is empty."""
         return self.body.blocks.first
 
     def verify_(self) -> None:
@@ -315,7 +317,7 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
 
 
 EXITS = ("spirv.mlir.break", "spirv.mlir.continue")
-"""Names of operations that leave several constructs (exits.py)."""
+"""Names of the operations that exit from several nested constructs (exits.py)."""
 
 
 class SelectionOfConstant(RewritePattern):

@@ -110,7 +110,10 @@ class FConvertOp(WidthConversion, Foldable):
     TARGET: ClassVar[tuple[Predicate, str]] = _FLOAT
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """Folds a conversion of a constant if it is exact: rounding depends on execution modes."""
+        """
+        Folds a conversion of a constant if it is exact. Other conversions depend on the rounding
+        mode of the execution.
+        """
         folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
         result = folded[0] if folded else None
         if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):
@@ -118,7 +121,10 @@ class FConvertOp(WidthConversion, Foldable):
         return folded if result.value == value.value else None
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> Attribute | None:
-        """Returns the operand's nearest value in the result type; None beyond the largest value."""
+        """
+        Returns the nearest value in the result type. Returns None if the operand is beyond the
+        largest value.
+        """
         (value,), type_ = operands, self.result.type
         if not isinstance(value, FloatAttr) or not isinstance(type_, AnyFloat):
             return None
@@ -211,7 +217,10 @@ class PointerCast(SPIRVOp, ABC):
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
     def check_classes(self, source: bool, target: bool) -> None:
-        """Checks which pointers are Generic: the operand if `source`, the result if `target`."""
+        """
+        Checks that the operand is a Generic pointer if and only if `source` is True, and the result
+        if and only if `target` is True.
+        """
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):
             if (type_.storage_class.data is StorageClass.Generic) != generic:

@@ -254,7 +254,7 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
 
 class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength", result=i32):
     """
-    The number of components of a matrix type that each invocation holds (CM-18).
+    The number of components of a matrix that each invocation stores (CM-18).
 
     `spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>`
     """

@@ -28,7 +28,8 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def find_function(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
-    Returns the function that an operation names; None if the operation is outside of a module.
+    Returns the function that an operation names. Returns None if the operation is outside of a
+    module.
 
     Raises `VerifyException` if the symbol is not a function.
     """
@@ -160,11 +161,12 @@ class CooperativeMatrixPerElementOp(
     SPIRVOp, name="spirv.NV.CooperativeMatrixPerElementOp", result="matrix"
 ):
     """
-    Applies a function of row, column, component and further arguments to every component.
+    Applies a function to every component. The function gets the row, the column, the component and
+    further arguments.
 
-    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`.
-    For an argument that is a matrix of the same shape, scope and use, the function may take the
-    component at the same position.
+    `spirv.NV.CooperativeMatrixPerElementOp %m, @relu(%x) : !spirv.coopmatrix<...>, f32 -> ...`. If
+    an argument is a matrix of the same shape, scope and use, the function may take its component at
+    the same position.
     """
 
     matrix = operand_def(CooperativeMatrixType)
@@ -204,7 +206,10 @@ class CooperativeMatrixPerElementOp(
 
 
 def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribute | None:
-    """Returns the component type of an argument with `matrix`'s shape, scope and use, else None."""
+    """
+    Returns the component type of an argument that has the shape, scope and use of `matrix`. Returns
+    None for other arguments.
+    """
     if not isinstance(argument, CooperativeMatrixType):
         return None
     places = (argument.rows, argument.columns, argument.scope, argument.use)
@@ -214,7 +219,7 @@ def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribut
 
 class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatrixGetCoordinate"):
     """
-    The row and column of a component that this invocation holds.
+    The row and column of a component that this invocation stores.
 
     `spirv.EXT.CooperativeMatrixGetCoordinate %m, %i : !spirv.coopmatrix<...>, i32 ->
     vector<2xi32>`. SPV_EXT_cooperative_matrix_maintenance1.

@@ -33,7 +33,7 @@ FUNCTIONS = {
     "decode_func": ("decode", TensorAddressingOperands.DecodeFunc),
     "decode_vector_func": ("decode_vector", TensorAddressingOperands.DecodeVectorFunc),
 }
-"""Keyword of an optional function -> the operand bit that is set for it."""
+"""Maps the keyword of an optional function to the operand bit that is set for it."""
 
 
 class MatrixTensorOperation(SPIRVOp, ABC):
@@ -59,7 +59,10 @@ class MatrixTensorOperation(SPIRVOp, ABC):
         functions: dict[str, SymbolRefAttr],
         attributes: dict[str, Attribute] | None = None,
     ) -> Self:
-        """Makes the operation from the operands: pointer, matrix, layout and optional view."""
+        """
+        Creates the operation. `operands` are the pointer, the matrix, the layout and an optional
+        view.
+        """
         addressing = VIEW if len(operands) == 4 else TensorAddressingOperands.None_
         for name in functions:
             addressing |= FUNCTIONS[name][1]

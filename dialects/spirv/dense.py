@@ -2,7 +2,7 @@
 Parses the `dense<...>` literals of `spirv.Constant`.
 
 xDSL's parser accepts only builtin shaped types (not cooperative matrices). It also reads a
-hexadecimal element of a float type as a number, so that the bits of infinity become 4286578688.0.
+hexadecimal element of a float type as a number: the bits of infinity would become 4286578688.0.
 `DenseLiteral` stores the elements' text until the type is known.
 """
 
@@ -38,8 +38,10 @@ Element = bool | int | float
 @dataclass(frozen=True)
 class DenseLiteral:
     """
-    A `dense` literal without a type. `shape` is None for a splat. `raw` is the text of a literal
-    in hexadecimal (`dense<"0x...">`), which has no `elements`.
+    A `dense` literal whose type is not known yet.
+
+    `shape` is None for a splat. A literal in hexadecimal (`dense<"0x...">`) has its text in `raw`,
+    and no `elements`.
     """
 
     start: int
@@ -50,7 +52,7 @@ class DenseLiteral:
 
     @classmethod
     def parse_optional(cls, parser: Parser) -> DenseLiteral | None:
-        """Parses `dense<...>`; returns None if the text is not a dense literal."""
+        """Parses `dense<...>`. Returns None if the text is not a dense literal."""
         start = parser.pos
         if not parser.parse_optional_keyword("dense"):
             return None
@@ -63,7 +65,9 @@ class DenseLiteral:
         return cls(start, parser.pos, shape, elements)
 
     def attribute(self, parser: Parser, type: Attribute) -> Attribute:
-        """Makes the literal's attribute for `type`: a scalar if `type` is a cooperative matrix."""
+        """
+        Creates the attribute of the literal for a type. For a cooperative matrix, it is a scalar.
+        """
         try:
             return self._attribute(type)
         except (VerifyException, ValueError, OverflowError) as error:

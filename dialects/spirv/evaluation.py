@@ -16,7 +16,7 @@ from xdsl_spirv.dialects.spirv.folding import Foldable, Number
 
 @cache
 def operations_by_instruction() -> Mapping[str, type[Operation]]:
-    """Returns the classes of operations for core instructions, by the instruction's name."""
+    """Maps the name of a core instruction to the class of its operation."""
     from xdsl_spirv.dialects.spirv import OPERATIONS
 
     named = ((instruction_of(cls), cls) for cls in OPERATIONS)
@@ -24,7 +24,10 @@ def operations_by_instruction() -> Mapping[str, type[Operation]]:
 
 
 def evaluate(instruction: str, operands: Sequence[Number], result: Attribute) -> Number | None:
-    """Returns the result of an instruction on scalar constants; None if it cannot be evaluated."""
+    """
+    Returns the result of an instruction on scalar constants. Returns None if it cannot be
+    evaluated.
+    """
     cls = operations_by_instruction().get(instruction)
     if cls is None or not issubclass(cls, Foldable):
         return None

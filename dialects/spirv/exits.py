@@ -30,7 +30,10 @@ class ExitOp(SPIRVOp, ABC):
 
     @property
     def construct(self) -> Construct | None:
-        """The outermost construct that the exit leaves; None if fewer than `levels` surround it."""
+        """
+        The outermost construct that the exit leaves. None if there are fewer than `levels`
+        constructs around it.
+        """
         region = self.parent_op()
         for _ in range(self.levels.value.data):
             if not isinstance(region, Construct):
@@ -41,7 +44,7 @@ class ExitOp(SPIRVOp, ABC):
     @property
     @abstractmethod
     def target(self) -> Block | None:
-        """The block that the exit branches to; None if `levels` is too large."""
+        """The block that the exit branches to. None if `levels` is too large."""
 
     def verify_(self) -> None:
         if self.parent_op() is None:

@@ -2,10 +2,10 @@
 The control-flow graph of a function with structured regions, and the dominance rule.
 
 Constructs divide a block into parts, the nodes of the graph. An edge leads from the part before a
-construct to its region, and from the region to the part after the construct. So exits from nested
-constructs are ordinary edges. The verifier uses the graph to check that values are defined before
-their uses, and the decoder to find values that leave constructs. Operations are known by name,
-since their modules import this one.
+construct to its region, and from the region to the part after the construct. Exits from nested
+constructs are therefore ordinary edges. The verifier uses the graph to check that values are
+defined before their uses. The decoder uses it to find values that leave constructs. Operations are
+known by name, since their modules import this one.
 """
 
 from __future__ import annotations
@@ -21,27 +21,29 @@ CONSTRUCTS = ("spirv.mlir.selection", "spirv.mlir.loop")
 
 
 class FlowGraph:
-    """The parts (nodes) of a function's blocks by index, and the edges between them."""
+    """The nodes (parts of blocks) of a function, numbered, and the edges between them."""
 
     def __init__(self, body: Region):
         self.body = body
         self.starts: list[Block | Operation] = []
-        """For each node, the block that it begins, or the construct that it follows."""
+        """For each node, the block that begins with it, or the construct directly before it."""
         self.blocks: list[Block] = []
         """For each node, the block that contains it."""
         self.first: dict[Block, int] = {}
-        """Block -> its first node."""
+        """Maps a block to its first node."""
         self.last: dict[Block, int] = {}
-        """Block -> its last node, which contains the terminator."""
+        """Maps a block to its last node, which contains the terminator."""
         self.places: dict[int, int] = {}
         """
-        Identity of an operation or block -> its position in the text of the function. The position
-        of a construct is where its results are defined: in the node that follows it.
+        Maps the identity of an operation or block to its position in the text of the function.
+
+        The results of a construct are defined in the node after it, so the construct has a position
+        in that node.
         """
         self.stretches: list[int] = []
-        """For each text position in `places`, the node that contains the position."""
+        """For each position in `places`, the node that contains it."""
         self.around: dict[Region, frozenset[Region]] = {body: frozenset((body,))}
-        """Region -> the region itself and all surrounding regions."""
+        """Maps a region to a set of regions: itself and all regions around it."""
         self.successors: list[list[int]] = []
         self._walk()
 
@@ -98,11 +100,14 @@ class FlowGraph:
         return region
 
     def node(self, place: Block | Operation) -> int:
-        """Returns the node of an operation; for a construct, the node that follows it."""
+        """Returns the node of an operation. For a construct, returns the node after it."""
         return self.stretches[self.places[id(place)]]
 
     def is_in_scope(self, value: SSAValue, node: int) -> bool:
-        """True if a value's region surrounds a node. Always True for values of other functions."""
+        """
+        True if the region that defines a value surrounds a node. Always True for values of other
+        functions.
+        """
         home = value.owner if isinstance(value.owner, Block) else value.owner.parent
         region = None if home is None else home.parent
         return region not in self.around or region in self.around[self.region(node)]

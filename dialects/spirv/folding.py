@@ -35,7 +35,10 @@ Compute: TypeAlias = Callable[..., Any]
 
 
 def integer_attribute(value: int, t: IntegerType) -> IntegerAttr:
-    """Makes an integer attribute modulo 2^width, signed unless the type is unsigned."""
+    """
+    Creates an integer attribute. The value wraps modulo 2^width, and is signed unless the type is
+    unsigned.
+    """
     width = t.width.data
     if width == 1:
         return IntegerAttr.from_bool(bool(value & 1))
@@ -89,10 +92,10 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """
-        Returns the result as a constant or another value; None if the operation does not fold.
-
-        Operations with decorations (saturation, rounding), which affect the result, are not
+        Returns the result as a constant or another value. Returns None if the operation cannot be
         folded.
+
+        Operations with decorations (saturation, rounding), which affect the result, are not folded.
         """
         parent = self.parent_op()
         if self.attributes or (parent is not None and parent.has_trait(KeptBody)):
@@ -102,7 +105,9 @@ class Foldable(SPIRVOp, HasFolderInterface, ABC):
 
     @abstractmethod
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
-        """Returns the result, or None if unknown. `operands` has None for unknown operands."""
+        """
+        Returns the result. Returns None if it is unknown. An unknown operand is None in `operands`.
+        """
 
 
 class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
@@ -112,9 +117,9 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
     SIGNED: ClassVar[bool] = False
     """True if the operands are signed integers (two's complement)."""
     NEUTRAL: ClassVar[int | None] = None
-    """Second operand for which the result is the first operand."""
+    """Second operand for which the result is the first operand: 0 for a sum."""
     ABSORBING: ClassVar[int | None] = None
-    """Second operand that is always the result, whatever the first operand is: 0 for a product."""
+    """Second operand for which the result is always this operand: 0 for a product."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -133,7 +138,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
         return self._constant([self.component(numbers) for numbers in zip(*lists, strict=True)])
 
     def component(self, operands: Sequence[IntegerAttr]) -> int | None:
-        """Returns one component of the result; None if it is undefined."""
+        """Returns one component of the result. Returns None if it is undefined."""
         read = signed if self.SIGNED else unsigned
         try:
             return type(self).COMPUTE(*map(read, operands))
@@ -156,7 +161,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
 
 
 def components_of(constant: Attribute | None) -> Sequence[IntegerAttr] | None:
-    """Returns the components of an integer constant; None for other attributes."""
+    """Returns the components of an integer constant. Returns None for other attributes."""
     if isinstance(constant, IntegerAttr):
         return [constant] if isinstance(constant.type, IntegerType) else None
     if not isinstance(constant, DenseIntOrFPElementsAttr):

@@ -1,4 +1,7 @@
-"""Functions. A body only uses its own values, and refers to the rest of the module by symbols."""
+"""
+Functions. The body of a function uses only its own values, and refers to the rest of the module by
+symbols.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         function_control: FunctionControl = FunctionControl.None_,
         linkage_attributes: LinkageAttributesAttr | None = None,
     ):
-        """Without `body`, the function gets an empty block with the arguments."""
+        """Creates a function. Without `body`, it gets an empty block with the arguments."""
         if isinstance(function_type, tuple):
             function_type = FunctionType.from_lists(*function_type)
         if body is None:
@@ -109,7 +112,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
 
     @property
     def result_type(self) -> Attribute | None:
-        """The type of the function's result; None if it has none."""
+        """The type of the function's result. None if it has no result."""
         outputs = self.function_type.outputs.data
         return outputs[0] if outputs else None
 
@@ -211,7 +214,10 @@ def _parse_outputs(parser: Parser) -> list[_OUTPUT]:
 
 
 def set_attributes(op: SPIRVOp, attributes: Mapping[str, Attribute]) -> None:
-    """Stores parsed attributes as properties if the operation declares them, else as attributes."""
+    """
+    Stores parsed attributes. An attribute that the operation declares as a property becomes a
+    property.
+    """
     declared = op.get_irdl_definition().properties
     for key, value in attributes.items():
         (op.properties if key in declared else op.attributes)[key] = value

@@ -1,6 +1,8 @@
 """
-GLSL.std.450: instructions with different operand and result types, such as packing, lengths,
-matrix operations, and functions with two results (in a struct or through a pointer).
+GLSL.std.450: instructions with different operand and result types.
+
+They are packing, lengths, matrix operations, and functions with two results (in a struct or through
+a pointer).
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class GLTyped(SPIRVOp, ABC):
     assembly_format = "attr-dict custom<TypedOperands>(operands, type(operands)) `->` type($result)"
 
     def expect(self, what: str, wanted: Attribute, actual: Attribute) -> None:
-        """Raises `VerifyException` if types differ, other than in signedness."""
+        """Raises `VerifyException` if types differ. Their signedness may differ."""
         if signless(wanted) != signless(actual):
             raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
 

@@ -73,7 +73,7 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
         *,
         entry_point: bool = False,
     ):
-        """Without `body`, the graph gets a block with the inputs as arguments."""
+        """Creates a graph. Without `body`, it gets a block with the inputs as arguments."""
         super().__init__(
             sym_name,
             FunctionType.from_lists(*function_type),
@@ -161,7 +161,10 @@ class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
 
     @classmethod
     def parse(cls, parser: Parser) -> GraphConstantOp:
-        """Also parses the syntax of later MLIR versions: `spirv.ARM.GraphConstant id = 0 : ...`."""
+        """
+        Parses the operation. Also accepts the syntax of later MLIR versions:
+        `spirv.ARM.GraphConstant id = 0 : ...`.
+        """
         attributes = parser.parse_optional_attr_dict()
         if parser.parse_optional_keyword("id"):
             parser.parse_punctuation("=")

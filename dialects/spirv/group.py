@@ -50,17 +50,17 @@ class GroupInstruction(SPIRVOp, ABC):
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
     """
-    The id of the rule that the second operand must be uniform in the group, and the operand's
-    name for messages. None if it need not be uniform.
+    The rule that the second operand must be uniform in the group: its id, and the operand's name
+    for messages. None if the operand need not be uniform.
     """
 
     CLUSTER: ClassVar[str] = "GROUP-02"
-    """The id of the rule for the size of a cluster."""
+    """The id of the rule that limits the size of a cluster."""
 
     INACTIVE: ClassVar[str | None] = None
     """
-    The id of the rule that forbids to read from an inactive invocation. None if this only gives an
-    undefined value.
+    The id of the rule that forbids to read from an inactive invocation. None if such a read gives
+    an undefined value.
     """
 
     traits = traits_def(ReadsInvocations())
@@ -139,7 +139,7 @@ def check_ballot(op: Operation, type_: Attribute) -> None:
 
 
 def check_scan(name: str, operation: GroupOperation) -> None:
-    """Checks that the operation is a reduction or scan of the whole group."""
+    """Checks that the operation is a reduction or a scan, without clusters."""
     allowed = (GroupOperation.Reduce, GroupOperation.InclusiveScan, GroupOperation.ExclusiveScan)
     if operation not in allowed:
         raise VerifyException(

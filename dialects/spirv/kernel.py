@@ -1,10 +1,10 @@
 """
-Instructions for OpenCL kernels only: generic pointers, saturating conversions, lifetimes, flags,
-and Intel's subgroup blocks, split barriers and roundings.
+Instructions for OpenCL kernels only.
 
-MLIR has `spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*`. It cannot parse the text that it
-prints for `spirv.INTEL.SubgroupBlockWrite`, because its printer omits the storage class. Use the
-generic form of this operation to exchange it with MLIR.
+They are generic pointers, saturating conversions, lifetimes and flags, and Intel's subgroup blocks,
+split barriers and roundings. MLIR has `spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*`. It
+cannot parse the text that it prints for `spirv.INTEL.SubgroupBlockWrite`, because its printer omits
+the storage class. Use the generic form of this operation to exchange it with MLIR.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 
 
 class GenericCastToPtrExplicitOp(PointerCast):
-    """Converts a Generic pointer to the result's storage class; null if the object is elsewhere."""
+    """
+    Converts a Generic pointer to the result's storage class. The result is null if the object has
+    another class.
+    """
 
     @property
     def storage(self) -> StorageClassAttr:
@@ -58,7 +61,8 @@ class GenericCastToPtrExplicitOp(PointerCast):
 
 class GenericPtrMemSemanticsOp(SPIRVOp):
     """
-    Memory semantics for a Generic pointer's storage class: `spirv.X %p : pointer type -> i32`.
+    The memory semantics of the storage class that a Generic pointer refers to: `spirv.X %p :
+    pointer type -> i32`.
     """
 
     pointer = operand_def(POINTER)
@@ -126,7 +130,7 @@ class AtomicFlag(SPIRVOp, ABC):
     assembly_format = "$memory_scope $semantics $pointer attr-dict `:` type($pointer)"
 
     def check_pointer(self) -> None:
-        """Checks that the pointee, the flag, is a 32-bit integer."""
+        """Checks that the pointee is a 32-bit integer."""
         if isinstance(self.pointer.type, PointerType) and self.pointer.type.pointee != i32:
             raise VerifyException(f"{self.name} requires a pointer to i32, not {self.pointer.type}")
 

@@ -53,7 +53,8 @@ def round_up(number: int, multiple: int) -> int:
 
 def array_length(length: Size, lengths: Mapping[str, int] | None = None) -> int:
     """
-    Returns a known length, or the value of a specialization constant in `lengths`.
+    Returns the length of an array: the known number, or the value in `lengths` of a specialization
+    constant.
 
     Raises `VerifyException` if the value is missing.
     """
@@ -106,7 +107,10 @@ def array_stride(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> int:
-    """Returns an array's element stride in bytes: ArrayStride, else by the packing rule."""
+    """
+    Returns an array's element stride in bytes: the declared ArrayStride, or the stride by the
+    packing rule.
+    """
     if type.stride.data:
         return type.stride.data
     element = type.element_type
@@ -124,7 +128,10 @@ def member_offsets(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> tuple[int, ...]:
-    """Returns the offsets of a struct's members: explicit ones, else by the packing rule."""
+    """
+    Returns the offsets of a struct's members: the declared ones, or the offsets by the packing
+    rule.
+    """
     if struct.offsets.data:
         return tuple(offset.data for offset in struct.offsets)
     offsets: list[int] = []

@@ -1,10 +1,10 @@
 """
 Variables of functions, loads, stores, copies, and pointers into composites.
 
-The verifier computes the pointee of an access chain from the base's type and the indexes. MLIR
+The verifier computes the pointee of an access chain from the base's type and the indices. MLIR
 lacks InBoundsAccessChain, ArrayLength and CopyObject. For loads and stores, MLIR writes storage
-class and pointee. A pointer with another type (untyped, or with a stride) is written with its
-type: `spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`.
+class and pointee. If these do not determine the pointer's type (it is untyped, or has a stride),
+the type is written: `spirv.Load %p : !spirv.untyped_ptr<StorageBuffer> -> f32`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ from xdsl_spirv.dialects.spirv.types import (
 
 @irdl_custom_directive
 class PointerOfClass(CustomDirective):
-    """Syntax of a pointer type, whose storage class also becomes a property of the operation."""
+    """Syntax of a pointer type. Its storage class also becomes a property of the operation."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -88,7 +88,7 @@ class PointerOfClass(CustomDirective):
     def parse_pointer(
         self, parser: Parser, state: ParsingState
     ) -> PointerType | UntypedPointerType:
-        """Parses the pointer's type, and sets the types that follow from it."""
+        """Parses the pointer's type. Sets the types that follow from it."""
         start = parser.pos
         type = parser.parse_type()
         if not isinstance(type, PointerType | UntypedPointerType):
@@ -103,7 +103,7 @@ class PointerOfClass(CustomDirective):
 
 @irdl_custom_directive
 class PointerToValue(PointerOfClass):
-    """Like `PointerOfClass`, for a pointer type that also gives the type of an optional value."""
+    """Like `PointerOfClass`. The type of an optional value follows from the pointer type, too."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -451,9 +451,9 @@ class CopyObjectOp(Foldable):
 
 class ChainOfChains(RewritePattern):
     """
-    Joins an access chain with the access chain that computes its base.
+    Joins two access chains, of which the first computes the base of the second.
 
-    spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
+        spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:

@@ -144,7 +144,8 @@ def specialization_constants(module: Operation) -> Mapping[str, Attribute | None
     """
     Returns the default value of each specialization constant of a module, by symbol.
 
-    A constant that is computed from others maps to its type, since only a launch knows its value.
+    For a constant that is computed from others, returns its type. Its value is only known at a
+    launch.
     """
     constants: dict[str, Attribute | None] = {}
     # Constants are direct children of a module.
@@ -213,7 +214,10 @@ def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType
 def _constant(
     rule: str, what: str, symbol: SymbolRefAttr, constants: Mapping[str, Attribute | None]
 ) -> int | None:
-    """Returns the default of the 32-bit integer constant `symbol`; None for a computed constant."""
+    """
+    Returns the default of the 32-bit integer constant `symbol`. Returns None for a computed
+    constant.
+    """
     name = symbol.root_reference.data
     value = constants.get(name)
     type_ = value.type if isinstance(value, IntegerAttr) else value
@@ -260,7 +264,7 @@ def cm_10_into_array(pointer: SSAValue) -> None:
 
 
 def points_into_array(pointer: SSAValue) -> bool | None:
-    """True if the pointer points into an array; None if its origin is unknown."""
+    """True if the pointer points into an array. Returns None if its origin is unknown."""
     op = pointer.owner
     if not isinstance(op, Operation):
         return None
@@ -400,11 +404,14 @@ def modules_in(root: Operation) -> Iterator[ModuleOp]:
 
 
 def symbol_of(op: Operation) -> str | None:
-    """Returns an operation's symbol name; None if it has no symbol."""
+    """Returns an operation's symbol name. Returns None if it has no symbol."""
     name = op.properties.get("sym_name")
     return name.data if isinstance(name, StringAttr) else None
 
 
 def modules_by_name(root: Operation) -> dict[str | None, ModuleOp]:
-    """Returns every `spirv.module` of a program by its symbol."""
+    """
+    Maps the symbol of each `spirv.module` of a program to the module. A module without a symbol has
+    the key None.
+    """
     return {symbol_of(module): module for module in modules_in(root)}

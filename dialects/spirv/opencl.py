@@ -1,7 +1,7 @@
 """
 OpenCL.std: the extended instructions for mathematics that MLIR has, and printf.
 
-The syntax is MLIR's. The other instructions of the set are carried as `spirv.Raw`.
+The syntax is MLIR's. The other instructions of the set are represented by `spirv.Raw`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-Pointers in operations: their kinds and syntax, the types that indexes select, and memory effects.
+Pointers in operations: their kinds and syntax, the types that indices select, and memory effects.
 
 Beyond MLIR's syntax, MakePointerAvailable and MakePointerVisible have a scope:
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
-The traits are those that xDSL's passes query. An operation without memory effect traits counts as
-having all effects, so that no pass removes, moves or merges it. Atomics, barriers, calls, and
-operations that end an invocation or leave a construct have no such traits.
+xDSL's passes query the traits. An operation without traits for memory effects counts as having all
+effects, so that no pass removes, moves or merges it. Atomics, barriers, calls, and operations that
+end an invocation or leave a construct have no such traits.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ VARYING: Mapping[StorageClass, Capability] = {
     StorageClass.Workgroup: Capability.VariablePointers,
     StorageClass.PhysicalStorageBuffer: Capability.PhysicalStorageBufferAddresses,
 }
-"""Storage class -> the capability for variable pointers into the class."""
+"""Maps a storage class to the capability for variable pointers into it."""
 
 
 def pointer_type(value: SSAValue) -> PointerType:
@@ -87,12 +87,14 @@ def pointee_of(pointer: Attribute) -> Attribute:
 
 
 def is_plain(pointer: SSAValue) -> bool:
-    """True if storage class and pointee determine the pointer's type."""
+    """True if the pointer's type follows from its storage class and pointee."""
     return isinstance(pointer.type, PointerType) and not pointer.type.stride.data
 
 
 def parse_storage_class(parser: Parser) -> StorageClass | None:
-    """Parses `"StorageBuffer"`; returns None if the text has the whole type instead."""
+    """
+    Parses `"StorageBuffer"`. Returns None if the whole type of the pointer is written instead.
+    """
     start = parser.pos
     text = parser.parse_optional_str_literal()
     if text is None:
@@ -104,7 +106,7 @@ def parse_storage_class(parser: Parser) -> StorageClass | None:
 
 
 def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) -> None:
-    """Prints ` "StorageBuffer" %p` if `plain`, else ` %p`."""
+    """Prints ` "StorageBuffer" %p` if `plain`, otherwise ` %p`."""
     printer.print_string(" ")
     if plain:
         storage_class = pointer_type(pointer).storage_class
@@ -113,7 +115,10 @@ def print_pointer(printer: Printer, pointer: SSAValue, *, plain: bool = True) ->
 
 
 def verify_fixed_size(type: Attribute, what: str) -> None:
-    """Raises `VerifyException` if the size of a loaded or copied value depends on the buffer."""
+    """
+    Raises `VerifyException` if the size of a loaded or copied type is not fixed, but depends on the
+    buffer.
+    """
     if isinstance(type, RuntimeArrayType) or (
         isinstance(type, StructType)
         and any(isinstance(member, RuntimeArrayType) for member in type.member_types)
@@ -124,7 +129,9 @@ def verify_fixed_size(type: Attribute, what: str) -> None:
 
 
 def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
-    """Returns the type that `index` selects in `composite`, or raises `VerifyException`."""
+    """
+    Returns the type that `index` selects in `composite`. Raises `VerifyException` if there is none.
+    """
     match composite:
         case (
             VectorType()
@@ -154,7 +161,10 @@ def constituent_type(composite: Attribute, index: SSAValue) -> Attribute:
 
 
 def chain_type(base: PointerType, indexes: Sequence[SSAValue]) -> PointerType:
-    """Returns the type of a chain's result. Raises `VerifyException` if indexes do not fit."""
+    """
+    Returns the type of an access chain's result. Raises `VerifyException` if the indices do not
+    fit.
+    """
     return PointerType(_chain_pointee(base, indexes), base.storage_class)
 
 
@@ -209,7 +219,7 @@ class MemoryOperand:
         alignment: int | None = None,
         scope: Scope | str | None = None,
     ) -> MemoryOperand:
-        """Makes a memory operand. `alignment` also sets the bit Aligned."""
+        """Creates a memory operand. If `alignment` is given, also sets the bit Aligned."""
         if alignment is not None:
             access = (access or MemoryAccess.None_) | MemoryAccess.Aligned
         return cls(
@@ -275,7 +285,7 @@ class MemoryOperand:
             )
 
     def properties(self, prefix: str = "") -> dict[str, Attribute | None]:
-        """Returns the properties of an operation with this memory operand."""
+        """Returns the properties by which an operation holds this memory operand."""
         return {
             f"{prefix}memory_access": self.access,
             f"{prefix}alignment": self.alignment,
@@ -293,7 +303,10 @@ class MemoryAccessing(SPIRVOp, ABC):
     def __init__(
         self, *arguments: Argument, memory: MemoryOperand | None = None, **named: Argument
     ):
-        """Takes the class's fields, with `memory` in place of the fields of the memory operand."""
+        """
+        Takes the fields of the class. The argument `memory` replaces the fields of the memory
+        operand.
+        """
         super().__init__(*arguments, **(memory or MemoryOperand()).properties(), **named)
 
     @property
@@ -303,7 +316,9 @@ class MemoryAccessing(SPIRVOp, ABC):
 
 
 class MemoryCopying(MemoryAccessing, ABC):
-    """A copy in memory. The first memory operand applies to the target, a second to the source."""
+    """
+    A copy in memory. The first memory operand applies to the target, the second one to the source.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"memory_access_2": "source_memory_access"}
     source_memory_access = opt_prop_def(MemoryAccessAttr)
@@ -316,13 +331,18 @@ class MemoryCopying(MemoryAccessing, ABC):
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
-        """Takes the class's fields, with one argument for each memory operand."""
+        """
+        Takes the fields of the class. One argument replaces the fields of each memory operand.
+        """
         of_source = (source_memory or MemoryOperand()).properties("source_")
         super().__init__(*arguments, memory=memory, **of_source)
 
     @property
     def source_memory(self) -> MemoryOperand:
-        """The second memory operand, for the source; empty if there is only one memory operand."""
+        """
+        The second memory operand, which applies to the source. Empty if there is only one memory
+        operand.
+        """
         return MemoryOperand(
             self.source_memory_access, self.source_alignment, self.source_memory_scope
         )

@@ -1,9 +1,9 @@
 """
-Carries instructions, types and decorations that the dialect does not declare.
+Represents instructions, types and decorations for which the dialect has no class.
 
-A carried instruction has its name and its operands in the grammar's order, so that no part of a
-module is lost. The dialect does not know its meaning. An operand is a value, a symbol, a type, a
-constant of the module, an extended instruction set, or a literal (a word or a string).
+A raw operation has the instruction's name and its operands in the grammar's order, so that no part
+of a module is lost. The dialect does not know its meaning. An operand is a value, a symbol, a type,
+a constant of the module, an extended instruction set, or a literal (a word or a string).
 
     %r = spirv.Raw "OpImageRead"(%image, %at, 0) : (!spirv.raw<...>, vector<2xi32>) -> vector<4xf32>
     spirv.RawGlobal @file "OpString"("add.comp")
@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
 VALUE = UnitAttr()
-"""Marks the position of an SSA operand among the operands of a raw operation."""
+"""Stands for an SSA operand in the list of a raw operation's operands."""
 
 
 @irdl_attr_definition
@@ -67,7 +67,7 @@ class ExtendedSetAttr(Data[str]):
 
 @irdl_attr_definition
 class ConstantRefAttr(ParametrizedAttribute):
-    """A constant of the module, by value and type."""
+    """A constant of the module as an operand: its value and its type."""
 
     name = "spirv.constant_ref"
     value: Attribute
@@ -136,7 +136,10 @@ def _verify_operand(operand: Attribute) -> None:
 
 @irdl_attr_definition
 class RawType(ParametrizedAttribute, TypeAttribute):
-    """A carried type with its declaration: `!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2, 4)>`."""
+    """
+    A type without a class, given by its declaration: `!spirv.raw<"OpTypeImage"(f32, 1, 0, 0, 0, 2,
+    4)>`.
+    """
 
     name = "spirv.raw"
     instruction: StringAttr
@@ -179,7 +182,10 @@ class Carried(SPIRVOp, ABC):
         operands: Sequence[Attribute | SSAValue],
         result_type: Attribute | None = None,
     ):
-        """`operands` are in the grammar's order, without result type and result."""
+        """
+        Creates the operation. `operands` are in the grammar's order, without result type and
+        result.
+        """
         layout = [VALUE if isinstance(o, SSAValue) else o for o in operands]
         values = [o for o in operands if isinstance(o, SSAValue)]
         super().__init__(instruction, layout, values, result_type)
@@ -263,7 +269,7 @@ class RawTerminatorOp(Carried):
 
 class RawGlobalOp(ConstantSymbol):
     """
-    A carried instruction outside of functions, with a symbol if it has a result.
+    An instruction outside of functions without a class. If it has a result, it has a symbol.
 
     `spirv.RawGlobal @name "OpSpecConstantOp"("OpIAdd", @m, const(1 : i32)) : i32`. The opcode
     operand of OpSpecConstantOp is written as a name.
@@ -282,12 +288,17 @@ class RawGlobalOp(ConstantSymbol):
         layout: Sequence[Attribute],
         type: Attribute | None = None,
     ):
-        """`layout` is in the grammar's order, without result type and result."""
+        """
+        Creates the operation. `layout` has the operands in the grammar's order, without result type
+        and result.
+        """
         super().__init__(instruction, layout, sym_name, type)
 
     @property
     def workgroup_size(self) -> ConstantRefAttr | None:
-        """The constant with the decoration `BuiltIn WorkgroupSize`; None for other operations."""
+        """
+        The constant if it has the decoration `BuiltIn WorkgroupSize`. None for other operations.
+        """
         if self.instruction.data != "OpDecorate":
             return None
         target, *rest = self.layout.data
@@ -296,7 +307,7 @@ class RawGlobalOp(ConstantSymbol):
 
     @property
     def constant_like(self) -> bool:
-        """True if the result is a value of the program, not debug information."""
+        """True if the result is a value of the program. False for debug information."""
         return self.type is not None and not self.instruction.data.startswith("OpExtInst")
 
     @property

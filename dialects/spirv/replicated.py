@@ -1,9 +1,9 @@
 """
-Composites of one repeated value (SPV_EXT_replicated_composites), and constant arrays as words
-(SPV_KHR_constant_data).
+Composites of one repeated value, and constant arrays as words.
 
-The replicated constants are MLIR's: `spirv.EXT.ConstantCompositeReplicate [1 : i32] :
-vector<2xi32>` and `spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<2xi32>`.
+The extensions are SPV_EXT_replicated_composites and SPV_KHR_constant_data. The replicated constants
+are MLIR's: `spirv.EXT.ConstantCompositeReplicate [1 : i32] : vector<2xi32>` and
+`spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<2xi32>`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known_size
 
 def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     """
-    Returns the common type of a composite's constituents.
+    Returns the type that all constituents of a composite have.
 
     Raises `VerifyException` if the types differ, or there are no constituents.
     """
@@ -67,10 +67,11 @@ def constituent_type(op: Operation, composite: Attribute) -> Attribute:
 
 def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> list[Attribute]:
     """
-    Returns the types of a composite, its constituent, and so on down to the type of `value`.
+    Returns the type of a composite, the type of its constituents, and so on, down to the type of
+    `value`.
 
-    MLIR gives the innermost constituent, which all outer levels repeat. Raises `VerifyException`
-    if no level has the type of `value`.
+    In MLIR, the value is the innermost constituent, which all outer levels repeat. Raises
+    `VerifyException` if no level has the type of `value`.
     """
     types = [composite, constituent_type(op, composite)]
     while True:
@@ -84,7 +85,7 @@ def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> lis
 
 
 class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeReplicate"):
-    """OpConstantCompositeReplicateEXT. The value is the attribute of one constituent."""
+    """OpConstantCompositeReplicateEXT. All constituents have the value `value`."""
 
     value = prop_def(Attribute)
     result = result_def()
@@ -173,7 +174,9 @@ class Words(CustomDirective):
 
 
 class ConstantData(SPIRVOp, ABC):
-    """An array of integers given as little-endian 32-bit words; the last word is padded."""
+    """
+    An array of integers given as little-endian 32-bit words. The last word may end with padding.
+    """
 
     data = prop_def(DenseArrayBase.constr(i32))
 

@@ -50,7 +50,9 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 
 def element_of(type_: Attribute) -> Attribute:
-    """Returns the component type of a vector or (cooperative) matrix; other types unchanged."""
+    """
+    Returns the component type of a vector or (cooperative) matrix. Returns other types unchanged.
+    """
     if isinstance(type_, MatrixType):
         type_ = type_.column_type
     if isinstance(type_, VectorType | CooperativeMatrixType | CooperativeVectorType):
@@ -64,7 +66,9 @@ def is_signed(type_: Attribute) -> bool:
 
 
 def constant_integer(value: SSAValue) -> int | None:
-    """Returns the integer that a constant operation of any kind gives; None for other values."""
+    """
+    Returns the integer that a constant operation of any kind gives. Returns None for other values.
+    """
     attribute = getattr(value.owner, "value", None)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
@@ -186,7 +190,10 @@ def dot_13_accumulator(accumulator: Attribute, result: Attribute) -> None:
 
 
 def component_width(vector: Attribute) -> int | None:
-    """Returns the bits of each component of a dot product's operand (8 for a packed scalar)."""
+    """
+    Returns the bits of a component of a dot product's operand. In a packed scalar, a component has
+    8 bits.
+    """
     if isinstance(vector, VectorType) and isinstance(vector.element_type, IntegerType):
         return vector.element_type.width.data
     return 8 if isinstance(vector, IntegerType) else None
@@ -335,7 +342,7 @@ def cm_17_length(result: Attribute, type_: Attribute) -> None:
 
 
 MATRIX_PARTS = ("rows", "columns", "scope", "use")
-"""Parameters of a cooperative matrix type, except its component type."""
+"""The parameters of a cooperative matrix type other than its component type."""
 
 
 def cm_19_conversion(

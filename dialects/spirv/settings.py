@@ -2,8 +2,8 @@
 Parses and prints properties that are constant instructions in SPIR-V: numbers, Booleans,
 enumerants.
 
-They are written in parentheses, `(m = 16, memory_layout = RowMajorNV, transpose = false)`. A
-number that is not an i32 is followed by its type. A specialization constant is written as `@name`.
+They are written in parentheses, `(m = 16, memory_layout = RowMajorNV, transpose = false)`. If a
+number is not an i32, its type follows. A specialization constant is written as `@name`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ NUMBER: AttrConstraint = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 
 
 def enumerant(kind: type[EnumerationAttr[Any]]) -> AttrConstraint:
-    """Returns a constraint for an enumerant of a kind, or a specialization constant's symbol."""
+    """
+    Returns a constraint for a property that is an enumerant of a kind, or a specialization
+    constant's symbol.
+    """
     return AnyOf((BaseAttr(kind), FlatSymbolRefAttrConstr))
 
 

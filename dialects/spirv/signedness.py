@@ -1,9 +1,9 @@
 """
-Integer operations that accept any signedness: the instruction determines how bits are read.
+Integer operations that accept any signedness, because the instruction determines how bits are read.
 
-For many integer instructions, SPIR-V only requires that operands and result have the same width
-and number of components, and each may be signed, unsigned or signless. Equal types are printed
-once, as in MLIR. Otherwise, the operands' types and the result type are printed:
+For many integer instructions, SPIR-V only requires that operands and result have the same width and
+number of components. Each may be signed, unsigned or signless. Equal types are printed once, as in
+MLIR. Otherwise, the operands' types and the result type are printed:
 
     %s = spirv.IAdd %a, %b : i32
     %t = spirv.IAdd %x, %one : (i32, si32) -> i32
@@ -47,7 +47,7 @@ def check_one_width(op: Operation, types: Sequence[Attribute]) -> None:
 
 @irdl_custom_directive
 class OneOrEachType(CustomDirective):
-    """Syntax of types: `T` if operands and result have equal types, else `(T1, T2) -> T3`."""
+    """Syntax of types: `T` if operands and result have equal types, otherwise `(T1, T2) -> T3`."""
 
     operands: TypeDirective
     result: TypeDirective

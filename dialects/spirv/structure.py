@@ -62,7 +62,9 @@ NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """Storage classes that global variables cannot have."""
 
 KNOWS_ITS_DATA = (StorageClass.Private, StorageClass.Workgroup)
-"""Storage classes that the module allocates, so that untyped variables need a data type."""
+"""
+Storage classes whose variables the module allocates. An untyped variable there needs a data type.
+"""
 
 
 @irdl_custom_directive
@@ -82,7 +84,7 @@ class Quoted(CustomDirective):
 
 
 def print_number(printer: Printer, value: Attribute | None) -> None:
-    """Prints a number without its type; prints other attributes in full."""
+    """Prints a number without its type. Prints other attributes in full."""
     if isinstance(value, IntegerAttr):
         printer.print_int(value.value.data)
     elif value is not None:
@@ -91,7 +93,7 @@ def print_number(printer: Printer, value: Attribute | None) -> None:
 
 @irdl_custom_directive
 class FurtherValues(CustomDirective):
-    """Syntax of optional numbers, symbols and types: `, 1, @x, i32`."""
+    """Syntax of an optional list of numbers, symbols and types: `, 1, @x, i32`."""
 
     values: AttributeVariable
 
@@ -115,7 +117,7 @@ class FurtherValues(CustomDirective):
 
 @irdl_custom_directive
 class FurtherSymbols(FurtherValues):
-    """Syntax of optional symbols: `, @a, @b`."""
+    """Syntax of an optional list of symbols: `, @a, @b`."""
 
     values: AttributeVariable
 
@@ -230,7 +232,7 @@ class ModuleVariable(SPIRVOp, ABC):
     @property
     @abstractmethod
     def object_type(self) -> Attribute | None:
-        """The type of the variable's value; None for an untyped variable without a data type."""
+        """The type of the variable's value. None for an untyped variable without a data type."""
 
     @property
     def storage_class(self) -> StorageClass:
@@ -320,7 +322,7 @@ class GlobalVariableOp(ModuleVariable):
         built_in: BuiltIn | None = None,
         initializer: str | None = None,
     ):
-        """`bind` is the pair of descriptor set and binding."""
+        """Creates a variable. `bind` is the pair of descriptor set and binding."""
         super().__init__(
             sym_name=sym_name,
             type=type,
@@ -378,7 +380,7 @@ class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVaria
         bind: tuple[int, int] | None = None,
         initializer: str | None = None,
     ):
-        """`bind` is the pair of descriptor set and binding."""
+        """Creates a variable. `bind` is the pair of descriptor set and binding."""
         super().__init__(
             sym_name=sym_name,
             type=type,
@@ -443,7 +445,9 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
         variable: str | ModuleVariable,
         result_type: PointerType | UntypedPointerType | None = None,
     ):
-        """`result_type` is required if `variable` is only a name."""
+        """
+        Creates a pointer to a variable. `result_type` is required if `variable` is only a name.
+        """
         if isinstance(variable, ModuleVariable):
             result_type = variable.pointer_type
             variable = variable.sym_name.data

@@ -2,10 +2,9 @@
 Group instructions from before SPIR-V 1.3, and group instructions of extensions.
 
 All invocations of the group must execute OpGroup* (capability Groups and
-SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR together, so they are not speculatable.
-MLIR has `spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`,
-`spirv.KHR.GroupFMul` and `spirv.KHR.SubgroupBallot`. The syntax of the other operations is
-similar.
+SPV_KHR_uniform_group_instructions) and OpSubgroup*KHR together, so these are not speculatable. MLIR
+has `spirv.GroupBroadcast`, the eight reductions of Groups, `spirv.KHR.GroupIMul`,
+`spirv.KHR.GroupFMul` and `spirv.KHR.SubgroupBallot`. The syntax of the other operations is similar.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
 
 
 def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
-    """Checks that all values are 32-bit integers, and that there are `wanted` values if given."""
+    """
+    Checks that all values are 32-bit integers. If `wanted` is given, also checks their number.
+    """
     if wanted is not None and len(values) != wanted:
         raise VerifyException(f"{op.name} takes {wanted} numbers, not {len(values)}")
     for value in values:
@@ -53,7 +55,9 @@ def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) 
 
 
 class TensorLayoutChange(SPIRVOp, ABC):
-    """Copies a layout with a new value of one property: `PER_DIMENSION` numbers per dimension."""
+    """
+    Copies a layout and sets one property, which has `PER_DIMENSION` numbers for each dimension.
+    """
 
     PER_DIMENSION: ClassVar[int] = 1
     T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
@@ -119,7 +123,7 @@ class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampVa
 
 
 class TensorViewChange(SPIRVOp, ABC):
-    """Copies a view with a new value of one property: a number per dimension."""
+    """Copies a view and sets one property, which has a number for each dimension."""
 
     T: ClassVar = VarConstraint("T", BaseAttr(TensorViewType))
     tensor_view = operand_def(T)

@@ -28,7 +28,7 @@ SCOPES = {
     "available_scope": TensorOperands.MakeElementAvailableARM,
     "visible_scope": TensorOperands.MakeElementVisibleARM,
 }
-"""Scope property -> the operand bit that is set for it."""
+"""Maps the property of a scope to the operand bit that is set for it."""
 
 
 class TensorAccess(SPIRVOp, ABC):

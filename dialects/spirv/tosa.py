@@ -65,11 +65,11 @@ PARAMETERS: Mapping[str, tuple[type[Attribute], ...]] = {
     **dict.fromkeys(VECTORS, (DenseIntOrFPElementsAttr,)),
     **dict.fromkeys(FLAGS, (IntegerAttr,)),
 }
-"""Grammar operand that is a property -> the attribute classes that it allows."""
+"""Maps a grammar operand that is a property to the attribute classes that it allows."""
 
 
 def vector_attribute(numbers: Sequence[int]) -> DenseIntOrFPElementsAttr:
-    """Makes the attribute of a parameter that is a tensor of rank 1."""
+    """Creates the attribute of a parameter that is a tensor of rank 1."""
     return DenseIntOrFPElementsAttr.from_list(TensorType(i32, [len(numbers)]), list(numbers))
 
 
@@ -77,9 +77,9 @@ class TosaOp(SPIRVOp, ABC):
     """An operator: `spirv.Tosa.ReduceSum axis = 1, %x : !spirv.arm.tensor<..> -> ...`."""
 
     PARAMETERS: ClassVar[Sequence[str]]
-    """The instruction's operands that are properties, in order. They precede `TENSORS`."""
+    """Names of the instruction's operands that are properties, in order. They precede `TENSORS`."""
     TENSORS: ClassVar[Sequence[str]]
-    """The instruction's operands that are values, in order."""
+    """Names of the instruction's operands that are values, in order."""
 
     result = result_def()
     traits = traits_def(Pure())
@@ -111,7 +111,10 @@ class TosaOp(SPIRVOp, ABC):
     def __init__(
         self, tensors: Sequence[Value], result_type: Attribute, **parameters: object
     ) -> None:
-        """`parameters` are numbers, lists of numbers and enumerants, which become attributes."""
+        """
+        Creates an operator. `parameters` are numbers, lists of numbers and enumerants, which become
+        attributes.
+        """
         operands: Sequence[Value | Sequence[Value]] = tensors
         if isinstance(self, TosaConcatOp):
             operands = [tensors]

@@ -44,7 +44,10 @@ FloatType: TypeAlias = _FloatType
 """Any builtin floating-point type, including bf16 and 8-bit floats."""
 
 Size: TypeAlias = IntAttr | SymbolRefAttr
-"""A number that SPIR-V takes from a constant: known, or the symbol of a specialization constant."""
+"""
+A number that SPIR-V takes from a constant. It is known, or given by the symbol of a specialization
+constant.
+"""
 
 SIZE = BaseAttr(IntAttr) | FlatSymbolRefAttrConstr
 
@@ -54,19 +57,19 @@ WORD = 2**32 - 1
 
 
 def size(value: int | str | Size) -> Size:
-    """Makes a size from an int, or from the name of a specialization constant."""
+    """Creates a size from an int, or from the name of a specialization constant."""
     if isinstance(value, int):
         return IntAttr(value)
     return SymbolRefAttr(value) if isinstance(value, str) else value
 
 
 def known_size(value: Size) -> int | None:
-    """Returns the number of a size; None for a specialization constant."""
+    """Returns the number of a size. Returns None for a specialization constant."""
     return value.data if isinstance(value, IntAttr) else None
 
 
 class Repeated(Sequence[Attribute]):
-    """A sequence of equal types that stores only one, for example an array's constituents."""
+    """A sequence of equal types, for example an array's constituents. Stores the type only once."""
 
     def __init__(self, element: Attribute, times: int):
         self.element = element
@@ -92,7 +95,7 @@ def _parse_number(parser: AttrParser) -> IntAttr:
 
 
 def _before_x(spelling: Spelling, delimiter: str) -> Spelling:
-    """Returns a spelling followed by the delimiter of a shape, `x`."""
+    """Returns a spelling that is followed by the delimiter of a shape, `x`."""
     parse, print_value = spelling
 
     def parse_before_x(parser: AttrParser) -> Attribute:
@@ -314,7 +317,7 @@ class StructType(LocatedAttribute, TypeAttribute):
         decorations: Sequence[StructDecorationAttr | Decoration] = (),
         identifier: str = "",
     ) -> Sequence[Attribute]:
-        """Returns the parameters of a struct, with sorted decorations and without verification."""
+        """Returns the parameters of a struct type. Sorts the decorations, and verifies nothing."""
         whole = [StructDecorationAttr(d) if isinstance(d, Decoration) else d for d in decorations]
         return (
             StringAttr(identifier),
@@ -332,8 +335,10 @@ class StructType(LocatedAttribute, TypeAttribute):
     @property
     def member_types(self) -> tuple[Attribute, ...]:
         """
-        The members' types for use outside of the struct. A reference to the enclosing struct is
-        replaced by the struct, in which such references remain.
+        The types of the members, as seen outside of the struct.
+
+        Inside, a member may refer to the struct itself by its name. This reference is replaced by
+        the struct, whose own members still contain the reference.
         """
         if isinstance(self.members, NoneAttr):
             return ()
@@ -348,7 +353,9 @@ class StructType(LocatedAttribute, TypeAttribute):
         return resolved
 
     def offset(self, member: int) -> int | None:
-        """Returns a member's explicit byte offset; None if the struct has no layout."""
+        """
+        Returns the explicit byte offset of a member. Returns None if the struct has no layout.
+        """
         return self.offsets.data[member].data if self.offsets.data else None
 
     def decorations_of(self, member: int) -> tuple[MemberDecorationAttr, ...]:
@@ -451,8 +458,8 @@ def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset
     """
     Replaces references to structs in a type.
 
-    `known` maps identifiers to structs; `around` are the identifiers of structs that enclose the
-    result.
+    `known` maps identifiers to structs. References to the structs `around`, which enclose the
+    result, remain.
     """
     if isinstance(type, StructType):
         name = type.identifier.data

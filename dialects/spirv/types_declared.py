@@ -1,9 +1,9 @@
 """
 Types of extensions that consist of the operands of their declaring instruction.
 
-Each class names its instruction and lists the operands in the grammar's order, from which encoding
-and required capabilities follow. A number, enumerant or Boolean that SPIR-V takes from a constant
-instruction may be a specialization constant's `@name`.
+Each class names its instruction and lists the operands in the grammar's order. Encoding and
+required capabilities follow from this list. A number, enumerant or Boolean that SPIR-V takes from a
+constant instruction may be a specialization constant's `@name`.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MAX_ARM_RANK = 32
-"""Largest rank of a tensor, since the type lists each extent. SPV_ARM_tensors has no limit."""
+"""Maximum rank of a tensor. A type lists each extent, and SPV_ARM_tensors has no limit."""
 
 TENSOR_RANKS = range(1, 6)
 """Numbers of dimensions of a tensor layout or view (SPV_NV_tensor_addressing)."""
 
 DYNAMIC = DYNAMIC_INDEX
-"""Stands for an unknown extent of an ARM tensor's dimension."""
+"""Number that stands for an unknown extent of an ARM tensor."""
 
 
 class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
@@ -80,7 +80,7 @@ class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
     @classmethod
     def of(cls, declaration: Sequence[Attribute]) -> Self:
         """
-        Makes the type from the operands of a declaration. Inverse of `declaration`.
+        Creates the type from the operands of a declaration. Inverse of `declaration`.
 
         A constant is given by its value or symbol. Raises `VerifyException` or `ValueError` if the
         operands do not fit.
@@ -299,7 +299,9 @@ class TensorArmType(DeclaredType):
     shape: ArrayAttr[IntAttr]
 
     def __init__(self, shape: Sequence[int], element_type: Attribute):
-        """`DYNAMIC` is an unknown extent; an empty shape means an unknown rank."""
+        """
+        Creates a tensor type. `DYNAMIC` is an unknown extent; an empty shape means an unknown rank.
+        """
         super().__init__(element_type, ArrayAttr([IntAttr(extent) for extent in shape]))
 
     @property

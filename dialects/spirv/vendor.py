@@ -121,7 +121,7 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
 
 class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLength"):
     """
-    Number of components that an invocation holds: `spirv.NV.CooperativeMatrixLength : matrix
+    Number of components that an invocation stores: `spirv.NV.CooperativeMatrixLength : matrix
     type`.
     """
 
@@ -178,7 +178,7 @@ class MixedDotProduct(SPIRVOp, ABC):
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Returns the capability for a product of two components, which depends on the types."""
+        """Returns the capability for a product of two components. It depends on the types."""
         if self.COMPONENTS != 2:
             return
         if isinstance(rules.element_of(self.vector_1.type), BFloat16Type):
@@ -194,7 +194,7 @@ class FDot2MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc32"):
 
 
 class FDot2MixAcc16Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc16"):
-    """The dot product of two f16 or bf16 components, accumulated in the components' type."""
+    """The dot product of two f16 or bf16 components, accumulated in the type of the components."""
 
     RESULTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
 

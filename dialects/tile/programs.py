@@ -52,8 +52,8 @@ from xdsl_spirv.dialects.tile.types import (
 @irdl_op_definition
 class ProgramOp(IRDLOperation):
     """
-    A kernel: the program of a workgroup. The arguments are one view for each buffer, in the order
-    of bindings, and numbers.
+    A kernel: the program that each workgroup runs. Its arguments are one view for each buffer, in
+    the order of bindings, and numbers.
     """
 
     name = "tile.program"
@@ -79,7 +79,7 @@ class ProgramOp(IRDLOperation):
 @irdl_op_definition
 class PlaceOp(IRDLOperation):
     """
-    Returns the first indices of the workgroup's tile in a view. The grid covers the view.
+    Returns the indices at which the workgroup's tile of a view begins. The grid covers the view.
 
         %i, %j = tile.place %c tile [128, 256] axes [0, 1] : !tile.view<?x?xf16>
 
@@ -113,7 +113,7 @@ class PlaceOp(IRDLOperation):
 
     @property
     def counted(self) -> list[tuple[int, int]]:
-        """Pairs of an axis of the view and the tile's size along it, slowest axis first."""
+        """Pairs of an axis of the view and the tile's size along it. The slowest axis is first."""
         return list(zip(numbers_of(self.axes), numbers_of(self.tile), strict=True))
 
     def verify_(self) -> None:
@@ -173,7 +173,8 @@ class SizeOp(IRDLOperation):
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """
-    Makes another view of a view's buffer, which starts `%at` elements after the view's start.
+    Returns another view of the same buffer. It starts `%at` elements after the start of the given
+    view.
 
         %v = tile.view_of %x[%at] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
 
@@ -215,7 +216,10 @@ class ViewOp(IRDLOperation):
 
 
 class _Box(IRDLOperation):
-    """An access to a box (hyperrectangle) of a view. A tile has the last axes of the view."""
+    """
+    An access to a box (hyperrectangle) of a view. The axes of the tile are the last axes of the
+    view.
+    """
 
     def check_box(self, view: SSAValue, indices: Sequence[SSAValue], tile: TileType) -> None:
         held = view_of(view)
@@ -327,7 +331,9 @@ class GatherOp(IRDLOperation):
 
 @irdl_op_definition
 class ScatterOp(IRDLOperation):
-    """Stores the elements of a tile at the indices that a second tile gives, under a mask."""
+    """
+    Stores the elements of a tile at indices, which a second tile gives. A mask excludes elements.
+    """
 
     name = "tile.scatter"
     tile = operand_def(TileType)
@@ -350,7 +356,7 @@ class ScatterOp(IRDLOperation):
 
 
 def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile: TileType) -> None:
-    """Verifies an access by a tile of indices."""
+    """Verifies that view, indices, mask and tile fit together."""
     require(
         len(view_of(view).shape) == 1,
         f"{view.type} has more than one dimension: flatten it by tile.view_of",

@@ -77,7 +77,7 @@ def view_of(value: SSAValue) -> ViewType:
 
 
 def scalar_of(type: Attribute) -> Attribute:
-    """Returns a tile's element type; returns any other type unchanged."""
+    """Returns the element type of a tile. Returns other types unchanged."""
     return type.element if isinstance(type, TileType) else type
 
 
@@ -95,16 +95,19 @@ def numbers_of(values: Any) -> tuple[int, ...]:
 
 
 def reduce_type(tile: TileType, axis: int) -> Attribute:
-    """Returns a tile's type without an axis; the element type if there is no other axis."""
+    """
+    Returns the type of a tile after removing an axis. If it is the only axis, returns the element
+    type.
+    """
     shape = [size for number, size in enumerate(tile.shape) if number != axis]
     return tile_type(shape, tile.element) if shape else tile.element
 
 
 def tile_type(shape: Sequence[int], element: Attribute) -> TileType:
-    """Makes a tile type."""
+    """Creates a tile type."""
     return TileType.new([ArrayAttr([IntAttr(size) for size in shape]), element])
 
 
 def view_type(shape: Sequence[int], element: Attribute) -> ViewType:
-    """Makes a view type."""
+    """Creates a view type."""
     return ViewType.new([ArrayAttr([IntAttr(size) for size in shape]), element])

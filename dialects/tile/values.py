@@ -35,7 +35,9 @@ from xdsl_spirv.dialects.tile.types import (
 
 @irdl_op_definition
 class FullOp(IRDLOperation):
-    """A tile whose elements are all the operand: `tile.full %x : f32 -> !tile.tile<64x64xf32>`."""
+    """
+    A tile in which all elements equal the operand: `tile.full %x : f32 -> !tile.tile<64x64xf32>`.
+    """
 
     name = "tile.full"
     value = operand_def()
@@ -103,7 +105,7 @@ def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribu
 @irdl_op_definition
 class MapOp(IRDLOperation):
     """
-    Applies a function to the elements at each position of tiles of one shape.
+    Applies a function to tiles of one shape: at each position, to the elements at this position.
 
         %r = tile.map(%x, %y) : (!tile.tile<8x8xf32>, !tile.tile<8x8xf32>) -> !tile.tile<8x8xf32> {
         ^bb0(%a: f32, %b: f32):
