@@ -203,7 +203,9 @@ class Session(Closing, ABC):
             scratch.replace(target)
         except OSError as error:
             raise ProgramError(
-                f"cannot write the state: {error.strerror}", str(error.filename or target)
+                f"cannot write the state: {error.strerror}",
+                str(error.filename or target),
+                "choose another path",
             ) from error
 
     @stage("reading the states")
@@ -326,7 +328,9 @@ def load_states(program: Program, states: Mapping[str, Buffer], path: Path) -> d
         with safe_open(path, framework="np") as file:
             header = file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise ProgramError(f"cannot read the state: {error}", str(path)) from error
+        raise ProgramError(
+            f"cannot read the state: {error}", str(path), "give a file that `Session.save` wrote"
+        ) from error
     known = header.get("schema"), header.get("version")
     if known != (STATE_SCHEMA, str(STATE_FILE_VERSION)):
         raise ProgramError(

@@ -162,7 +162,9 @@ def _to_f16(model: Model, *, keep_types: bool) -> Model:
             return float16.convert_float_to_float16(model, keep_io_types=keep_types)
     except Exception as error:
         raise ProgramError(
-            f"onnxconverter-common cannot convert the model: {_first_line(error)}", "", ""
+            f"onnxconverter-common cannot convert the model: {_first_line(error)}",
+            "--to f16",
+            "use the model in f32",
         ) from error
 
 
@@ -201,7 +203,9 @@ def _to_int8(arguments: argparse.Namespace, samples: Sequence[Sample], folder: P
             )
     except Exception as error:
         raise ProgramError(
-            f"onnxruntime cannot quantize the model: {_first_line(error)}", arguments.input, ""
+            f"onnxruntime cannot quantize the model: {_first_line(error)}",
+            arguments.input,
+            "use the model in f32, or --to f16",
         ) from error
     return _module("onnx", "onnx").load(target)
 

@@ -518,7 +518,11 @@ class Adapter:
         if self.moment is not None:
             row, geometry = self.moment.row(place[0]), self.moment.batch.geometry
             if row is None or place[1] >= geometry.invocations:
-                raise ProgramError(f"focus {text}: the workgroup has no such invocation", "", "")
+                raise ProgramError(
+                    f"focus {text}: this invocation is not running",
+                    "",
+                    "name an invocation of a running workgroup",
+                )
         self.focus = place
 
 

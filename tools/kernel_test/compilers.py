@@ -218,7 +218,9 @@ def _optimize(binary: Path, environment: str) -> None:
     arguments = [f"--target-env={environment}", "-O", str(binary), "-o", str(binary)]
     done = _run([program, *arguments], binary)
     if done.returncode != 0:
-        raise ProgramError(f"spirv-opt refuses the kernel: {done.stderr.strip()}", "", "")
+        raise ProgramError(
+            f"spirv-opt refuses the kernel: {done.stderr.strip()}", "", "leave out compile.optimize"
+        )
 
 
 def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]:

@@ -53,7 +53,9 @@ def _run(words: list[str], text: str) -> list[str]:
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:
-        raise ProgramError(f"cannot run {words[0]}: {error.strerror}", "--command", "") from error
+        raise ProgramError(
+            f"cannot run {words[0]}: {error.strerror}", "--command", "name an installed program"
+        ) from error
     said = (done.stdout + done.stderr).decode(errors="replace")
     return [_ending(done.returncode, text, said)]
 

@@ -90,10 +90,10 @@ class DeviceBench(Bench):
         """Runs a job and returns its value. Raises `ProgramError` if the job fails."""
         for _, result in self.engine.run([job]):
             if not result.ok:
-                raise ProgramError(f"{job.kind}: {result.status}: {result.cause}")
+                raise ProgramError(f"the job {job.kind!r} failed ({result.status}): {result.cause}")
             return result.value
         raise ProgramError(
-            f"{job.kind}: the job ended without a result", "", "run the command again"
+            f"the job {job.kind!r} ended without a result", "", "run the command again"
         )
 
     def measure(
