@@ -224,8 +224,9 @@ class Intervals:
 
     def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
         """
-        Returns the interval of one operation of a body, by its function in `SCALARS`. Integer
-        operations on exact operands are computed by the interpreter instead.
+        Returns the interval of one operation of a body, by its function in `SCALARS`; `where` is
+        the place for an error. Integer operations on exact operands are computed by the interpreter
+        instead.
         """
         dtype = _dtype(op.results[0].type)
         function = SCALARS.get(type(op))

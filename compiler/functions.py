@@ -55,7 +55,10 @@ def share_buffers(
 
 
 def _key(buffer: Buffer, value: Array) -> tuple[object, ...]:
-    """Returns a key that is equal for equal arrays: a hash of their bytes."""
+    """
+    Returns a key that is equal for equal arrays of equal type. The key contains a hash of the
+    array's bytes.
+    """
     from hashlib import blake2b
 
     return (buffer.type, value.shape, blake2b(value.tobytes(), digest_size=16).digest())

@@ -309,7 +309,10 @@ class _Generic:
         return [self._with_start(result, kind)]
 
     def _with_start(self, result: Value, kind: Combiner) -> Value:
-        """Combines a reduction's result with the initial value, if the value is not neutral."""
+        """
+        Combines a reduction's result with the initial value, by the reduction's operation `kind`. A
+        neutral initial value is left out.
+        """
         start = self.translator.value(self.op.operands[-1])
         if isinstance(start, np.ndarray) and (start == kind.neutral(start.dtype)).all():
             return result

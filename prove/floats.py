@@ -76,7 +76,10 @@ def _round_once(function: Callable[..., Any]) -> Exact:
 
 
 def _compare_bits(function: Callable[..., Term], unordered: bool) -> Exact:
-    """Returns a comparison of floats by their bits as signed magnitudes, without FP theory."""
+    """
+    Returns a comparison of floats by their bits as signed magnitudes, without FP theory. With NaN,
+    the comparison is `unordered`.
+    """
 
     def compute(terms: Terms, type: Attribute, x: Term, y: Term) -> Term:
         nan = z3.Or(is_nan(x, type), is_nan(y, type))

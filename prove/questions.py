@@ -236,8 +236,8 @@ def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
     """
-    Returns the smallest launch that may show the bug of a question, and the numbers in buffers that
-    it reads.
+    Returns the smallest launch under the premises `held` that may show the bug of a question. Also
+    returns the numbers in buffers that this launch reads.
     """
     reads = [t for t in applications_of([question.wrong]) if t.decl().name() in kernel.elements]
     # Each index gets a short name, because long terms may be truncated in print.
@@ -269,6 +269,7 @@ def find_launch(
 def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """
     Yields a question for each possible bug of an instruction, and of each pair of instructions.
+    `asked` selects questions.
     """
     found: dict[tuple[object, ...], list[Question]] = {}
     demands = list(kernel.demands)
@@ -355,6 +356,7 @@ def _list_event_facts(kernel: Kernel, other: Renaming, level: int) -> list[Term]
 def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """
     Yields a question for each pair of accesses that may race, in one workgroup and between two.
+    `asked` selects questions.
     """
 
     def memory_of(access: Access) -> Hashable:

@@ -206,8 +206,8 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
     """
-    Returns a tautology for each constant. Printers then declare the constant even if no condition
-    contains it.
+    Returns a tautology for each of the constants `wanted`. Printers then declare the constant even
+    if no condition contains it.
     """
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 

@@ -151,7 +151,10 @@ def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribu
 
 
 def build(type: Attribute, leaf: Callable[[Attribute], Value], lengths: Any = None) -> Value:
-    """Builds a value of a type. `leaf` creates each number from its type."""
+    """
+    Builds a value of a type. `leaf` creates each number from its type. `lengths` returns an array's
+    length.
+    """
     parts = parts_of(type, lengths or _plain_length)
     if parts is None:
         return leaf(type)

@@ -102,7 +102,7 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
 def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
     """
     Returns the number of instructions that compute an operation's body for one component of a
-    matrix.
+    matrix. `spread` tells which values have a component in each invocation.
     """
     return sum(
         OF_A_FUNCTION if body_op.name.startswith("math.") else 1

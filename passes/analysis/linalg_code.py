@@ -142,7 +142,7 @@ def product_body(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, 
 
 
 def make_body(types: Sequence[Attribute], write: Body) -> Block:
-    """Builds the body of a generic with arguments of these types."""
+    """Builds the body of a generic with arguments of these types; `write` emits its operations."""
     block = Block(arg_types=types)
     result = write(Builder(InsertPoint.at_end(block)), block.args)
     block.add_op(linalg.ops.YieldOp(result))
@@ -374,7 +374,7 @@ class BodyCode:
         return self.add(arith.ConstantOp(number_of_type(number, type)))
 
     def extend(self, value: SSAValue, type: Attribute, signed: bool) -> SSAValue:
-        """Extends an integer to a type."""
+        """Extends an integer to a type, by its sign if `signed`, else by zeros."""
         if value.type == type:
             return value
         kind = arith.ExtSIOp if signed else arith.ExtUIOp

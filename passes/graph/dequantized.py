@@ -267,7 +267,10 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
-    """Applies a padding with zeros to the integers; None if the zero point is not one integer."""
+    """
+    Moves a padding of a dequantized tensor to its integers, which are padded with the zero point.
+    Returns None unless the padding is 0 and the zero point is one integer.
+    """
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
@@ -285,7 +288,10 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
-    """Returns a function that creates the zero point in the integers' type; None if impossible."""
+    """
+    Returns a function that creates an operation with the zero point in the integers' type. Returns
+    None if the zero point varies or does not fit in this type.
+    """
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
     assert isinstance(element, IntegerType)
@@ -318,7 +324,8 @@ def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
     """
-    Applies a reshape to the integers; None if scale or zero point vary along a reshaped dimension.
+    Moves a reshape of a dequantized tensor to its integers. Returns None if the scale or zero point
+    varies along a reshaped dimension.
     """
     groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
     sizes = tensor_type(op.src if collapses else op.result).get_shape()

@@ -103,7 +103,8 @@ def _clone_body(
     dispatch: DispatchOp, block: Block, given: dict[SSAValue, SSAValue]
 ) -> Sequence[SSAValue]:
     """
-    Clones a dispatch's operations to the end of a block. Returns the clones of the yielded values.
+    Clones a dispatch's operations to the end of a block; `given` maps its inputs to values of the
+    block. Returns the clones of the yielded values.
     """
     inside: dict[SSAValue, SSAValue] = {
         argument: given[value]

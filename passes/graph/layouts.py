@@ -232,7 +232,9 @@ class Rearrangement:
         return self.value(value, tuple(range(_rank(value))), before)
 
     def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        """Returns a tensor in the given order; inserts a transposition at the first call."""
+        """
+        Returns a tensor in the given order. The first call for an order inserts a transposition.
+        """
         if is_identity(order) and value not in self.replaced:
             return value
         known = self.stored.get((value, order))

@@ -85,7 +85,10 @@ FEW_ROWS, LONG_ROW = 16, 1 << 16
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
-    """Makes a dispatch of an operation and of cheap producers whose results nothing else reads."""
+    """
+    Makes a dispatch of an operation and of cheap producers whose results nothing else reads.
+    `computes` tells which operations may be fused.
+    """
     group = Group(root)
     _grow(group, operands_of(root), computes)
     _add_kept(group, computes)
@@ -94,7 +97,10 @@ def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
 
 
 def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operation], bool]) -> None:
-    """Adds to the group the producers of values that only the group reads, and their producers."""
+    """
+    Adds to the group the producers of values that only the group reads, and their producers.
+    `computes` tells which operations may be added.
+    """
     waiting = list(values)
     while waiting and len(group.members) < LARGEST:
         owner = waiting.pop(0).owner

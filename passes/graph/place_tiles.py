@@ -213,7 +213,10 @@ class _Placed:
         return Axis(stride, size, extent, source, number)
 
     def _extent(self, room: Array, source: Source, size: int) -> int:
-        """Returns the size of an axis, from the mask that cuts its last tile."""
+        """
+        Returns the size of an axis of which a mask cuts the last tile. `room` is the number of
+        elements that the mask leaves, as a function of the workgroup.
+        """
         terms = self.digits.split(room) or {}
         extent = terms.pop(None, 0)
         if terms != ({} if source is None else {source: -size}):

@@ -199,7 +199,10 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
-    """Merges the dimensions `named` of an operand; None if they are not whole groups in order."""
+    """
+    Merges the dimensions `named` of an operand, as `groups` says. Returns None if they are not
+    whole groups in order.
+    """
     shape, dims = tensor_type(value).get_shape(), merged_groups(named, groups)
     if dims is None:
         return None

@@ -241,7 +241,10 @@ class Elements(Nodes):
             self.values[output] = Tile(axes, node)
 
     def function(self, block: Block, known: dict[SSAValue, Any]) -> list[Node]:
-        """Returns the nodes that a function of elements yields."""
+        """
+        Returns the nodes that a function of elements yields. `known` maps the function's arguments
+        to nodes.
+        """
         for op in block.ops:
             given = [known[v] if v in known else self.values[v] for v in op.operands]
             if isinstance(op, tile.YieldOp):

@@ -152,7 +152,10 @@ def _replace_operand(
 
 
 def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation]:
-    """Copies an operation, with result dimensions in the order of its loops."""
+    """
+    Returns copies of an operation and of its empty output. The copy's result has its dimensions in
+    the order of the loops.
+    """
     *reads, write = maps_of(op)
     type = tensor_type(op.results[0])
     shape, rank = type.get_shape(), len(op.iterator_types)

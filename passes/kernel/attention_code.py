@@ -453,7 +453,9 @@ class AttentionCode(Numbers[AttentionPlan]):
         return state.like(self.b.choose(over, new, lambda: kept))
 
     def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
-        """True if any invocation's greatest number compares with `limit` as `predicate` says."""
+        """
+        True if, in any invocation, the greatest number compares with `limit` as `predicate` says.
+        """
         greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
         over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
         return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))

@@ -84,7 +84,10 @@ class Lines(ABC):
         """Yields the fragments of a line (row of fragments), built from the line's words."""
 
     def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
-        """Reads the words of a tile of keys or values."""
+        """
+        Reads the words of a tile of keys or values. If `guarded`, the tile may have rows outside of
+        the tensor.
+        """
         count = self.plan.schedule.key_tile.data // self.plan.line(self.name)
         return list(self.read(self.b.times(tile, count), count, guarded))
 
@@ -304,7 +307,10 @@ class StagedLines(VectorLines):
         return self.b.below(self.column, self.width - column) if beyond else True
 
     def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
-        """Loads the invocation's vectors of a tile from global memory."""
+        """
+        Loads the invocation's vectors of a tile from global memory. If `guarded`, rows outside
+        of the tensor are 0.
+        """
         b, words = self.b, Words()
         first = b.times(tile, self.plan.schedule.key_tile.data)
         first = b.plus(first, b.times(self.row, self.deal.apart))

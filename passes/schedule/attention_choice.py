@@ -112,7 +112,10 @@ def _candidates(
 
 
 def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Yields schedules that pass probabilities through Workgroup memory."""
+    """
+    Yields schedules that pass probabilities through Workgroup memory; `least` has the smallest
+    tiles.
+    """
     op, model = least.op, least.target.model.attention
     m, keys = least.schedule.query_tile.data, least.schedule.key_tile.data
     strips_of, counts = model.strips, model.key_fragments

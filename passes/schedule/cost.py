@@ -84,7 +84,8 @@ def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
     Returns the time in which a compute unit executes `rounds` workgroups, `residents` at a time.
 
-    The unit of time is the time of one workgroup at a rate of 1.
+    The unit of time is the time of one workgroup at a rate of 1. `rate` is the rate of a compute
+    unit with `residents` workgroups, `alone` is its rate with one workgroup.
 
     An incomplete last wave is estimated as the mean of a lower and an upper bound.
     """

@@ -310,7 +310,10 @@ def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """Returns the map with loop `at`, and the dimension that it indexes, each split into three."""
+    """
+    Returns the map with loop `at`, and the dimension that it indexes, each split into three. The
+    new map has `count` loops.
+    """
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

@@ -90,7 +90,7 @@ class SplitReductionsPass(LimitedPass):
                 Rewriter.replace_op(cut.op, [], [total])
 
     def _key(self, cut: _Cut) -> tuple[object, ...]:
-        """Returns the cache key for a contraction's number of parts."""
+        """Returns the key under which a contraction's number of parts is cached."""
         values = [*cut.op.inputs, *(cut.source.inputs if cut.source is not None else ())]
         own = cut.op if self.only or self.barred else str(cut.contraction)
         maps = cut.op.indexing_maps
