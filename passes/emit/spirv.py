@@ -105,8 +105,8 @@ class SpirvEmitter(Emitter):
 
     def as_index(self, value: SSAValue, *, sign: bool = False) -> Index:
         """
-        Converts an integer of any type to an i32 index; with `sign`, reads narrow integers as signed.
-        A constant becomes a Python int.
+        Converts an integer of any type to an i32 index. With `sign`, reads narrow integers as
+        signed. A constant becomes a Python int.
         """
         if isinstance(value.owner, spv.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
             return value.owner.value.value.data & 0xFFFFFFFF
