@@ -279,7 +279,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
         return
     if not leaf.packed:
         raise Misuse(
-            f"{label} has padding between its elements, so that its shape is {leaf}",
+            f"{label} has padding between its elements, so its shape must be {leaf}",
             "",
             "leave out size, or describe the whole memory by type and size",
         )
