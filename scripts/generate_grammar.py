@@ -79,7 +79,10 @@ def headers() -> Path:
 
 
 def requirements(entry: dict[str, Any]) -> dict[str, Any]:
-    """Returns alternative capabilities, alternative extensions, first and last core version."""
+    """
+    Returns the capabilities and extensions that allow an entry, and its first and last core
+    version.
+    """
     facts: dict[str, Any] = {}
     if entry.get("capabilities"):
         facts["c"] = entry["capabilities"]

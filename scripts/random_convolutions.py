@@ -114,7 +114,8 @@ class Model:
             drawn["dilations"] = dilations
         reach = [(k - 1) * d for k, d in zip(kernel, dilations)]
         how = rng.random()
-        # ONNX's output size is strides times the input size, onnxruntime's less for short windows.
+        # With `auto_pad`, ONNX's transposed output has stride * input size elements. onnxruntime's
+        # has fewer if a window is shorter than the stride; such cases are not drawn.
         if how < 0.2 and not (transposed and any(r + 1 < s for r, s in zip(reach, strides))):
             drawn["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         elif how < 0.8:

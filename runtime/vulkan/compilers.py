@@ -74,7 +74,9 @@ def list_drivers() -> tuple[list[Driver], dict[str, str]]:
     """
     place = folder()
     if place is None:
-        raise ProgramError("there is no folder of drivers here or in the folders above", FOLDER, FETCH)
+        raise ProgramError(
+            "there is no folder of drivers here or in the folders above", FOLDER, FETCH
+        )
     try:
         if not (place / "drivers.json").exists() and (place / "unavailable").exists():
             return [], {"drivers": (place / "unavailable").read_text().strip()}

@@ -80,7 +80,7 @@ class Kernel:
         return self.op(f"spirv.Constant {value} : {type}")
 
     def pointer(self, buffer: int, index: str = "%id") -> str:
-        """Returns the pointer to an element of a buffer."""
+        """Adds an access chain to an element of a buffer, and returns the name of its result."""
         type, element, _ = self.buffers[buffer]
         base = self.op(f"spirv.mlir.addressof @b{buffer} : {type}")
         return self.op(
@@ -89,12 +89,12 @@ class Kernel:
         )
 
     def load(self, buffer: int, index: str = "%id") -> str:
-        """Returns an element of a buffer."""
+        """Adds a load of an element of a buffer, and returns the name of its result."""
         element = self.buffers[buffer][1]
         return self.op(f'spirv.Load "StorageBuffer" {self.pointer(buffer, index)} : {element}')
 
     def store(self, buffer: int, value: str, index: str = "%id") -> Kernel:
-        """Writes an element of a buffer."""
+        """Adds a store to an element of a buffer, and returns this kernel."""
         element = self.buffers[buffer][1]
         pointer = self.pointer(buffer, index)
         return self(f'spirv.Store "StorageBuffer" {pointer}, {value} : {element}')

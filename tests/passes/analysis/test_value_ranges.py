@@ -1,4 +1,4 @@
-"""Intervals of tensors follow from operands, and from the tensors that they index."""
+"""A tensor's interval follows from operands; that of an index also from the tensor it indexes."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def bytes_of(*shape: int) -> SSAValue:
 
 
 def test_one_signedness_pays_for_large_products():
-    """One more dispatch converts an operand, another one sums up the other operand."""
+    """Two dispatches are added: one converts an operand, one sums up the other operand."""
     signs, operand = OtherSigns(False, load("nvidia-h200")), bytes_of(2048, 2048)
     assert signs.pay([2048] * 3, operand, operand)
     assert not signs.pay([512] * 3, bytes_of(512, 512), bytes_of(512, 512))

@@ -153,8 +153,8 @@ def test_operations_on_parts_are_one_kernel_with_the_product(
 @pytest.mark.parametrize(
     ("rows", "shorter", "schedule"),
     [
-        # Blocks of 16 columns do not make 24; a slice is a row short; a subgroup has one fragment;
-        # slices of K finish fragments of their own.
+        # Reasons, in order: 24 columns are not a multiple of 16; a slice lacks a row; each subgroup
+        # has one fragment; each slice of K completes its own fragments.
         (48, 0, schedule_of("[16, 32, 64], subgroups = [1, 1]")),
         (64, 1, schedule_of("[16, 32, 64], subgroups = [1, 1]")),
         (64, 0, schedule_of("[16, 32, 64], subgroups = [1, 2]")),
