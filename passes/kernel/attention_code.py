@@ -314,22 +314,15 @@ class AttentionCode(Numbers[AttentionPlan]):
             row[at] = total
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
-        """
-        Computes the scores of each strip (row of fragments) of queries for a tile of keys.
-
-        With staging, a single score fragment is summed in two independent chains, so that
-        consecutive matrix multiply-adds do not depend on each other.
-        """
+        """Computes the scores of each strip (row of fragments) of queries for a tile of keys."""
         source, count = self.sources["k"], self.plan.key_fragments
         queries, zero = self.q or self._queries(), self.rows.splat(0.0)
-        chains = 2 if self.plan.schedule.staged and self.strips * count == 1 else 1
-        scores = [[[zero] * chains for _ in range(count)] for _ in range(self.strips)]
+        scores = [[zero] * count for _ in range(self.strips)]
         for block, j in product(range(source.blocks), range(count)):
             fragments = source.block(keys, j, block)
             for step, right in enumerate(fragments, block * source.block_fragments):
-                lefts, sums = [line[step] for line in queries], [row[j] for row in scores]
-                self._multiply(lefts, right, sums, step % chains)
-        return [[reduce(self.plus, sums) for sums in row] for row in scores]
+                self._multiply([line[step] for line in queries], right, scores, j)
+        return scores
 
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
