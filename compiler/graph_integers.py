@@ -124,7 +124,10 @@ STEPS = (
     ("arith.divf", "math.roundeven", "arith.addf", "arith.cmpf", "arith.select"),
     ("arith.divf", "math.roundeven", "arith.cmpf", "arith.select"),
 )
-"""Operations of a quantization up to its lower bound, with and without a zero point."""
+"""
+The operations that compute a quantization, in order, up to the clamp at its lower bound: with a
+zero point, and without one.
+"""
 
 
 TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}

@@ -102,7 +102,8 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
     """
     Splits kernels into at most `jobs` parts of about equal work, with equal kernels in one part.
 
-    A few kernels are one part, because starting a process takes as long as lowering them.
+    Fewer than `FEW` kernels are one part, because starting a process takes as long as lowering
+    them.
     """
     if len(functions) < FEW:
         return [list(functions)]

@@ -148,8 +148,8 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
 
 def _end(yielded: SSAValue, result: SSAValue) -> str:
     """
-    Returns the name of the model node whose last operation is in a dispatch. Returns "" if a later
-    dispatch computes another part of the node.
+    Returns the name of the model node whose last operation computes `yielded`, a value that a
+    dispatch returns as `result`. Returns "" if a later operation computes another part of the node.
     """
     name = node_of(yielded.owner) if isinstance(yielded.owner, Operation) else None
     waiting = [use.operation for use in result.uses]

@@ -107,8 +107,8 @@ def _of_slice(
 
 def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:
     """
-    Yields the limit that an asserted comparison implies. Signedness is ignored, because sizes are
-    not negative.
+    Yields the limit that a comparison implies, which the operation `insisted` asserts. Signedness
+    is ignored, because sizes are not negative.
     """
     left, right = number(op.lhs), number(op.rhs)
     match op.predicate.value.data:

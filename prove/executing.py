@@ -195,11 +195,14 @@ class Executor:
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """Replaces the results of an instruction. Returns them unchanged by default."""
+        """
+        Called with the results of each instruction. Returns the results to use instead, by default
+        the same.
+        """
         return results
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """Joins two values at a merge point, by a selection."""
+        """Returns the value at a merge point: `one` where `guard` holds, otherwise `other`."""
         return choose(guard, one, other)
 
     def _value_in(self, state: State, key: Hashable) -> Value:

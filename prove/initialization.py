@@ -123,7 +123,8 @@ def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[T
     Computes the local id of an invocation from its index in the workgroup, or from its subgroup and
     lane.
 
-    `chosen` maps built-ins of the invocation to values. In the result, the local id replaces them.
+    `chosen` maps built-ins of the invocation to values. The result maps the local id's components,
+    in place of index, subgroup and lane.
     """
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)

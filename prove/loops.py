@@ -454,7 +454,8 @@ class LoopExecutor(Executor):
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
         """
-        Returns the candidates that `known` implies for `cells`. Counterexamples exclude others.
+        Returns the candidates that follow from `known` for the variables `cells`. Removes those
+        that a solver refutes.
         """
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:

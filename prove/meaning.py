@@ -129,7 +129,8 @@ def _reverse(value: Term) -> Term:
 
 def pick(less: Compute) -> Compute:
     """
-    Returns a function that selects the first operand if the comparison holds, else the second.
+    Returns a function that selects the first operand if the comparison `less` holds, else the
+    second.
     """
     return lambda x, y: z3.If(less(x, y), x, y)
 

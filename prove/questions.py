@@ -209,7 +209,7 @@ def _ask(
     """
     Looks for a launch that may show the bug of a question, under each set of conditions in `ways`.
 
-    Stores the launch, the sets that allow one, and the solver's reason in `question`.
+    Stores the launch, the sets under which there is one, and the solver's reason in `question`.
     """
     for held in ways:
         answer = ask([*held, question.wrong], _unknown_numbers(kernel), limits)

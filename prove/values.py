@@ -97,7 +97,7 @@ def choose(condition: Term, a: Value, b: Value) -> Value:
 
 
 def scalars(value: Value) -> Iterator[Scalar]:
-    """Yields the leaves of a value in order."""
+    """Yields the scalars of a value in order. Raises `Unsupported` for pointers."""
     if isinstance(value, Scalar):
         yield value
     elif isinstance(value, tuple):

@@ -66,8 +66,8 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
     """
-    Returns `a` as the quotient of one-bit values, or as a value shifted by 0. Other divisors and
-    shifts give poison.
+    Returns `a`: the quotient of one-bit values, or a one-bit value shifted by 0. The result for any
+    other divisor or shift is poison.
     """
     return a
 

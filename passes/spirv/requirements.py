@@ -125,7 +125,9 @@ LAYOUTS = ("base_type", "data_type", "structure")
 """Properties with the type of the data that an untyped pointer points to."""
 
 INTERNAL_WORDS = ("abi", "target_env", "resource_limits")
-"""Words that mark the name of an attribute that only passes read. Binaries do not contain it."""
+"""
+Attributes whose names contain one of these words are for passes only, and are not in binaries.
+"""
 
 
 class Requirement:

@@ -175,8 +175,8 @@ def _member(
     emitter: SpirvEmitter, variable: GlobalVariableOp, number: int, like: Number, type: Attribute
 ) -> SSAValue:
     """
-    Loads member `number` of the block as a scalar or a splat of type `type`. Bytes (if `like` is
-    one) are passed as words.
+    Loads member `number` of the block as a scalar or a splat of type `type`. If the number `like`
+    is a byte, the member is a word that contains the byte.
     """
     address, index = emitter.address(variable), emitter.index(number)
     chain = emitter.once(("chain", number), lambda: AccessChainOp(address, [index]))

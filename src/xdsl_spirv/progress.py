@@ -60,7 +60,9 @@ _SPEAKING = threading.RLock()
 
 
 class Ticker:
-    """The open stages of a process. Shows the innermost that has lasted for `QUIET_SECONDS`."""
+    """
+    The open stages of a process. Shows the innermost stage that has lasted for `QUIET_SECONDS`.
+    """
 
     def __init__(self, display: Display, clock: Callable[[], float] = time.monotonic):
         self.display, self.clock = display, clock

@@ -68,7 +68,7 @@ class Words:
     # Bits
 
     def word_by_word(self, kind: type[Operation], *pairs: Pair) -> Pair:
-        """Applies an operation without carries to the low and to the high words."""
+        """Applies an operation without carries to the low words, and to the high words."""
         words = zip(*pairs, strict=True)
         return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))
 
