@@ -3,7 +3,7 @@ Looks up facts of the SPIR-V grammar by name.
 
 No other code states an opcode, an operand's position, a capability or a version: all come from
 `core.json` (scripts/generate_grammar.py writes it from Khronos' tables). The table is read at the
-first lookup, and entries become objects when they are looked up. So starting up costs a few
+first lookup, and entries become objects when they are looked up. Starting up therefore costs a few
 milliseconds, and importing this module costs nothing.
 
     grammar().instruction("OpSDot").opcode
@@ -32,7 +32,7 @@ EXTENDED = Path(__file__).with_name("extended.json")
 
 
 class Category(StrEnum):
-    """The categories of operand kinds, which determine the encoding of an operand in words."""
+    """The categories of operand kinds. They determine how an operand is encoded in words."""
 
     ID = "Id"
     LITERAL = "Literal"
@@ -49,9 +49,9 @@ class Operand:
     quantifier: str
     """Empty for exactly one, `?` for at most one, `*` for any number."""
     name: str
-    """The operand's name in the grammar; empty if it has none."""
+    """The operand's name in the grammar. Empty if it has none."""
     field: str
-    """The name in snake case, or the kind in snake case if there is no name."""
+    """The operand's name in snake case. An operand without a name has its kind in snake case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Requirements:
 
     capabilities: tuple[str, ...]
     """
-    Capabilities of which any one enables the item. If the item is a capability: all capabilities
-    that it implies.
+    Capabilities that enable the item; one of them is enough. If the item is itself a capability,
+    the capabilities that it implies.
     """
     extensions: tuple[str, ...]
-    """Any one of these extensions provides the item in versions before `version`."""
+    """Extensions that provide the item in versions before `version`; one of them is enough."""
     version: Version | None
-    """The first version whose core has the item; None if no version has it."""
+    """The first version of SPIR-V that has the item in its core. None if no version has it."""
     last_version: Version | None
-    """The last version that has the item, if it was removed."""
+    """The last version of SPIR-V that has the item. None unless the item was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Enumerant(Requirements):
 
 def snake_case(name: str) -> str:
     """
-    Returns a grammar operand's name as a field name.
+    Converts a name in the grammar to the name of a field.
 
     >>> snake_case("Vector 1"), snake_case("ClusterSize"), snake_case("Argument 0, Argument 1, ...")
     ('vector_1', 'cluster_size', 'arguments')
@@ -137,7 +137,10 @@ def _requirements(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operands(rows: list[list[str]]) -> tuple[Operand, ...]:
-    """Builds the operands. The second operand with a field name `x` gets the field name `x_2`."""
+    """
+    Builds the operands. If two operands have the field name `x`, the second one gets the field name
+    `x_2`.
+    """
     seen: dict[str, int] = {}
     operands: list[Operand] = []
     for row in rows:
@@ -206,7 +209,10 @@ class Kind:
         return key in self._rows or key in self._by_alias
 
     def used(self, value: int) -> tuple[Enumerant, ...]:
-        """Returns the enumerants in a value: one, or a mask's bits in ascending order."""
+        """
+        Returns the enumerants that a value consists of: a single one, or the bits of a mask in
+        ascending order.
+        """
         if self.category is not Category.BITS or value == 0:
             return (self[value],) if value in self else ()
         return tuple(self[1 << i] for i in range(value.bit_length()) if value >> i & 1)
@@ -255,7 +261,8 @@ class Grammar:
 
     def extended_set(self, imported: str) -> str | None:
         """
-        Returns the instruction set for an import name of OpExtInstImport; None if it is unknown.
+        Returns the instruction set that OpExtInstImport imports under a name. Returns None if it is
+        unknown.
         """
         if imported in self._extended:
             return imported
@@ -265,7 +272,9 @@ class Grammar:
         return None
 
     def by_extended_opcode(self, instruction_set: str, opcode: int) -> Instruction | None:
-        """Returns the instruction with this opcode in an extended set; None if there is none."""
+        """
+        Returns the instruction with this opcode in an extended set. Returns None if there is none.
+        """
         names = self._by_extended_opcode.get(instruction_set)
         if names is None:
             rows = self._extended_rows(instruction_set)
@@ -275,11 +284,17 @@ class Grammar:
         return None if name is None else self.instruction(name, instruction_set)
 
     def generator(self, tool: int) -> str | None:
-        """Returns the vendor and tool of a generator's tool number; None if unregistered."""
+        """
+        Returns the vendor and tool that are registered for a generator's tool number. Returns None
+        if there is none.
+        """
         return self._further["generators"].get(str(tool))
 
     def generator_tool(self, name: str) -> int | None:
-        """Returns the tool number for which `generator` returns this name, else None."""
+        """
+        Returns the tool number for which `generator` returns this name. Returns None if there is
+        none.
+        """
         rows: Mapping[str, str] = self._further["generators"]
         return next((int(tool) for tool, known in rows.items() if known == name), None)
 
@@ -295,7 +310,10 @@ class Grammar:
         return {row["n"]: name for name, row in self._instructions.items()}
 
     def instruction(self, name: str, instruction_set: str | None = None) -> Instruction:
-        """Returns an instruction by name or alias, of an extended set if given. Raises KeyError."""
+        """
+        Returns an instruction by name or alias. If a set is given, looks it up in this extended
+        set. Raises KeyError.
+        """
         key = (instruction_set, name)
         entry = self._made.get(key)
         if entry is None:
@@ -312,7 +330,7 @@ class Grammar:
         return name in self._instructions or name in self._aliases
 
     def by_opcode(self, opcode: int) -> Instruction | None:
-        """Returns the core instruction with this opcode; None if there is none."""
+        """Returns the core instruction with this opcode. Returns None if there is none."""
         name = self._by_opcode.get(opcode)
         return None if name is None else self.instruction(name)
 
@@ -336,7 +354,7 @@ class Grammar:
 
 @cache
 def grammar() -> Grammar:
-    """Returns the table, which the first call reads."""
+    """Returns the table. The first call reads it."""
     return Grammar(json.loads(TABLE.read_bytes()))
 
 
@@ -395,4 +413,7 @@ WRITTEN_FOR: Mapping[str, Version] = {
     "SPV_KHR_subgroup_rotate": (1, 3),
     "SPV_NV_cooperative_matrix2": (1, 6),
 }
-"""Minimum versions that specifications of extensions require; drivers also accept lower ones."""
+"""
+Lowest versions of SPIR-V for which the specifications of extensions are written. Drivers also
+accept lower versions.
+"""

@@ -56,29 +56,32 @@ CONVERSIONS = "cooperative-matrix-conversions"
 PER_ELEMENT = "cooperative-matrix-per-element-operations"
 REDUCTIONS = "cooperative-matrix-reductions"
 """
-Feature for reductions of cooperative matrices. Without this feature, kernels reduce a matrix
+Feature for reductions of cooperative matrices. On a device without it, kernels reduce a matrix
 through memory.
 """
 
 DEFAULT_COPY = 100_000_000_000
-"""Default bytes per second of a copy, for target files that do not state the rate."""
+"""Default rate of a copy in bytes per second, for target files that do not state it."""
 
 CORRECTIONS = (
     *("two stages", "few K tiles", "slices", "slices of few K tiles", "idle units", "rounds"),
     *("large tile", "wide tile", "subgroups", "direct", "direct, few K tiles", "rows"),
 )
-"""Terms of a time estimate that a correction factor may scale (`passes/schedule/cost.py`)."""
+"""
+Names of the terms of a time estimate that a correction factor may scale
+(`passes/schedule/cost.py`).
+"""
 
 SCALAR_RESULTS = 64
 """
-Maximum elements of a result that an invocation computes by multiply-adds, if the target's file does
-not say `scalar_results`.
+Maximum elements of a result that an invocation computes by multiply-adds. Default of
+`scalar_results`.
 """
 
 SCALAR_DEPTH = 16
 """
-Number of K elements that a workgroup without matrix instructions stages at a time, if the target's
-file does not say `scalar_depth`.
+Number of K elements that a workgroup without matrix instructions stages at a time. Default of
+`scalar_depth`.
 """
 
 
@@ -127,17 +130,15 @@ class ScheduleCandidate:
 
 @dataclass(frozen=True)
 class Residency:
-    """
-    Workgroup memory of a compute unit, and the number of subgroups that fully occupy the unit.
-    """
+    """The Workgroup memory of a compute unit, and the number of subgroups that occupy it fully."""
 
     memory_bytes: int
     subgroups: int
 
     def bytes_for(self, subgroups: int) -> int:
         """
-        Returns the bytes of Workgroup memory that a workgroup of this many subgroups may use at
-        full occupancy.
+        Returns the bytes of Workgroup memory that each workgroup may use if the compute unit is to
+        be occupied fully. A workgroup has `subgroups` subgroups.
         """
         return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
 
@@ -145,7 +146,7 @@ class Residency:
 @dataclass(frozen=True)
 class Registers:
     """
-    A subgroup's registers in bytes.
+    Registers of a subgroup, in bytes.
 
     Kernels spill if matrix fragments leave less than `kept` bytes for all other values.
     """
@@ -153,17 +154,17 @@ class Registers:
     bytes: int
     kept: int
     fitted: Fit
-    """Date and driver of the measurement of `kept` by scripts/fit_registers.py."""
+    """Date and driver of the measurement that `kept` comes from (scripts/fit_registers.py)."""
 
 
 @dataclass(frozen=True)
 class Fragment:
     """
-    Maps the components that each of `lanes` invocations holds to rows and columns of a matrix.
+    Maps the components that each of `lanes` invocations stores to rows and columns of a matrix.
 
     The map is valid for components of `component_bits` bits. Each bit of the lane index (`lane`)
-    and of the component index (`component`) adds an offset to the row or the column. Lanes that
-    differ only in a bit without an offset hold equal components.
+    and of the component index (`component`) adds an offset to the row or the column. If a bit of
+    the lane index adds no offset, the lanes that differ only in this bit store the same components.
     """
 
     use: str
@@ -180,7 +181,7 @@ class Fragment:
         return self.component.size
 
     def position(self, lane: int, component: int) -> tuple[int, int]:
-        """Returns row and column of a lane's component."""
+        """Returns the row and the column of a lane's component."""
         (row, column), (more_rows, more_columns) = self.lane.at(lane), self.component.at(component)
         return row + more_rows, column + more_columns
 
@@ -191,7 +192,7 @@ class Target:
     The properties of one device. Sizes are in bytes, counts in invocations or workgroups.
 
     `subgroup_size` is the size that kernels are compiled for. `compute_units` is the number of
-    units that run workgroups independently.
+    units that run workgroups independently of each other.
     """
 
     name: str
@@ -212,15 +213,18 @@ class Target:
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
     copy_bytes_per_second: int
-    """Sum of the bytes per second that a copy in device memory reads and writes."""
+    """Bytes per second that a copy in device memory reads and writes, added up."""
     measured_copy: int | None
-    """The measured value of `copy_bytes_per_second`; None if a default is used."""
+    """The measured value of `copy_bytes_per_second`. None if it is the default."""
     corrections: Mapping[str, float]
-    """Factors for terms of a time estimate (`CORRECTIONS`), learned from measurements."""
+    """
+    Factors for terms of a time estimate, by name (see `CORRECTIONS`). They are learned from
+    measurements.
+    """
     store_rates: Mapping[str, float]
     """
-    TB/s of storing results from registers: `rows` for storing row by row, `fragments 32` for
-    fragments whose rows have 32 bytes. The time of stores without a rate is not estimated.
+    TB/s of storing results from registers. The key `rows` is for storing row by row, `fragments 32`
+    for fragments whose rows have 32 bytes. The time of stores without a rate is not estimated.
     """
     streams: Mapping[str, float]
     """
@@ -228,15 +232,17 @@ class Target:
     """
     merged_parts: Mapping[str, float]
     """
-    The limits `most` and `elements`; empty if not measured.
+    The limits `most` and `elements` for dividing the keys of an attention. Empty if not measured.
 
-    If the keys of an attention are cut into more than `most` parts, each with at least `elements`
-    result elements, the number of parts is halved.
+    If the keys are divided into more than `most` parts, each with at least `elements` result
+    elements, the number of parts is halved.
     """
     rates: Mapping[str, float]
     """TFLOPS of the fastest measured kernels without matrix instructions: `fma f32`, `dot`."""
     even_fragments: bool
-    """True if all invocations of a subgroup hold equally many components of each fragment."""
+    """
+    True if all invocations of a subgroup store the same number of components of each fragment.
+    """
     processor: bool
     """
     True if the driver runs kernels on the CPU: subgroups run in turn, and nothing hides latency.
@@ -256,36 +262,37 @@ class Target:
     Number of K elements (or 32-bit words of packed elements) that a workgroup without matrix
     instructions stages at a time.
 
-    Larger values need more registers, because drivers hold an address for each element that an
-    invocation reads.
+    Larger values need more registers, because drivers keep an address in a register for each
+    element that an invocation reads.
     """
     model: Model
     """Constants of the time estimates."""
     held_registers: int | None
     """
-    Maximum number of 32-bit registers in which an invocation may hold values, such as the queries
-    and results of an attention without matrix instructions. None if not measured.
+    Maximum number of 32-bit registers that an invocation may use for values that it keeps, such as
+    the queries and results of an attention without matrix instructions. None if not measured.
     """
     registers: Registers | None
-    """The registers of a subgroup; None if not measured."""
+    """The registers of a subgroup. None if not measured."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
     Order in which matrix instructions read the words of a lane, by operand (`A`, `B`).
 
-    An operand without an entry is read in the order of its components. An operand that is packed in
-    the order of the instruction needs no moves between registers.
+    An operand without an entry is read in the order of its components. If an operand is packed in
+    the order of the instruction, no moves between registers are needed.
     """
     component_map: tuple[Fragment, ...]
-    """Maps components of cooperative matrices to invocations (CM-18). Empty if not known."""
+    """Maps of the components of cooperative matrices to invocations (CM-18). Empty if not known."""
 
     def __repr__(self) -> str:
         return f"<target {self.name}: {self.description}>"
 
     def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
         """
-        Returns the non-saturating combinations with these types of A, B and result, best first.
+        Returns the non-saturating combinations with these types of A, B and result. The best one is
+        first.
         """
         return [
             p
@@ -295,14 +302,15 @@ class Target:
 
     def count_aligned(self, columns: int, bits: int) -> int:
         """
-        Returns the alignment that cooperative loads and stores need for rows of `columns` elements
-        of `bits` bits, in elements.
+        Returns the alignment that cooperative loads and stores need, in elements, if a row has
+        `columns` elements of `bits` bits.
         """
         return max(1, 8 * min(self.cooperative_matrix_alignment, columns * bits // 8) // bits)
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
         """
-        Returns the component map of matrices with this use, shape and width; None if not known.
+        Returns the component map of matrices with this use, shape and width. Returns None if it is
+        not known.
         """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
@@ -317,12 +325,12 @@ def names() -> list[str]:
 
 
 _loaded: dict[str, str] = {}
-"""Paths of the target files that this process has read, by the name in the file."""
+"""Maps the name in a target file that this process has read to the path of the file."""
 
 
 def known(name: str) -> str:
     """
-    Returns the name or path of a target that a user's file names.
+    Checks the name or path of a target that comes from a user's file, and returns it.
 
     Raises `TargetError` unless the target is built in or this process has read its file: a name in
     a user's file must not open other files.

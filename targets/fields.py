@@ -21,14 +21,14 @@ KindT = TypeVar("KindT")
 
 
 class TargetError(ValueError):
-    """Raised for a target that does not exist, or whose file does not follow the schema."""
+    """Error for a target that does not exist, or whose file does not follow the schema."""
 
     def __str__(self) -> str:
         return spoken(super().__str__())
 
 
 class Fields:
-    """A JSON object. Its methods read a field and check the type."""
+    """A JSON object. Its methods read a field and check its type."""
 
     def __init__(self, data: Any, where: str):
         if not isinstance(data, dict):
@@ -80,7 +80,7 @@ class Fields:
         return tuple(values)
 
     def indices(self, key: str) -> tuple[int, ...]:
-        """Reads a permutation of 0, 1, 2, ..."""
+        """Reads a list that is a permutation of 0, 1, 2, ..."""
         values: list[Any] = self._take(key, list)
         if sorted(values) != list(range(len(values))):
             raise TargetError(f"{self._name(key)} is {values}: use a permutation of 0, 1, 2, ...")
@@ -116,7 +116,9 @@ class Fields:
 
 
 def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -> KindT:
-    """Reads the fields of a dataclass by their types. `base` provides missing fields."""
+    """
+    Reads the fields of a dataclass from a section, by their types. `base` provides missing fields.
+    """
     hints, values = _hints(kind), dict[str, Any]()
     if unknown := section.data.keys() - hints.keys():
         raise TargetError(

@@ -1,5 +1,6 @@
 """
-Represents linear maps from the bits of an index to coordinates, such as a component's position.
+Represents linear maps from the bits of an index to coordinates. An example is the position of a
+component.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Place = tuple[int, ...]
-"""A coordinate for each axis: (row, column)."""
+"""The coordinates of an index, one for each axis: (row, column)."""
 
 
 @dataclass(frozen=True)
 class Linear:
     """
-    Maps each index below a power of two to coordinates: the sum over the index's set bits.
+    Maps each index below a power of two to coordinates.
 
-    `bits` has the coordinates that each bit adds, the lowest bit first. No two bits add the same
-    power of two on an axis, so that the sum equals an exclusive or.
+    `bits` has the coordinates that each bit of the index adds, the lowest bit first. The
+    coordinates of an index are the sum over its set bits. No two bits add the same power of two on
+    an axis, so that the sum equals an exclusive or.
     """
 
     bits: tuple[Place, ...]
@@ -26,7 +28,7 @@ class Linear:
 
     @property
     def size(self) -> int:
-        """Number of indices."""
+        """Number of indices that the map accepts."""
         return 1 << len(self.bits)
 
     def at(self, number: int) -> Place:
@@ -40,7 +42,10 @@ class Linear:
         return tuple(map(self.at, range(self.size)))
 
     def bits_along(self, axis: int) -> list[tuple[int, int]]:
-        """Returns (bit, step) for each bit that changes the coordinate along an axis."""
+        """
+        Returns the number of each bit that changes the coordinate along an axis, and the step that
+        it adds.
+        """
         return [(bit, place[axis]) for bit, place in enumerate(self.bits) if place[axis]]
 
     def values(self, axis: int) -> list[int]:
@@ -56,8 +61,8 @@ class Linear:
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
         """
-        Returns a map in which the step of each bit along an axis is `weights[step]`, or 0 if
-        `weights` has no such step.
+        Returns a map in which the step that each bit adds along an axis is replaced by
+        `weights[step]`, or by 0 if `weights` has no such step.
         """
         return Linear(
             tuple(
@@ -69,7 +74,7 @@ class Linear:
 
     def run(self, axis: int) -> int:
         """
-        Returns the largest width such that each aligned block of `width` indices has consecutive
+        Returns the largest width for which every aligned block of `width` indices has consecutive
         coordinates along an axis.
         """
         width = 1

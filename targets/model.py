@@ -1,8 +1,8 @@
 """
 Reads the constants of the compiler's time estimates, the `model` section of a target file.
 
-The constants are fitted to measurements of one device. A section may name another target as
-`like`, and state only the fields that differ.
+The constants are fitted to measurements of one device. A section may name another target as `like`.
+It then states only the fields that differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from xdsl_spirv.targets.fields import Fields, TargetError, read_record
 
 FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
-"""Targets whose models are the defaults: for GPUs, and for CPUs."""
+"""Targets whose models are the defaults: the first one for GPUs, the second one for CPUs."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Structure:
     causal: float
     """Time of one operation with a mask computed from indices, relative to the fastest variant."""
     pieces: float
-    """Time factor if keys are not packed and are read as vectors."""
+    """Factor of the time if keys are not packed but read as vectors."""
     subgroups: int = 0
     """
-    Number of subgroups in a workgroup that stages keys and values in Workgroup memory; 0 without
-    staging.
+    Number of subgroups in a workgroup that stages keys and values in Workgroup memory. 0 if nothing
+    is staged.
     """
     buffers: int = 1
     """Number of tiles in Workgroup memory at the same time."""
     least_head: int = 0
-    """Minimum head size (elements of a value) for which the variant is faster than others."""
+    """Minimum head size (elements of a value) from which the variant is faster than others."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LanesModel:
     """Constants for the schedule of an attention without matrix instructions."""
 
     most_rows: int
-    """Maximum rows of an invocation. If there are more rows, several subgroups share them."""
+    """Maximum rows of an invocation. If a workgroup has more rows, several subgroups share them."""
     most_keys: int
     """Number of keys that an invocation loads at a time."""
     registers: int
@@ -59,94 +59,99 @@ class LanesModel:
     loaded_registers: int
     """Maximum 32-bit registers of an invocation for keys and values that are being loaded."""
     least_bits: int
-    """Minimum bits of a load. Limits the number of lanes that share a key."""
+    """Minimum bits of a load. It limits the number of lanes that share a key."""
     side_by_side: int
     """
-    Bytes of a key that adjacent invocations read together. Fewer bytes waste memory bandwidth.
+    Number of adjacent bytes of a key that neighbouring invocations should read together. Fewer
+    bytes waste memory bandwidth.
     """
     subgroups_across_rows: int
-    """Number of subgroups in a workgroup if the subgroups process different rows."""
+    """Number of subgroups in a workgroup if each subgroup processes other rows."""
     subgroups_across_keys: int
-    """Number of subgroups in a workgroup if the subgroups process different keys."""
+    """Number of subgroups in a workgroup if each subgroup processes other keys."""
     waves: int
-    """Number of workgroups for each compute unit."""
+    """Number of workgroups per compute unit that a launch should have."""
     fewest_steps: int
-    """Minimum number of steps over keys in each part, if the keys are divided into parts."""
+    """Minimum number of steps over keys in each part if the keys are divided into parts."""
     most_parts: int
     """
-    Maximum number of parts into which keys are divided. A merging dispatch reads the results of all
-    parts for each row.
+    Maximum number of parts into which keys are divided. A further dispatch merges the results, and
+    reads all parts for each row.
     """
     long_past: int
-    """Assumed number of keys if the number is not known at compile time."""
+    """Number of keys that is assumed if it is not known at compile time."""
 
 
 @dataclass(frozen=True)
 class AttentionModel:
     lanes: LanesModel
     most_head: int
-    """Maximum elements of a query or value for which accumulators fit in registers."""
+    """Maximum elements of a query or value for which the accumulators fit in registers."""
     many_rows: int
-    """Number of rows with the same keys above which matrix instructions are faster."""
+    """Number of rows with the same keys from which on matrix instructions are faster."""
     side_by_side: int
-    """Number of subgroups that a compute unit executes without delaying one another."""
+    """
+    Number of subgroups that a compute unit executes at the same time without delaying any of them.
+    """
     registers: int
-    """32-bit registers of an invocation for fragments. Addresses and scalars take the rest."""
+    """
+    32-bit registers of an invocation that fragments may use. Addresses and scalars take the rest.
+    """
     most_registers: int
-    """Maximum 32-bit registers for fragments. A schedule with more is refused."""
+    """Maximum 32-bit registers for fragments. A schedule that needs more is refused."""
     held: int
     """Like `registers`, for kernels whose probabilities stay in registers."""
     held_reading: int
     """
     Like `held`, for kernels that read the queries again for each tile of keys.
 
-    The limit is lower because drivers move these reads forward.
+    The limit is lower because drivers move these reads to an earlier place.
     """
     most_held: int
     """Maximum 32-bit registers for fragments and prefetched words."""
     spills: float
     """
-    Time factor of a kernel that spills. The factor is multiplied by needed / available registers.
+    Factor of the time of a kernel that spills. It is multiplied by the ratio of needed to available
+    registers.
     """
     late_reads: float
     """
-    Time factor if a kernel needs more than `most_held` registers. The factor is multiplied by the
-    squared ratio of needed registers to `most_held`.
+    Factor of the time of a kernel that needs more than `most_held` registers. It is multiplied by
+    the square of the ratio of needed registers to `most_held`.
     """
     subgroups: tuple[int, ...]
-    """Candidate numbers of subgroups in a workgroup, best first, if scores go through memory."""
+    """
+    Numbers of subgroups in a workgroup to try if scores go through memory. The best one is first.
+    """
     subgroups_in_registers: tuple[int, ...]
     """
-    Candidate numbers of subgroups in a workgroup, best first, if probabilities stay in registers.
+    Numbers of subgroups in a workgroup to try if probabilities stay in registers. The best one is
+    first.
     """
     strips: tuple[int, ...]
-    """
-    Candidate numbers of query strips (rows of fragments) that a subgroup computes, best first.
-    """
+    """Numbers of query strips (rows of fragments) per subgroup to try. The best one is first."""
     key_fragments: tuple[int, ...]
-    """Candidate numbers of score fragments along a tile of keys, best first."""
+    """Numbers of score fragments along a tile of keys to try. The best one is first."""
     structures: tuple[Structure, ...]
     two_strips: float
-    """Time with two strips of query rows in a subgroup, relative to the time with one strip."""
+    """Time with two query strips in a subgroup, relative to the time with one."""
     few_tiles: int
-    """Maximum query tiles for which packing keys and values is not worthwhile."""
+    """Number of query tiles up to which packing keys and values is not worthwhile."""
     turned: float
-    """Time factor if values are not packed, are read as vectors and must be transposed."""
+    """Factor of the time if values are not packed, but read as vectors and transposed."""
     turned_by_one: float
-    """Like `turned`, for subgroups that have only one strip of rows."""
+    """Like `turned`, for subgroups that have only one query strip."""
     key_parts: tuple[int, ...]
-    """
-    Candidate numbers of subgroups that divide the keys of the same rows, if sizes are dynamic.
-    """
+    """Numbers of subgroups that divide the keys of the same rows to try, if sizes are dynamic."""
     merging: float
     """
-    Time factor of an attention with dynamic sizes whose subgroups divide the keys and merge their
-    results.
+    Factor of the time of an attention with dynamic sizes, if its subgroups divide the keys and
+    merge their results.
     """
     merging_values_ahead: float
-    """Like `merging`, for kernels that prefetch the values of a strip."""
+    """Like `merging`, for kernels that prefetch the values of a query strip."""
     rate: float
-    """Assumed TFLOPS if the target file states no rate."""
+    """TFLOPS that are assumed if the target file states no rate."""
     share: float
     """Rate of an attention, relative to the best rate of contractions with matrix instructions."""
 
@@ -167,50 +172,56 @@ class ScalarModel:
     tile_weight: float
     """Cost of each row or column of a workgroup's tile, in multiply-adds."""
     wait: float
-    """
-    Seconds that a subgroup waits in each step along K, unless other subgroups hide the latency.
-    """
+    """Seconds that a subgroup waits in each step along K if no other subgroups hide the latency."""
     product: float
     """
-    Seconds in which a subgroup that is alone on a compute unit executes one multiply-add in each
-    invocation.
+    Seconds that a subgroup needs to execute one multiply-add in each invocation if it is alone on a
+    compute unit.
     """
 
 
 @dataclass(frozen=True)
 class ContractionModel:
     load_weight: float
-    """Cost of fetching a row or column of a tile, in multiplications, if no rate is known."""
+    """
+    Cost of fetching a row or column of a tile, as a number of multiplications. Used if no rate is
+    known.
+    """
     unrated: float
-    """Assumed TFLOPS of the multiplications of a tile, if no rate is known."""
+    """TFLOPS that are assumed for the multiplications of a tile if no rate is known."""
     across_k: float
     """
-    Factor of the rate of 8-bit elements if a tile in Workgroup memory is not contiguous along K.
+    Factor of the rate for 8-bit elements if a tile in Workgroup memory is not contiguous along K.
     """
     accumulators: int
     """
-    Maximum accumulators of an invocation for which `residency.subgroups` subgroups fit on a compute
-    unit.
+    Number of accumulators of an invocation up to which `residency.subgroups` subgroups fit on a
+    compute unit.
     """
     unpacked: float
     """
-    Factor of the known rate if the kernel dequantizes an operand and this case was not measured.
+    Factor of the known rate for a kernel that dequantizes an operand. Used if this case was not
+    measured.
     """
     long_loop: int
-    """Minimum K tiles of a loop for which an incomplete last tile gets separate code."""
+    """
+    Minimum number of K tiles in a loop for which an incomplete last tile gets code of its own.
+    """
     most_residents: int
     """
-    Maximum concurrent workgroups of a compute unit for which the time with fewer workgroups can be
-    estimated.
+    Number of concurrent workgroups of a compute unit up to which the time with fewer workgroups can
+    be estimated.
     """
     most_fragments: int
-    """Maximum result fragments of a subgroup that tuning tries. With more, registers spill."""
+    """
+    Maximum result fragments of a subgroup that tuning tries. With more fragments, registers spill.
+    """
     exchanged_bytes: int
-    """Maximum bytes of Workgroup memory through which slices of K exchange sums at a time."""
+    """Maximum bytes of Workgroup memory that slices of K use at a time to exchange sums."""
     full_channels: int
-    """Number of channels in a group of a convolution that is enough to fill a matrix."""
+    """Number of channels in a group of a convolution from which on a matrix is filled."""
     narrow: Mapping[str, float]
-    """Maps the size of an operand's loads (below 16 bytes) to a factor of the rate."""
+    """Maps the size of an operand's loads, if below 16 bytes, to a factor of the rate."""
     scalar: ScalarModel
 
 
@@ -219,28 +230,31 @@ class ProcessorRowsModel:
     """Constants for the schedule of a product of few rows on a CPU."""
 
     least_products: int
-    """Minimum products for which the longest code is worth its compile time."""
+    """Minimum number of products for which the longest code is worth its compile time."""
     most_integer_sums: int
-    """Maximum integer sums of an invocation: the code that quantizes each sum is long."""
+    """
+    Maximum integer sums of an invocation. The limit exists because the code that quantizes each sum
+    is long.
+    """
     most_elements: int
     """
-    Maximum elements that an invocation loads for a row in one step of the loop. Limits the code
+    Maximum elements of a row that an invocation loads in one step of the loop. It limits the code
     size.
     """
     most_straight: int
     """
-    Maximum elements of a column for code without a loop. Each element takes two or three
-    instructions, and all should fit in the CPU's cache of decoded instructions.
+    Maximum elements of a column for which the code has no loop. Each element takes two or three
+    instructions, and all of them should fit in the CPU's cache of decoded instructions.
     """
     most_straight_words: int
     """
-    Maximum 32-bit words in a subgroup's columns for code without a loop. Each word takes about nine
-    instructions.
+    Maximum 32-bit words in the columns of a subgroup for which the code has no loop. Each word
+    takes about nine instructions.
     """
     often: int
     """
-    Minimum columns for code without a loop. With fewer columns, fetching the long code takes longer
-    than it saves.
+    Minimum number of columns for which the code has no loop. With fewer columns, fetching the long
+    code takes more time than it saves.
     """
     turns: int
     """Number of subgroups of a workgroup, which the CPU runs one after another."""
@@ -249,76 +263,90 @@ class ProcessorRowsModel:
 @dataclass(frozen=True)
 class RowsModel:
     few: int
-    """Maximum rows of a contraction with few rows. With more rows, staging operands is faster."""
+    """
+    Maximum rows of a contraction that counts as having few rows. With more rows, staging operands
+    is faster.
+    """
     few_for_matrices: int
-    """Like `few`, for element types whose rate with matrix instructions is not known."""
+    """Like `few`, for element types whose rate with matrix instructions is unknown."""
     much: int
     """Minimum ratio of columns to rows for which a contraction counts as having few rows."""
     conversion: float
-    """Time to convert a streamed element to a float, in multiply-adds."""
+    """Time to convert an element of the larger operand to a float, as a number of multiply-adds."""
     conversion_of_packed: float
-    """Time to convert a streamed packed element to a float, in multiply-adds."""
+    """
+    Time to convert a packed element of the larger operand to a float, as a number of multiply-adds.
+    """
     product: float
     """
-    Time to multiply an element of the streamed operand by an element of one row, in multiply-adds.
+    Time to multiply an element of the larger operand by an element of one row, as a number of
+    multiply-adds.
     """
     busy: int
     """Number of subgroups that occupy a compute unit while they only wait for memory."""
     banks: int
-    """Number of banks of Workgroup memory: words that are read at the same time."""
+    """
+    Number of banks of Workgroup memory, which is the number of words that can be read at the same
+    time.
+    """
     most_rows: int
-    """Maximum rows of an invocation. More rows do not fit in registers."""
+    """Maximum rows of an invocation. More rows would not fit in registers."""
     most_sums: int
     """Maximum number of sums that an invocation accumulates."""
     under_way: int
-    """Number of loads of an invocation in flight."""
+    """Number of loads that an invocation has in flight."""
     most_spread: int
-    """Maximum elements of a load if adjacent lanes take adjacent loads along K."""
+    """Maximum elements of a load if neighbouring lanes read neighbouring loads along K."""
     most_beside: int
     """
-    Maximum elements of the smaller operand (the one with few rows) that an invocation holds for
+    Maximum elements of the smaller operand (the one with few rows) that an invocation keeps for
     each load of the larger operand.
     """
     subgroups: int
-    """Maximum subgroups of a workgroup that share the work along K."""
+    """Maximum number of subgroups in a workgroup that divide K."""
     resident: int
-    """
-    Number of subgroups that are resident on a compute unit if each invocation has 64 registers.
-    """
+    """Number of subgroups that fit on a compute unit if each invocation has 64 registers."""
     most_bits: int
-    """Maximum bits of a packed weight for which arithmetic, not memory, limits a kernel."""
+    """
+    Number of bits of a packed weight up to which arithmetic limits a kernel. With more bits, memory
+    does.
+    """
     most_of_digits: int
     """
-    Maximum rows for which splitting row elements into 8-bit integers is faster than multiplying
+    Maximum rows for which it is faster to split row elements into 8-bit integers than to multiply
     floats.
     """
     sharing: tuple[int, ...]
     """
-    Candidate numbers of subgroups in a workgroup that together split row elements into 8-bit
-    integers.
+    Numbers of subgroups in a workgroup to try that split row elements into 8-bit integers together.
     """
     least_sharing: int
     """
-    Minimum subgroups along K for which the subgroups should share row elements split into 8-bit
-    integers.
+    Minimum number of subgroups along K for which subgroups should share the row elements that are
+    split into 8-bit integers.
     """
     shared_width: int
-    """Columns of a group if subgroups share row elements split into 8-bit integers."""
+    """
+    Number of columns in a group if subgroups share row elements that are split into 8-bit integers.
+    """
     few_groups: int
-    """Maximum groups of columns for which registers have room for two prefetched groups."""
+    """
+    Number of groups of columns up to which two groups are prefetched. With more groups, registers
+    have room for only one.
+    """
     least_in_groups: int
     """Minimum columns of an invocation for which row elements are split into 8-bit integers."""
     least_in_narrow_groups: int
     """Like `least_in_groups`, for a single row and groups of half as many columns."""
     most_folded: int
     """
-    Maximum result elements of an operation that is fused into a product. All workgroups of the
-    product recompute the operation.
+    Maximum result elements of an operation that is fused into a product. Every workgroup of the
+    product recomputes the operation.
     """
     norm_readers: int
-    """Maximum products that each recompute the norm of their rows."""
+    """Maximum number of products that each recompute the norm of their rows."""
     on_processor: ProcessorRowsModel | None = None
-    """Constants for CPUs; None for other devices."""
+    """Constants for CPUs. None for other devices."""
 
 
 @dataclass(frozen=True)
@@ -330,38 +358,47 @@ class PackingModel:
     depth: int
     """Maximum fragments along K that a subgroup packs."""
     tile_bytes: int
-    """Maximum bytes of a panel that a workgroup transposes at a time."""
+    """Maximum bytes of a panel (see `PackingAttr`) that a workgroup transposes at a time."""
 
 
 @dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
     """
-    Minimum products in a part of a split sum. In shorter parts, start and end take most of the
-    time.
+    Minimum number of products in a part of a split sum. In a shorter part, its start and its end
+    take most of the time.
     """
     usual_tile: int
-    """Assumed rows and columns of a workgroup's tile, to estimate the number of workgroups."""
+    """
+    Rows and columns of a workgroup's tile that are assumed for estimating the number of workgroups.
+    """
     worthwhile: float
     """
-    Largest ratio of the time with a split to the time without a split for which a sum is split.
+    Ratio of the time with a split to the time without. A sum is split if the ratio is at most this
+    number.
     """
     worthwhile_of_blocks: float
-    """Like `worthwhile`, for an operand in packed planes."""
+    """Like `worthwhile`, for an operand of block-quantized weights."""
     cached: float
-    """Rate of storing and adding partial sums (often in caches), relative to a copy."""
+    """
+    Rate of storing and adding partial sums, relative to the rate of a copy. They are often in
+    caches.
+    """
 
 
 @dataclass(frozen=True)
 class WindowModel:
-    """Constants for the time of windows that slide over rows in registers."""
+    """
+    Constants for the time of windows that slide over rows in registers, as in depthwise
+    convolutions.
+    """
 
     cached: float
     """Rate of repeated reads from the cache, relative to the rate of a copy."""
     rotated: float
-    """Time to compute one result, as a number of element reads."""
+    """Time to compute one result, relative to the time of reading an element."""
     most_filters: int
-    """Maximum filters of a channel for which matrices would be mostly empty."""
+    """Maximum filters of a channel for which matrix instructions would be mostly idle."""
 
 
 @dataclass(frozen=True)
@@ -369,17 +406,19 @@ class LoopsModel:
     """Constants for the schedules of all operations that are not contractions."""
 
     workgroup: int
-    """Workgroup size if each invocation computes separate elements."""
+    """Workgroup size if each invocation computes its own elements."""
     large_workgroup: int
-    """Workgroup size if a workgroup reduces a row, or if there are many short workgroups."""
+    """
+    Workgroup size if a workgroup reduces a row together, or if there are many short workgroups.
+    """
     busy: int
-    """Number of invocations that occupy a compute unit."""
+    """Number of invocations that keep a compute unit busy."""
     many: int
-    """Multiple of `busy` beyond which more invocations are not faster."""
+    """Multiple of `busy` above which more invocations do not make a kernel faster."""
     short: int
-    """Maximum steps of a reduction that one invocation should do."""
+    """Maximum number of steps of a reduction that one invocation should do alone."""
     long: int
-    """Minimum steps of a contiguous reduction that several invocations should share."""
+    """Minimum number of steps of a contiguous reduction that several invocations should share."""
     windows_held: int
     """
     Registers for windows and their weights, as a multiple of `Target.held_registers`.
@@ -387,33 +426,34 @@ class LoopsModel:
     Drivers load all 5 x 5 windows of 4 adjacent elements before they multiply.
     """
     least_beside: int
-    """Minimum number of adjacent rows for which reading them together is faster."""
+    """Minimum number of neighbouring rows for which reading them together is faster."""
     beside_bits: int
-    """Number of contiguous bits, from adjacent rows, that a workgroup reads at a time."""
+    """Number of contiguous bits that a workgroup reads at a time from neighbouring rows."""
     few: int
     """
-    Adjacent rows are read together only if at least 1 / `few` of the compute units get a workgroup.
+    Denominator of a share of the compute units. Neighbouring rows are read together only if at
+    least this share gets a workgroup.
     """
     least_steps: int
-    """Minimum elements of a row for each of the invocations that share a row."""
+    """Minimum elements of a row for each invocation, if invocations share a row."""
     cached: int
-    """Bytes of rows above which the rows may leave the cache between two passes."""
+    """Size of rows, in bytes, above which they may leave the cache between two passes."""
 
 
 @dataclass(frozen=True)
 class Fit:
     date: str
     how: str
-    """The scripts and results that the constants come from."""
+    """The scripts and results from which the constants come."""
 
 
 @dataclass(frozen=True)
 class Model:
     fitted: Fit
     dispatch_seconds: float
-    """Seconds of an empty separate dispatch and the barrier after it."""
+    """Seconds that a further dispatch takes if it is empty, including the barrier after it."""
     most_bound: int
-    """Maximum buffers of a kernel that fuses a dispatch with its readers."""
+    """Maximum number of buffers of a kernel that fuses a dispatch with its readers."""
     attention: AttentionModel
     contraction: ContractionModel
     packing: PackingModel

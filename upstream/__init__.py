@@ -1,1 +1,1 @@
-"""Contains workarounds for xDSL. Each file names its cause and the change that would replace it."""
+"""Workarounds for xDSL. Each file names its cause, and the change to xDSL that would replace it."""

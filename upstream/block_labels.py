@@ -14,7 +14,10 @@ from xdsl.parser import core
 
 
 class _LabelledBlock(Block):
-    """Replaces xDSL's `Block` in parsers: only a valid name other than `bbN` becomes a hint."""
+    """
+    Replaces xDSL's `Block` in parsers. A label becomes a name hint only if it is a valid name other
+    than `bbN`.
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Block(*args, **kwargs)

@@ -26,8 +26,8 @@ def without_collection() -> Generator[None]:
 @contextmanager
 def lasting() -> Generator[None]:
     """
-    Turns garbage collection off in a `with` block, and excludes all objects that exist at the
-    block's end from later collections.
+    Turns garbage collection off in a `with` block. Later collections skip all objects that exist at
+    the end of the block.
 
     Use it for imports. The objects that modules define are never garbage, and a single collection
     that visits them takes a fifth of the time of compiling a small module.

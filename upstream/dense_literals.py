@@ -2,11 +2,11 @@
 Corrects xDSL's parser of dense literals. `install` replaces methods, as a pull request to xDSL
 would.
 
-A hexadecimal element of a float literal is a bit pattern: xDSL 0.74 reads `dense<0xFF800000>`,
-MLIR's spelling of minus infinity, as the number 4286578688. Raw bytes (`dense<"0x0D">`), which
-MLIR prints for large literals, have MLIR's layout: the bits of i1 are packed, and an i48 has six
-bytes. The number of elements of a splat is limited, because xDSL would build a list of 2^40
-elements for `dense<0> : tensor<1048576x1048576xf32>`.
+A hexadecimal element of a float literal is a bit pattern: `dense<0xFF800000>` is MLIR's spelling of
+minus infinity. xDSL 0.74 reads it as the number 4286578688. Raw bytes (`dense<"0x0D">`), which MLIR
+prints for large literals, have MLIR's layout: the bits of i1 are packed, and an i48 has six bytes.
+The number of elements of a splat is limited, because xDSL would build a list of 2^40 elements for
+`dense<0> : tensor<1048576x1048576xf32>`.
 """
 
 import math
@@ -27,7 +27,7 @@ _to_type = _Element.to_type
 
 
 def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
-    """Returns the element as a value of `type`. Reads a hexadecimal float as a bit pattern."""
+    """Converts an element to a value of `type`. Reads a hexadecimal float as a bit pattern."""
     hexadecimal = isinstance(type, AnyFloat) and self.span.text[:2] in ("0x", "0X")
     if not hexadecimal:
         return _to_type(self, parser, type)
@@ -40,7 +40,7 @@ def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
 
 def unpack(text: str, element: Any, count: int) -> bytes:
     """
-    Returns the `count` elements of a hexadecimal literal as bytes in xDSL's layout.
+    Returns the `count` elements of a hexadecimal literal as bytes in the layout that xDSL uses.
 
     A literal of one element is a splat. Raises `ValueError` for a malformed literal.
     """
@@ -67,7 +67,7 @@ def unpack(text: str, element: Any, count: int) -> bytes:
 
 
 def pack(literal: Any) -> bytes:
-    """Returns the bytes of a literal's elements in MLIR's layout, the inverse of `unpack`."""
+    """Returns the bytes of a literal's elements in MLIR's layout. Inverse of `unpack`."""
     element = literal.get_element_type()
     width = element.width.data if isinstance(element, IntegerType) else 0
     if width in (0, 8, 16, 32, 64):
@@ -93,7 +93,7 @@ def _print_packed(self: Any, printer: Printer) -> None:
 
 
 MOST_ELEMENTS = 1 << 26
-"""Maximum number of elements of a literal: each takes about 10 bytes while it is read."""
+"""Maximum number of elements of a literal. Each takes about 10 bytes while it is read."""
 
 _parse_dense = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage]

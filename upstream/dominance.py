@@ -15,7 +15,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 class Dominators(Generic[Node]):
-    """The dominator tree of the blocks that are reachable from an entry."""
+    """The dominator tree of all blocks that can be reached from an entry."""
 
     __slots__ = ("_enter", "_leave", "number", "order", "parent")
 
@@ -32,7 +32,8 @@ class Dominators(Generic[Node]):
 
     def immediate(self) -> dict[Node, Node]:
         """
-        Returns the immediate dominator of each reachable block; for the entry, the entry itself.
+        Returns the immediate dominator of each reachable block. For the entry, returns the entry
+        itself.
         """
         return {block: self.order[self.parent[k]] for k, block in enumerate(self.order)}
 
@@ -92,7 +93,10 @@ def _common(parent: list[int], a: int, b: int) -> int:
 
 
 def _intervals(parent: list[int]) -> tuple[list[int], list[int]]:
-    """Returns the times at which a depth-first walk of the tree enters and leaves each block."""
+    """
+    Returns the times at which a depth-first walk of the dominator tree enters and leaves each
+    block.
+    """
     children: list[list[int]] = [[] for _ in parent]
     for block in range(1, len(parent)):
         children[parent[block]].append(block)

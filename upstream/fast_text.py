@@ -43,7 +43,7 @@ _lex = MLIRLexer.lex
 
 
 def lex(self: Any) -> Token[MLIRTokenKind]:
-    """Returns the next token. Calls xDSL's method for uncommon tokens."""
+    """Returns the next token of a text. Calls xDSL's method for uncommon tokens."""
     # Lexers of assembly formats have different identifiers.
     match = TOKEN.match(self.input.content, self.pos) if type(self) is MLIRLexer else None
     if match is None:

@@ -98,7 +98,7 @@ class ForallOp(IRDLOperation):
         return len(self.static_upper)
 
     def bounds(self) -> list[list[SSAValue | int]]:
-        """Returns the lower bounds, the upper bounds and the steps of the loops."""
+        """Returns the lower bounds, the upper bounds and the steps of all loops."""
         listed: list[list[SSAValue | int]] = []
         for name in self.BOUNDS:
             given = iter(getattr(self, name))
@@ -207,7 +207,10 @@ def _parse_attributes(parser: Parser) -> dict[str, Attribute]:
 
 
 def _parse_bounds(parser: Parser) -> tuple[list[int], list[SSAValue]]:
-    """Parses `(0, %n)`: returns the constants (`DYNAMIC_INDEX` for a value) and the values."""
+    """
+    Parses a list such as `(0, %n)`. Returns the constants, with `DYNAMIC_INDEX` for a value, and
+    the values.
+    """
     numbers: list[int] = []
     given: list[SSAValue] = []
 
@@ -266,7 +269,7 @@ def _let_for_take_one_type() -> None:
 
 
 def extend(dialect: Dialect) -> Dialect:
-    """Returns `scf` or `tensor` with the operations that xDSL lacks."""
+    """Returns the dialect `scf` or `tensor`, extended by the operations that xDSL lacks."""
     if dialect.name == scf.Scf.name:
         _let_for_take_one_type()
     known = {op.name for op in dialect.operations}

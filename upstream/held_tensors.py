@@ -30,12 +30,12 @@ else:
     Array = Any
 
 HEADER = "04000000"
-"""The first four bytes of a resource, which state its alignment, in hexadecimal."""
+"""The first four bytes of a resource in hexadecimal. They state its alignment."""
 
 
 @dataclass(frozen=True, eq=False)
 class HeldTensor:
-    """A tensor's elements. `key` is the key of their resource in a printed module."""
+    """The elements of a tensor. `key` is the key of their resource in a printed module."""
 
     key: str
     type: Attribute
@@ -45,10 +45,10 @@ class HeldTensor:
 @irdl_attr_definition
 class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     """
-    The elements of a tensor. An attribute is equal only to itself.
+    A tensor attribute that stores its elements as an array. It equals only itself.
 
-    The attribute prints as `dense_resource<key> : type`, which parses as xDSL's resource
-    attribute. If several tensors of a process share a key, a module contains the elements of the
+    The attribute prints as `dense_resource<key> : type`, which parses as xDSL's resource attribute.
+    If several tensors of a process share a key, a printed module contains the elements of the
     tensor that was printed last.
     """
 
@@ -89,13 +89,15 @@ class _Resources(OpAsmDialectInterface):
 
 
 def resource_bytes(value: DenseResourceAttr) -> bytes | None:
-    """Returns the bytes of a resource attribute; None if the parsed text had no data for it."""
+    """
+    Returns the bytes of a resource attribute. Returns None if the parsed text had no data for it.
+    """
     blob = _RESOURCES.lookup(value.resource_handle.data)
     return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :] if blob else None
 
 
 def has_data(value: Attribute) -> bool:
-    """False for a resource attribute without data, else True."""
+    """True unless the attribute is a resource without data."""
     if not isinstance(value, DenseResourceAttr):
         return True
     return bool(_RESOURCES.lookup(value.resource_handle.data))

@@ -2,8 +2,8 @@
 Checks isolation from above in one walk.
 
 xDSL's trait walks from every operand up to the isolated operation, once for each level of nesting.
-A pull request to xDSL would collect the owners of operands in `IsolatedFromAbove.verify`, and
-compare once.
+A pull request to xDSL would collect the owners of all operands in `IsolatedFromAbove.verify`, and
+check each owner once.
 """
 
 from __future__ import annotations

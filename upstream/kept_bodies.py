@@ -19,11 +19,11 @@ from xdsl.transforms.dead_code_elimination import LiveSet
 
 
 class AllBlocksLive(OpTrait):
-    """The trait of an operation whose unreachable blocks must not be erased."""
+    """Trait of an operation whose blocks must not be erased, even if they are unreachable."""
 
 
 class KeptBody(OpTrait):
-    """The trait of an operation in whose regions no operation may be replaced."""
+    """Trait of an operation in whose regions no operation may be replaced."""
 
 
 _propagate_region_liveness = LiveSet.propagate_region_liveness

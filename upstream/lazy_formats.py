@@ -27,11 +27,11 @@ from xdsl_spirv.upstream.repeated_lines import parse_repeated
 _parse_format, _read_class = FormatProgram.from_str, OpDef.from_pyrdl
 
 OURS = ("xdsl.", "xdsl_spirv.")
-"""Packages whose formats may be parsed late, because tests parse all of them."""
+"""Packages whose formats are parsed late. Tests parse all of these formats."""
 
 
 class MisfitError(ParseError, VerifyException):
-    """Raised, with the location, if a constraint rejects a type in a format."""
+    """Error, with its location, for a type that a constraint of a format rejects."""
 
 
 class LazyFormat:
@@ -60,19 +60,26 @@ class LazyFormat:
 
 
 def _note_package(cls: type[Any]) -> OpDef:
-    """Replaces `OpDef.from_pyrdl`; also records whether a class is xDSL's or this package's."""
+    """
+    Replaces `OpDef.from_pyrdl`. Also records whether the class belongs to xDSL or this package.
+    """
     definition = _read_class(cls)
     vars(definition)["lazy_format"] = cls.__module__.startswith(OURS)
     return definition
 
 
 def _make_format(text: str, op_def: OpDef) -> FormatProgram | LazyFormat:
-    """Replaces `FormatProgram.from_str`; makes formats of xDSL and this package lazy."""
+    """
+    Replaces `FormatProgram.from_str`. Returns a lazy format for classes of xDSL and this package.
+    """
     lazy = vars(op_def).get("lazy_format", False)
     return LazyFormat(text, op_def) if lazy else _parse_format(text, op_def)
 
 
 def install() -> None:
-    """Makes formats lazy for operations of xDSL and of this package that are declared later."""
+    """
+    Makes the formats of operations lazy. Applies to operations of xDSL and of this package that are
+    declared later.
+    """
     setattr(OpDef, "from_pyrdl", staticmethod(_note_package))
     setattr(FormatProgram, "from_str", staticmethod(_make_format))

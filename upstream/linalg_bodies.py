@@ -1,5 +1,5 @@
 """
-Builds the bodies of named operations of `linalg`, which compute one iteration of the loops.
+Builds the bodies of named operations of `linalg`. A body computes one iteration of the loops.
 
 Operands whose type differs from the result's type are first cast to it, as in MLIR.
 """
@@ -67,7 +67,10 @@ _POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
 
 
 def pool(types: Sequence[Attribute], kind: str) -> Region:
-    """Builds `kind(c, cast(a))` with arguments a, b and c. The window's element b is not read."""
+    """
+    Builds `kind(c, cast(a))` with arguments a, b and c. The body does not read b, an element of the
+    window.
+    """
     block = Block(arg_types=types)
     value = cast_to(block, block.args[0], types[-1], not kind.endswith("unsigned"))
     if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):

@@ -56,7 +56,10 @@ FLOATS: dict[str, type[Operation]] = {
     "min_signed": arith.MinimumfOp,
     "powf": math.PowFOp,
 }
-"""Maps each kind to its operation on floats, except `square` and `reciprocal` (see `body_of`)."""
+"""
+Maps each kind to its operation on floats. `square` and `reciprocal` have no such operation (see
+`body_of`).
+"""
 
 INTEGERS: dict[str, type[Operation]] = {
     "add": arith.AddiOp,
@@ -83,11 +86,14 @@ NAMED = (
     *("abs", "ceil", "floor", "negf", "reciprocal", "round", "rsqrt", "square", "tanh", "erf"),
     *("div", "div_unsigned", "powf"),
 )
-"""The kinds that are defined here as operations `linalg.NAME`; xDSL has the other kinds."""
+"""
+The kinds for which this module defines an operation `linalg.NAME`. xDSL has the operations of the
+other kinds.
+"""
 
 
 def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
-    """Returns a table of the operation of each kind on elements of type `element`."""
+    """Maps each kind to the operation that computes it on elements of the type `element`."""
     if isinstance(element, ComplexType):
         return COMPLEX
     is_integer = isinstance(element, IntegerType | IndexType)
@@ -262,7 +268,10 @@ class MapOp(ElementwiseOperation):
     name = "linalg.map"
 
     SIMPLE: ClassVar[int] = 2
-    """Number of operations in a body that is printed as `{ NAME }`: NAME and the yield."""
+    """
+    Number of operations in a body that is printed as `{ NAME }`. They are the operation NAME and
+    the yield.
+    """
 
     @classmethod
     def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
@@ -318,7 +327,7 @@ class MapOp(ElementwiseOperation):
 
 
 def parse_inner(parser: Parser) -> Callable[[Sequence[SSAValue], Attribute], Operation] | None:
-    """Parses `{ arith.addf }`, a body of one named operation; None if there is no brace."""
+    """Parses `{ arith.addf }`, a body of one named operation. Returns None if there is no brace."""
     if not parser.parse_optional_punctuation("{"):
         return None
     kind = parser._get_op_by_name(parser.parse_identifier())  # pyright: ignore[reportPrivateUsage]
@@ -343,4 +352,4 @@ MAKERS: dict[str, Callable[[], type[Operation]]] = {
     ElementwiseOp.name: lambda: ElementwiseOp,
     MapOp.name: lambda: MapOp,
 }
-"""Functions that define the operations, called when a name is first used."""
+"""Functions that define the operations. Each is called when its name is first used."""

@@ -9,10 +9,10 @@ request to xDSL would add the operations below. This module completes xDSL's cla
 that patterns and interpreter functions for `linalg.MatmulOp` also work with this package. It adds
 classes for operations that xDSL lacks.
 
-A table line defines each named operation: its loops, and the loops that index the dimensions of
-the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh * dilation`. A contraction
-multiplies its inputs, and a quantized contraction subtracts a zero point from each input first. A
-pooling reads only its first input; the second input gives the window's size.
+Each named operation is defined by one line of a table: its loops, and the loops that index the
+dimensions of the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh * dilation`.
+A contraction multiplies its inputs, and a quantized contraction subtracts a zero point from each
+input first. A pooling reads only its first input; the second input gives the window's size.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
         *("n od oh ow m kd kh kw c", "n od+kd oh+kh ow+kw c", "kd kh kw c m", "n od oh ow c m"),
     ),
 }
-"""Maps each name to its loops, and to the loops that index the inputs and the result."""
+"""Maps each name to its loops, and to the loops that index the two inputs and the result."""
 
 QUANTIZED: dict[str, tuple[str, str, str, str]] = {
     "quantized_matmul": ("m n k", "m k", "k n", "m n"),
@@ -109,7 +109,7 @@ QUANTIZED: dict[str, tuple[str, str, str, str]] = {
         "depthwise_conv_2d_nhwc_hwcm",
     )
 }
-"""Contractions whose inputs have a scalar zero point each."""
+"""Contractions in which each input has a scalar zero point."""
 
 _WINDOWS: dict[str, tuple[tuple[str, str, str, str], str]] = {
     "nhwc": (
@@ -210,7 +210,7 @@ class NamedReduction(NamedOperation):
 
 def _numbers(given: DenseIntElementsAttr | None, count: int) -> Sequence[int]:
     """
-    Returns the strides or dilations of `count` windows; repeats a single number for all windows.
+    Returns the strides or dilations of `count` windows. A single number applies to all windows.
     """
     if given is None:
         return [1] * count
@@ -244,7 +244,7 @@ _DEFINED: dict[str, type[Operation]] = {}
 
 
 def _define(title: str, base: type[NamedOperation], members: dict[str, Any]) -> type[Operation]:
-    """Defines a new operation, or completes xDSL's class of the same name in place."""
+    """Defines a new operation. If xDSL has a class of the same name, completes it in place."""
     cls = type(f"{title}Op", (base,), members)
     theirs = _XDSL_CLASSES.get(members["name"])
     if theirs is None:
@@ -276,11 +276,13 @@ NAMED: dict[str, Callable[[], type[Operation]]] = {
     )
     for name, line in lines.items()
 }
-"""Functions that define the named operations of CONTRACTIONS, QUANTIZED and POOLINGS."""
+"""
+Maps the named operations of CONTRACTIONS, QUANTIZED and POOLINGS to the functions that define them.
+"""
 
 
 class TypeFunction(StrEnum):
-    """The casts of `linalg`: signed and unsigned."""
+    """The two casts of `linalg`: signed and unsigned."""
 
     CAST_SIGNED = auto()
     CAST_UNSIGNED = auto()
@@ -358,7 +360,7 @@ class MappedContraction(NamedOperation):
 
 
 def with_maps(parser: Parser, parse: Any) -> Any:
-    """Parses `indexing_maps = [...]` and `cast`; `parse` parses the rest of the operation."""
+    """Parses `indexing_maps = [...]` and `cast`. Calls `parse` for the rest of the operation."""
     maps: Attribute | None = None
     if parser.parse_optional_keyword("indexing_maps"):
         parser.parse_punctuation("=")
@@ -407,7 +409,10 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "batch_reduce_matmul": ("b m n k", "b m k", "b k n", "m n"),
     "contract": None,
 }
-"""Maps each operation to its loops and default index maps, as text; None without a default."""
+"""
+Maps each operation to its loops and default index maps, as text. The text is None for an operation
+without default maps.
+"""
 
 
 _PARSE: Any = NamedOperation.__dict__["parse"].__func__
@@ -440,7 +445,7 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 
 
 def verify_fill(op: ops.FillOp) -> None:
-    """Checks that the inputs are scalars, of any type; xDSL allows only integers and floats."""
+    """Checks that the inputs are scalars. Unlike xDSL, allows any type of scalar."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
         raise VerifyException(
             f"a tensor cannot be filled with values of type {op.inputs[0].type}: use a scalar"
@@ -475,7 +480,8 @@ class ExtendedLinalg(DialectOnDemand):
 
     def declaring(self, name: str) -> Iterable[Declaration]:
         """
-        Returns the operation `name` if a table has it, else all declarations outside of tables.
+        Returns the operation `name` if a table has it. Otherwise returns all declarations that are
+        not in tables.
         """
         if name in self.makers:
             return [self._operation(name)]

@@ -38,7 +38,7 @@ from xdsl_spirv.upstream.linalg_packing import shape_of
 
 
 def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
-    """Returns the element types of operands, of any type; xDSL allows only floats and integers."""
+    """Returns the element types of operands. Unlike xDSL, allows any type of element."""
     return [get_element_type_or_self(value.type) for value in operands]
 
 
@@ -89,7 +89,9 @@ class GenericOp(ops.GenericOp):
 
 
 class ReduceOp(ops.ReduceOp):
-    """Parses `linalg.reduce`, also with an operation in braces as body or with several tensors."""
+    """
+    Parses `linalg.reduce`. Its body may be an operation in braces, and it may have several tensors.
+    """
 
     @classmethod
     def parse(cls, parser: Parser) -> ops.ReduceOp | ops.GenericOp:  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class OfOneTensor(IRDLOperation):
-    """An operation on a tensor: `linalg.NAME KEY(parameter) ins(...) outs(...) -> ...`"""
+    """An operation on one tensor: `linalg.NAME KEY(parameter) ins(...) outs(...) -> ...`"""
 
     KEY: ClassVar[str]
 
@@ -51,7 +51,7 @@ class OfOneTensor(IRDLOperation):
         return IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
 
     def shown_parameter(self) -> str:
-        """Returns the text of the operation's parameter (the property `KEY`)."""
+        """Returns the text of the parameter in the parentheses (the property `KEY`)."""
         attribute = self.properties[self.KEY]
         assert isinstance(attribute, IntegerAttr)
         return str(attribute.value.data)
@@ -113,7 +113,9 @@ def _parse_typed(parser: Parser) -> SSAValue:
 
 
 class Tiled(IRDLOperation):
-    """The base class of `pack` and `unpack`, with the tiled dimensions and the sizes of tiles."""
+    """
+    The base class of `pack` and `unpack`. Has the tiled dimensions and the sizes of the tiles.
+    """
 
     source = operand_def(TensorType)
     dest = operand_def(TensorType)
@@ -136,7 +138,10 @@ class Tiled(IRDLOperation):
         return [int(n) for n in self.static_inner_tiles.get_values()]
 
     def order(self, rank: int) -> list[int]:
-        """Returns the dimensions of the unpacked tensor in the order of the packed tensor."""
+        """
+        Returns the dimensions of the unpacked tensor in the order that they have in the packed
+        tensor.
+        """
         if self.outer_dims_perm is None or not len(self.outer_dims_perm):
             return list(range(rank))
         return [int(n) for n in self.outer_dims_perm.get_values()]

@@ -21,7 +21,9 @@ def _over(divisor: float, *rows: Sequence[float]) -> Matrix:
 
 
 WINOGRAD = ((2, 3), (4, 3), (2, 5))
-"""Sizes (m, r) of a result's tile and of the filter, in the order of the values of `fmr`."""
+"""
+Sizes (m, r) of a result's tile and of the filter. The attribute `fmr` is an index into this list.
+"""
 
 
 MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
@@ -59,7 +61,7 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
         _over(0.125, (1, 2, 2, 4, 2, 0), (0, -2, 2, -2, 4, 1)),
     ),
 }
-"""The matrices for filters, images and products by (m, r), scaled as in MLIR."""
+"""Maps (m, r) to the matrices for filters, images and products. They are scaled as in MLIR."""
 
 
 class Winograd(OfOneTensor):
@@ -71,7 +73,7 @@ class Winograd(OfOneTensor):
 
     KEY: ClassVar = "fmr"
     NUMBER: ClassVar[int]
-    """The index of the operation's matrix in an entry of `MATRICES`."""
+    """Index of the operation's matrix among the matrices in `MATRICES`."""
 
     fmr = prop_def(IntegerAttr)
 
@@ -92,11 +94,14 @@ class Winograd(OfOneTensor):
         return "F_{}_{}".format(*self.sizes)
 
     def windows(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Returns the shapes of the transformed and the untransformed tensor."""
+        """Returns the shapes of the transformed tensor and of the untransformed tensor."""
         return shape_of(self.result), shape_of(self.input)
 
     def matrices(self) -> tuple[Matrix, Matrix]:
-        """Returns the matrices for rows and columns, ((1.0,),) for an axis without transform."""
+        """
+        Returns the matrix for rows and the matrix for columns. It is ((1.0,),) for an axis without
+        transform.
+        """
         given = MATRICES[self.sizes][self.NUMBER]
         left, right = (given if self.is_transformed(axis) else ((1.0,),) for axis in (0, 1))
         return left, right

@@ -1,8 +1,8 @@
 """
-Writes conversions of floats of at most 8 bits as arithmetic on their codes.
+Writes conversions of floats of at most 8 bits as arithmetic on their bits.
 
-A code is a byte, with zeros above the float's bits. MLIR has these conversions in `arith-expand`;
-xDSL 0.75 has only the formats (`FloatSemantics`).
+The bits of such a float are stored in a byte, called its code. Bits above the float's bits are 0.
+MLIR has these conversions in `arith-expand`; xDSL 0.75 has only the formats (`FloatSemantics`).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ NARROW_FLOATS: dict[str, ReducedPrecisionFloatType] = {
 }
 
 INFINITY = 0x7F800000
-"""The bits of f32's infinity. Larger magnitudes are NaN."""
+"""The bits of f32's infinity. Larger values, apart from the sign, are NaN."""
 
 
 @dataclass(frozen=True)
 class Bits:
-    """A scalar, and the builder that inserts operations on it."""
+    """A scalar value. Its methods insert operations on it, by `build`."""
 
     build: Builder
     value: SSAValue
@@ -68,7 +68,9 @@ class Bits:
         return Bits(self.build, self.build.insert(op(self.value, type)).results[0])  # pyright: ignore
 
     def select(self, then: Bits | float, otherwise: Bits | float) -> Bits:
-        """Selects one of two scalars by this Boolean. At least one of them is a `Bits`."""
+        """
+        Selects one of two scalars, if this value is a Boolean. At least one of the two is a `Bits`.
+        """
         known = next(x for x in (then, otherwise) if isinstance(x, Bits))
         a, b = (x if isinstance(x, Bits) else known.constant(x) for x in (then, otherwise))
         return self.apply(arith.SelectOp, a, b)
@@ -110,7 +112,7 @@ def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
 
 def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> SSAValue:
     """
-    Converts a code to f16 if `is_part_of_half` is true for the format, else to f32.
+    Converts a code to f16 if `is_part_of_half` is true for the format, otherwise to f32.
 
     The conversion to f16 uses only shifts, masks and a product, which also exist on vectors.
     """
@@ -121,7 +123,9 @@ def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> S
 
 
 def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """Converts a code to f16: shifts its fields, then multiplies to correct the exponent's bias."""
+    """
+    Converts a code to f16. Shifts its fields, and then corrects the exponent's bias by a product.
+    """
     semantics = type.SEMANTICS
     shift, sign = semantics.sign_shift, 1 << semantics.sign_shift
     low = (byte & (sign - 1)).cast(arith.ExtUIOp, i16)
@@ -138,7 +142,7 @@ def _wrap(number: int, width: int) -> int:
 
 
 def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """Converts a code to f32, for formats without infinity or with NaN at the code of -0."""
+    """Converts a code to f32. Accepts formats without infinity, or with NaN as the code of -0."""
     semantics = type.SEMANTICS
     sign, mantissa = 1 << semantics.sign_shift, semantics.mantissa_bits
     magnitude = word & (sign - 1)
@@ -153,7 +157,7 @@ def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
 
 
 def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
-    """Returns the code of infinity; None if the format has no infinity."""
+    """Returns the code of infinity. Returns None if the format has no infinity."""
     semantics = type.SEMANTICS
     if semantics.nonfinite != FloatNonfiniteBehavior.IEEE:
         return None
@@ -161,7 +165,9 @@ def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
 
 
 def nan_code(type: ReducedPrecisionFloatType) -> int:
-    """Returns the code of a NaN. A format without NaN gives the code of -0, as in ml_dtypes."""
+    """
+    Returns the code of a NaN. For a format without NaN, returns the code of -0, as ml_dtypes does.
+    """
     semantics = type.SEMANTICS
     sign = 1 << semantics.sign_shift
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
@@ -185,8 +191,9 @@ def truncate(
     """
     Rounds a float to the nearest code, ties to even.
 
-    Magnitudes above the format's largest number become that number if `saturates` is set or the
-    format has neither infinity nor NaN. Otherwise they become infinity, or NaN without infinity.
+    Magnitudes above the format's largest number become that number if `saturates` is set, or if the
+    format has neither infinity nor NaN. Otherwise they become infinity. In a format without
+    infinity, they become NaN.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))

@@ -1,5 +1,5 @@
 """
-Defines dialects that import their operations and attributes when their names are first used.
+Defines dialects whose operations and attributes are imported when their names are first used.
 
 xDSL's `Context` loads a dialect as a whole: the `spirv` dialect has 440 operations in 33 modules,
 of which a kernel uses 30 in ten modules. A pull request to xDSL would add
@@ -44,7 +44,7 @@ def attributes_of(modules: Iterable[ModuleType]) -> list[type[Attribute]]:
 
 
 def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
-    """Yields the classes that the modules define, without those that they import."""
+    """Yields the classes that the modules define. Leaves out classes that they import."""
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, type) and value.__module__ == module.__name__:
@@ -52,10 +52,10 @@ def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
 
 
 _HEADER = re.compile(r"^class (\w+)\((.*?)\):\s", re.MULTILINE | re.DOTALL)
-"""Matches a class with its bases and keywords, up to the class's body."""
+"""Pattern of the header of a class, with its bases and keywords."""
 
 _DECLARED = re.compile(r"\n(?:class |def |(?=[A-Z]\w*(?:: | = )))(\w+)")
-"""Matches a class, a function or a constant of a module."""
+"""Pattern of the definition of a class, a function or a constant in a module."""
 
 InterfaceT = TypeVar("InterfaceT", bound=DialectInterface)
 
@@ -63,19 +63,19 @@ Declaration: TypeAlias = type[Operation] | type[Attribute]
 
 
 class DialectOnDemand(Dialect, ABC):
-    """A dialect from which a context loads only those declarations whose names are used."""
+    """A dialect from which a context loads only the declarations whose names are used."""
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the declarations to load when `name` is used, also for an unknown name."""
+        """Returns the declarations to load when `name` is used. Accepts unknown names, too."""
 
 
 class DialectOfModules(DialectOnDemand):
     """
     A dialect whose modules are imported when one of their names is first used.
 
-    The module of each name is read from the modules' sources, in a few milliseconds. An unknown
-    name makes all modules load.
+    The names that a module declares are read from its source, in a few milliseconds. An unknown
+    name loads all modules.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class DialectOfModules(DialectOnDemand):
         operation_name: Callable[[str], str] | None = None,
     ):
         """
-        Takes `interfaces` in the form `module:class`.
+        Creates the dialect. `interfaces` have the form `module:class`.
 
         `operation_name` derives an operation's name from the name of its class `...Op`. It is not
         called for classes with `name="..."` or ABC in their header.
@@ -114,14 +114,20 @@ class DialectOfModules(DialectOnDemand):
         return iter(self._all_attributes)
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns the declarations of a name's module, or of all modules for an unknown name."""
+        """
+        Returns the declarations of the module that declares a name. For an unknown name, returns
+        the declarations of all modules.
+        """
         module = self._module_of_name.get(name)
         modules = self.modules if module is None else [self._module(module)]
         return [*operations_of(modules), *attributes_of(modules)]
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of operations, attributes and types, from the sources if they are installed."""
+        """
+        The names of operations, attributes and types. They are read from the sources, if these are
+        installed.
+        """
         if self._module_of_name:
             return tuple(self._module_of_name)
         return [declared.name for declared in (*self.operations, *self.attributes)]
@@ -144,7 +150,7 @@ class DialectOfModules(DialectOnDemand):
         return declared[0]
 
     def get_interface(self, interface: type[InterfaceT]) -> InterfaceT | None:
-        """Returns a dialect interface, after importing the modules of all interfaces."""
+        """Returns an interface of the dialect. First imports the modules of all interfaces."""
         if not self._interfaces:
             for name in self.interface_names:
                 module, _, cls = name.partition(":")
@@ -189,7 +195,7 @@ class DialectOfModules(DialectOnDemand):
         return import_module(f"{self.package}.{name}")
 
     def _source(self, module: str) -> str:
-        """Returns a module's source; empty if only its bytecode is installed."""
+        """Returns the source of a module. Returns "" if only its bytecode is installed."""
         try:
             return (get_data(self.package, f"{module}.py") or b"").decode()
         except OSError:
@@ -197,7 +203,9 @@ class DialectOfModules(DialectOnDemand):
 
 
 def _load_registered_dialect(self: Any, name: str) -> None:
-    """Replaces `Context.load_registered_dialect`; loads a `DialectOnDemand` without operations."""
+    """
+    Replaces `Context.load_registered_dialect`. Loads a `DialectOnDemand` without its operations.
+    """
     factory = self._registered_dialects.get(name)
     dialect = factory and factory()
     if isinstance(dialect, DialectOnDemand):
@@ -223,7 +231,10 @@ def _load_declaration(ctx: Any, name: str) -> None:
 
 
 def _loading(lookup: Callable[..., Any], table: str) -> Callable[..., Any]:
-    """Wraps a method of `Context` that looks up a name; loads the name's declaration first."""
+    """
+    Wraps a method of `Context` that looks up a name, so that it first loads the declaration of the
+    name.
+    """
 
     def look_up(self: Any, name: str) -> Any:
         if name not in getattr(self, table) and "." in name:

@@ -2,10 +2,10 @@
 Verifies rules that xDSL 0.74 does not check: order of definitions, and existing dimensions.
 
 In xDSL a module verifies even if an operation reads its own result, a later result, or a result
-inside of another operation; passes that follow values may then not terminate. The same holds for a
-`linalg.index` of a missing loop, a `tensor.dim` of a missing dimension, and a permutation that
-repeats a dimension. A pull request to xDSL would add MLIR's dominance verification, and verifiers
-of these operations.
+inside of another operation. Passes that follow values from operation to operation may then not
+terminate. xDSL does not refuse a `linalg.index` of a missing loop, a `tensor.dim` of a missing
+dimension, or a permutation that repeats a dimension, either. A pull request to xDSL would add
+MLIR's dominance verification, and verifiers of these operations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def verify_order(op: Operation) -> None:
 
 
 def _verify(block: Block, before: set[Operation], around: set[Block], regions: set[Region]) -> None:
-    """Checks that operands are computed earlier, in this block or in the blocks `around`."""
+    """Checks that operands are computed earlier: in this block, or in the blocks `around` it."""
     around = around | {block}
     for op in block.ops:
         for operand in op.operands:

@@ -1,9 +1,9 @@
 """
-Imports a pass only if a module has contents that the pass changes.
+Imports a pass only if a module contains something that the pass changes.
 
-An xDSL pipeline contains pass classes, so a lowering of thirty passes imports all of them,
-although a module may need half. A pull request to xDSL would let a `Universe` list the contents
-that a pass needs, and a `PassPipeline` take names of passes.
+An xDSL pipeline contains pass classes, so a lowering of thirty passes imports all of them, although
+a module may need half. A pull request to xDSL would let a `Universe` list the contents that a pass
+needs, and a `PassPipeline` take names of passes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class PassOnDemand:
 
     needs: Collection[str] | None = None
     """
-    Names (see `contents`). The pass changes nothing in a module that has none of them. None if the
-    names are not known.
+    Names of contents (see `contents`). The pass changes nothing in a module that has none of them.
+    None if the pass must always run.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -79,10 +79,13 @@ def run(
 
 
 class Names(dict[int, tuple[Attribute, set[str]]]):
-    """Maps the identity of an attribute to the attribute and the names in it."""
+    """
+    Caches the names in attributes. Maps the identity of an attribute to the attribute and the names
+    in it.
+    """
 
     def of(self, attribute: Attribute) -> set[str]:
-        """Returns the names of types and attributes within an attribute."""
+        """Returns the names of all types and attributes in an attribute."""
         known = self.get(id(attribute))
         if known is None:
             # Keeps the attribute alive, so that its identity is not reused.
@@ -157,7 +160,7 @@ def _names_of(whole: Attribute) -> Iterator[str]:
 
 @cache
 def _is_leaf(kind: type[Attribute]) -> bool:
-    """True if attributes of a class contain no types that a pass might compute with."""
+    """True if attributes of a class contain no types that a pass may need to know."""
     # No operation computes with the element type of a dense array.
     inner = ArrayAttr | DictionaryAttr | ParametrizedAttribute
     return not issubclass(kind, inner) or issubclass(kind, DenseArrayBase)

@@ -1,5 +1,5 @@
 """
-Skips the checks of an operation's position if the position is certainly correct.
+Skips the checks of an operation's position where the position is certainly correct.
 
 xDSL checks regions, successors and position of every operation that it verifies. For a terminator
 it counts the blocks of the region, which takes n squared steps for a function of n blocks. A pull

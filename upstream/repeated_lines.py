@@ -1,11 +1,11 @@
 """
 Builds an operation from an earlier line that differs only in the names of values.
 
-xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token,
-infers the types and checks the constraints. Lines of a module repeat, and the result depends only
-on the line's text and operands. So the parser stores the types, properties and attributes of each
-line by its text without names, and the position of each operand. A pull request to xDSL would
-store this table in the parser's state, in `FormatProgram.parse`.
+xDSL takes 200 microseconds for an operation with a declarative format: it lexes every token, infers
+the types and checks the constraints. Lines of a module repeat, and the result depends only on the
+line's text and operands. The parser therefore stores the types, properties and attributes of each
+line, and the position of each operand, by the text of the line without names. A pull request to
+xDSL would store this table in the parser's state, in `FormatProgram.parse`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 
 REST_OF_LINE = re.compile(r'(?:[^\n"]|"[^"\n%\\]*")*(?=\n\s*(?:%|\}|\^|[a-z_]+\.|//))')
-"""Matches the rest of a line if the operation ends in that line. Excludes strings with `%`."""
+"""Pattern of the rest of a line, if the operation ends in that line. Excludes strings with `%`."""
 
 VALUE = re.compile(r"%([\w$.-]+)(?:#(\d+))?")
 
@@ -42,7 +42,7 @@ class Line:
     @staticmethod
     def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
         """
-        Returns the record of a line that was parsed as `op`.
+        Records a line that was parsed as `op`.
 
         Returns None if the values in the line's text are not exactly the operands.
         """
@@ -63,7 +63,9 @@ def parse_repeated(
     op_type: type[IRDLOperation],
     parse: Callable[[Parser, type[IRDLOperation]], IRDLOperation],
 ) -> IRDLOperation:
-    """Builds the operation from an equal earlier line if there is one, else parses the line."""
+    """
+    Builds the operation from an equal earlier line, if there is one. Otherwise parses the line.
+    """
     text = REST_OF_LINE.match(parser.lexer.input.content, parser.pos)
     if text is None:
         return parse(parser, op_type)
@@ -87,7 +89,10 @@ def parse_repeated(
 
 
 def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -> SSAValue:
-    """Returns the value of a name with this type, or a forward reference to a later definition."""
+    """
+    Returns the value of a name with this type. For a name that is defined later, returns a forward
+    reference.
+    """
     value = _find_value(parser, name)
     if value is not None and value.type is type:
         return value

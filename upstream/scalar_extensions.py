@@ -54,7 +54,9 @@ from xdsl_spirv.upstream.on_demand import operations_of
 
 @irdl_op_definition
 class RemfOp(FloatingPointLikeBinaryOperation):
-    """The remainder of a division rounded toward 0. The remainder has the sign of the dividend."""
+    """
+    The remainder of a division that rounds toward 0. The remainder has the sign of the dividend.
+    """
 
     name = "arith.remf"
     traits = traits_def(Pure())
@@ -62,7 +64,7 @@ class RemfOp(FloatingPointLikeBinaryOperation):
 
 @irdl_op_definition
 class IndexCastUIOp(IRDLOperation):
-    """Casts between `index` and an unsigned integer."""
+    """Casts between `index` and an integer that is read as unsigned."""
 
     name = "arith.index_castui"
     input = operand_def()
@@ -136,7 +138,7 @@ COMPARISONS: tuple[type[IRDLOperation], ...] = (arith.CmpiOp, arith.CmpfOp)
 
 
 def element_of(type: Attribute) -> Attribute:
-    """Returns the element type of a tensor or vector, or the scalar type itself."""
+    """Returns the element type of a tensor or vector. Returns a scalar type unchanged."""
     return type.element_type if isinstance(type, TensorType | VectorType) else type
 
 
@@ -150,7 +152,10 @@ def of_elements(type: Attribute, element: Attribute) -> Attribute:
 
 
 def of_each_element(op: Operation, operands: Sequence[SSAValue]) -> Operation:
-    """Returns a detached copy of an operation on tensors, for scalar operands."""
+    """
+    Returns a detached copy of an operation. The operation is on tensors, its copy on the scalars
+    `operands`.
+    """
     return op.create(
         operands=operands,
         result_types=[element_of(result.type) for result in op.results],
@@ -211,7 +216,10 @@ def _verify_selection(op: arith.SelectOp) -> None:
 
 
 def _parse_selection(cls: type[arith.SelectOp], parser: Parser) -> Operation:
-    """Parses `%c, %a, %b : f32`, or with the condition's type, `: tensor<4xi1>, tensor<4xf32>`."""
+    """
+    Parses `%c, %a, %b : f32`. The condition's type may precede the operands' type: `: tensor<4xi1>,
+    tensor<4xf32>`.
+    """
     operands = [parser.parse_unresolved_operand()]
     for _ in range(2):
         parser.parse_punctuation(",")
@@ -237,7 +245,10 @@ def _print_selection(op: arith.SelectOp, printer: Printer) -> None:
 
 
 def _with_sizes(parse: Callable[[Parser], Operation]) -> Callable[[Any, Parser], Operation]:
-    """Wraps a parser of comparisons: the result has the operands' sizes, and elements of i1."""
+    """
+    Wraps a parser of comparisons so that the result has the sizes of the operands, and elements of
+    i1.
+    """
 
     def parse_sizes(cls: type[Operation], parser: Parser) -> Operation:
         op = parse(parser)

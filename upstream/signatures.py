@@ -1,12 +1,12 @@
 """
 Checks an operation's declaration once for each signature, not once for each operation.
 
-The types of operands and results, and the properties, decide if an operation satisfies the
-declaration of its class. A module has few different signatures, and without this module the checks
-would take two thirds of verification time. So every class caches the signatures that have passed.
-Regions, traits and a class's verifier are checked every time, because they look beyond the
-signature. `BY_SIGNATURE` marks classes whose verifier looks only at the signature. A pull request
-to xDSL would add the cache to `OpDef.verify`.
+The signature of an operation consists of the types of its operands and results, and its properties.
+It decides if the operation satisfies the declaration of its class. A module has few different
+signatures, and without this module the checks would take two thirds of verification time. Every
+class therefore caches the signatures that have passed. Regions, traits and a class's verifier are
+checked every time, because they look beyond the signature. `BY_SIGNATURE` marks classes whose
+verifier looks only at the signature. A pull request to xDSL would add the cache to `OpDef.verify`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdsl.traits import OpTrait
 from xdsl_spirv.upstream.lazy_formats import OURS
 
 MOST = 1024
-"""Maximum number of signatures that a class caches. At the limit the cache is cleared."""
+"""Maximum number of signatures that a class caches. When it is reached, the cache is cleared."""
 
 
 class Signatures:
@@ -45,7 +45,10 @@ class Signatures:
         return [t for t in self.definition.traits if type(t).verify is not OpTrait.verify]
 
     def verify(self, op: Operation) -> None:
-        """Verifies an operation unless its signature has passed. Raises `VerifyException`."""
+        """
+        Verifies an operation, unless an operation with the same signature has passed. Raises
+        `VerifyException`.
+        """
         if op.regions:
             return self.check(op)
         operands = op._operands  # pyright: ignore[reportPrivateUsage]
@@ -83,7 +86,9 @@ _define = irdl.irdl_op_definition
 
 
 def define(cls: type[Any]) -> type[Any]:
-    """Replaces xDSL's `irdl_op_definition`: classes of xDSL and this package cache signatures."""
+    """
+    Replaces xDSL's `irdl_op_definition`, so that classes of xDSL and this package cache signatures.
+    """
     if "get_irdl_definition" in vars(cls):
         return cls
     defined = _define(cls)

@@ -36,7 +36,9 @@ _AT_HAND: dict[Operation, _Table] = {}
 
 @contextmanager
 def symbols_at_hand(op: Operation) -> Generator[None]:
-    """Speeds up symbol lookups in `op` inside a `with` block, in which symbols must not change."""
+    """
+    Context manager that speeds up symbol lookups in `op`. The symbols must not change inside of it.
+    """
     outer = _AT_HAND.get(op)
     _AT_HAND[op] = _Table(op)
     try:
@@ -63,9 +65,10 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 def first_of(op: Operation, key: Hashable) -> Operation | None:
     """
-    Returns the operation that was first registered under `key` in the parent of `op`.
+    Finds the first operation for a key, among operations with the same parent.
 
-    If there is none, registers and returns `op`. Returns None outside of `symbols_at_hand`.
+    Registers `op` and returns it if no operation is registered under `key`. Otherwise returns the
+    registered one. Returns None outside of `symbols_at_hand`.
     """
     parent = op.parent_op()
     at_hand = None if parent is None else _AT_HAND.get(parent)
