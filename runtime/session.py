@@ -249,8 +249,8 @@ def _check_carried(
     function: Program, later: Later, sizes: Mapping[str, int], wanted: Collection[str]
 ) -> None:
     """
-    Raises `ProgramError` if a result that `later` carries to an input is not in `wanted`, or has
-    another type or shape than the input.
+    Raises `ProgramError` if `later` carries a result that is not in `wanted`, or whose type or
+    shape differs from the input's.
     """
     results = {b.name: b for b in function.manifest.outputs if b.name in wanted}
     for name, result in later.carried.items():

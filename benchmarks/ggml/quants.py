@@ -204,7 +204,11 @@ def _bfloat16(values: Array) -> Array:
 
 
 def bytes_of_dots(values: Array, by_four: bool) -> Array:
-    """Returns q8_1 blocks: (scale, sum), 32 bytes. `by_four` stores 4 pairs, then 128 bytes."""
+    """
+    Quantizes values to q8_1 blocks: a scale and a sum, then 32 bytes.
+
+    With `by_four`, four blocks are stored together: their scales and sums, then their 128 bytes.
+    """
     rows = values.astype(np.float32).reshape(-1, 32)
     scale = np.abs(rows).max(1) / np.float32(127)
     quant = np.rint(rows * _inverse(scale)[:, None])

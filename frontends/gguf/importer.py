@@ -50,8 +50,8 @@ CONTEXT = 2048
 """Default number of tokens for which states have room."""
 MANY = 8
 """
-Minimum number of texts in a batch whose products have the same type as in prompts
-(benchmarks/model_steps.py).
+Minimum number of texts in a batch for products of the type `products`, as in `prefill`. Smaller
+batches compute in f32 (benchmarks/model_steps.py).
 """
 LARGEST = (1 << 31) - 1
 """Maximum number of elements of a tensor in a kernel."""

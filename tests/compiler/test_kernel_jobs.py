@@ -177,7 +177,7 @@ def test_few_kernels_need_no_forks(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_equal_kernels_are_lowered_by_one_process():
-    """The module is split into three parts, one for each process."""
+    """The kernels are divided among three processes, and equal kernels are in one part."""
     module, ctx = parse_text(network()), context()
     passes = linalg_to_spirv("lavapipe")
     for each in split_after(passes, OUTLINED)[0]:

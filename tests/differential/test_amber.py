@@ -1,4 +1,4 @@
-"""Amber scripts are parsed, and unsupported parts are refused by name."""
+"""Amber scripts are parsed, and errors name unsupported parts."""
 
 from __future__ import annotations
 

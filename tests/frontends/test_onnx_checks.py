@@ -1,4 +1,4 @@
-"""Invalid nodes are refused by name before import, and names stay unique."""
+"""Invalid nodes are refused before import with an error that names them, and names stay unique."""
 
 from __future__ import annotations
 

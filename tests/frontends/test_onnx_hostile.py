@@ -1,4 +1,7 @@
-"""Broken or hostile models are refused by name or computed right, quickly and without output."""
+"""
+Broken or hostile models are computed right, or an error names the fault, quickly and without
+output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A program with dynamic sizes is right at every size, or its run refuses the size by name."""
+"""
+A program with dynamic sizes is right at every size, or an error names the size that it refuses.
+"""
 
 from __future__ import annotations
 

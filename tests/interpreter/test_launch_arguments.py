@@ -1,4 +1,4 @@
-"""A missing argument of a launch is refused by name, because there are no defaults."""
+"""An error names a launch's missing argument, because arguments have no defaults."""
 
 from __future__ import annotations
 

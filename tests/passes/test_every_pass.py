@@ -264,7 +264,9 @@ QUICK = ("relu-cooperative-matrix", "requantization-dot", "cast-cooperative-matr
 
 
 def fused() -> list[Any]:
-    """Returns parameters (kind, name, path). Most of them are marked long."""
+    """
+    Returns the parameters (kind, name, path) of a test of fused operations. Most are marked long.
+    """
     found: list[Any] = []
     for kind, names in (("epilogue", EPILOGUES), ("prologue", PROLOGUES)):
         for name, path in product(names, PATHS):

@@ -1,5 +1,5 @@
 """
-Malicious program folders are refused by name, or run without harm.
+Malicious program folders are refused with an error that names the fault, or run without harm.
 
 Manifests are damaged field by field. Files are links, pipes, devices, outside of the folder or too
 large. Kernels do not match the manifest.

@@ -1,4 +1,4 @@
-"""Instructions outside of functions are kept word for word, or refused by name."""
+"""Instructions outside of functions are kept word for word, or an error names them."""
 
 from __future__ import annotations
 

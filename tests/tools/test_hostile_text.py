@@ -1,5 +1,5 @@
 """
-Damaged MLIR text is read, or refused by name, without defects and hangs.
+Damaged MLIR text is read, or an error names the fault, without defects and hangs.
 
 The texts are FileCheck inputs with randomly damaged tokens. Each passes the pipeline of its `RUN`
 line, so that passes get damaged modules, too.

@@ -78,7 +78,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
 
 @pytest.mark.parametrize("types", ["f32->f32", "f16->f32", "i8->i32"])
 def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
-    """PanVK keeps an address per vector in registers, and spills."""
+    """Deeper tiles would spill on PanVK, which keeps an address per vector in registers."""
     [one] = sources_of(matmul(f"1024x1024x1024:{types}"), "arm-mali", (), print)
     pricing = pricing_of(one)
     tiles = {
@@ -92,7 +92,10 @@ def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
 
 
 def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
-    """A schedule prefetches a tile only if the registers suffice. ANV spilled 6 values."""
+    """
+    A schedule prefetches a tile only if the registers suffice. On Xe2, a prefetched tile spilled 6
+    values.
+    """
     sizes = {"m": 24, "n": 120, "k": 120, "a": "f32", "c": "f32", "zero": "0.0"}
     module = parse_text(MATMUL.format(**sizes))
     for target, ahead in (("intel-xe2", False), ("amd-rdna3", True)):
@@ -101,7 +104,7 @@ def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
 
 
 def test_sums_of_few_rows_fit_the_held_registers():
-    """PanVK spilled 69 values of 8 x 8 sums."""
+    """An invocation sums 2 x 8 results, because PanVK spilled 69 values for 8 x 8."""
     sizes = {"m": 8, "n": 4096, "k": 4096, "a": "f16", "c": "f32", "zero": "0.0"}
     [layer] = compile(parse_text(MATMUL.format(**sizes)), "arm-mali").layers
     assert layer.schedule.startswith("#schedule.rows<rows = 2, columns = 8,")

@@ -2,8 +2,8 @@
 Imports onnxruntime's `GroupQueryAttention`: query heads share keys, and past keys are in buffers.
 
 In a session, or if all tokens are new, the number of past keys follows from the sizes of inputs,
-and past keys are read as slices of the buffers. Otherwise the number is data (a tensor with a
-length for each sequence), and past keys are read at computed indices.
+and past keys are read as slices of the buffers. Otherwise the number is known only at run time (a
+tensor with a length for each sequence), and past keys are read at computed indices.
 """
 
 from __future__ import annotations

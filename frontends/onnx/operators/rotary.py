@@ -5,7 +5,7 @@ Imports rotary embeddings of ONNX and onnxruntime, which rotate queries and keys
 
 If not interleaved, the pairs are x[i], x[half + i]. Tables of cosines and sines have a row per
 position. If the first position follows from the sizes of inputs, the rows are a slice of the table.
-If positions are data, the rows are gathered.
+If positions are known only at run time, the rows are gathered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
 
 def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     """
-    Returns the angles of positions that are data: batch x positions x angles.
+    Returns the angles of positions that are known only at run time: batch x positions x angles.
 
     `positions` are batch x positions, or the first position of a sequence of `length` tokens.
     """

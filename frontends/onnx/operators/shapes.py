@@ -271,7 +271,10 @@ def transpose(b: Nodes, x: Tensor, /, *, perm: Sequence[int] | None = None) -> T
 
 @operator("Expand")
 def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
-    """Imports Expand. Returns a data-dependent list (`chosen`) of one element if sizes are data."""
+    """
+    Imports Expand. If one element is repeated as often as a tensor tells at run time, returns a
+    data-dependent list (`chosen`).
+    """
     rank = shape.sizes[0]
     if (
         shape.known is None

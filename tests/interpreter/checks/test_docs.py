@@ -17,7 +17,7 @@ EXEMPT = {
 
 
 def bugs() -> Iterator[tuple[str, str, str, str]]:
-    """Yields (what, rule, op, test) of every marker, in the order of the rules."""
+    """Yields (what, rule, op, test) of each test's marker `bug`, by file and order in the file."""
     for path in sorted(HERE.glob("test_*.py")):
         tree = ast.parse(path.read_text())
         names = _strings(tree)

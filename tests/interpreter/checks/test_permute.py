@@ -66,7 +66,8 @@ def present(kernel: Kernel) -> None:
 
 def loop(kernel: Kernel, last: str) -> None:
     """
-    Adds a loop that sums the values that another invocation wrote in three iterations.
+    Adds a loop of three iterations: each writes a value, and adds a value that another invocation
+    wrote.
 
     The code `last` ends each iteration.
     """

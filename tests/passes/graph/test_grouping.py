@@ -70,7 +70,7 @@ def test_a_group_grows_by_its_readers():
 
 
 def test_a_group_has_no_gap():
-    """%d and %e depend on the group through %c, which stays outside."""
+    """%c is not accepted, so %d and %e, which depend on the group through %c, stay outside."""
     _, values = parse()
     group, names = group_of(values, "a", lambda name: name != "c")
     assert names == ["a", "b"]

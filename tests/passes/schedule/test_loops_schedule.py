@@ -33,7 +33,10 @@ def test_many_long_rows_are_not_read_by_an_invocation_each(length: int, reduce: 
     ("target", "elements"), [("nvidia-h200", 4), ("intel-xe2", 2), ("arm-mali", 1)]
 )
 def test_windows_and_their_weights_fit_the_registers(target: str, elements: int):
-    """ANV spilled 16 values, and PanVK 18, for 4 windows of 5 x 5."""
+    """
+    On Intel and Arm, an invocation has fewer than 4 windows, because 4 windows of 5 x 5 were
+    spilled.
+    """
     x, w, y, op = WINDOWS["depthwise_5x5_f32"]
     [layer] = compile(parse_text(WINDOW.format(x=x, w=w, y=y, op=op)), target).layers
     assert f"elements = {elements}" in layer.schedule

@@ -1,4 +1,4 @@
-"""Mistakes in a test's description are refused by name before anything runs."""
+"""Before anything runs, errors name the mistakes in a test's description."""
 
 from __future__ import annotations
 
