@@ -148,8 +148,8 @@ MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 ENDS = {">": ("last", 0), ">=": ("last", -1), "<": ("first", 0), "<=": ("first", 1)}
 """
-Describes the limit that a mask implies if it hides the keys n with n `relation` m + c. Maps the
-relation to (name of the limit in `Band`, number to add to c to get the limit).
+For a mask that hides the keys n with n `relation` m + c: maps the relation to the limit of `Band`
+that remains, and the number to add to c to get this limit.
 """
 
 KEYS = "n"

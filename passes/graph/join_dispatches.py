@@ -193,8 +193,8 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
     """
     Yields later dispatches that may be joined with `first`, in order.
 
-    They do not depend on `first`, or only insert its results into tensors. The search ends where
-    `first` and its users can move no further.
+    They do not depend on `first`, or only insert its results into tensors. The search ends at the
+    first operation behind which `first` and its users cannot be moved.
     """
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}

@@ -279,7 +279,9 @@ class AttentionCode(Numbers[AttentionPlan]):
         return words
 
     def _number(self, tiles: list[Index], ahead: int) -> Index:
-        """Returns the index of the tile `ahead` iterations after `tiles[0]`, at most the last."""
+        """
+        Returns the tile index `ahead` iterations after `tiles[0]`, but at most the last tile's.
+        """
         b, count = self.b, self.count
         while len(tiles) <= ahead:
             after = b.plus(tiles[-1], self.key_parts)
@@ -428,7 +430,10 @@ class AttentionCode(Numbers[AttentionPlan]):
         ]
 
     def _rescale(self, scores: Cells, state: State) -> State:
-        """Returns the state with raised maxima: always, or if scores exceed them by `EXCESS`."""
+        """
+        Returns the state with raised maxima. With `rescale = seldom`, raises them only if a score
+        exceeds its row's maximum by `EXCESS`.
+        """
         greatest = self._greatest(scores)
 
         def new() -> Sequence[SSAValue]:

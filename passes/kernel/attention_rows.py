@@ -413,7 +413,7 @@ class AttentionResult:
             self.held.each_place(partial(store, column), cells)
 
     def _element_of(self, number: int, column: int) -> int:
-        """Returns the result column of column `column` in the fragment with index `number`."""
+        """Returns the result's column that column `column` of fragment `number` holds."""
         return self.deal.element(number, column) if self.deal else number * self.n + column
 
     def _count_at_once(self, fragment: PlacedFragment) -> int:

@@ -131,7 +131,10 @@ class RowsKernel(RowsCode):
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Loads a later group of columns, then sums this group. Returns the loads not yet used."""
+        """
+        Loads a later group of columns. Then adds the products of the columns in `group`, whose
+        loads are the first in `read`. Returns the loads not yet used.
+        """
         ahead = self.plan.schedule.ahead.data
         following = self._read(self.b.plus(group, ahead))
         size = len(following)

@@ -351,7 +351,10 @@ class Homes:
     def layout_of_reduction(
         self, op: tile.ReduceOp, seen: dict[SSAValue, Home | None] | None = None
     ) -> Layout:
-        """Returns the layout in which a reduction reads its operands."""
+        """
+        Returns the layout in which a reduction reads its operands. `seen` has the homes found so
+        far.
+        """
         found = layout_of(self._find(op.tiles[0], {} if seen is None else seen))
         return found or self.schedule.spread(tile.tile_of(op.tiles[0]).shape)
 

@@ -145,7 +145,8 @@ def _rates(
     candidate: ScheduleCandidate, types: str, units: Collection[str], unpacked: float
 ) -> tuple[float | None, float | None] | None:
     """
-    Returns two rates of a tile in TFLOPS: usually, and with one workgroup per compute unit.
+    Returns a tile's rates in TFLOPS: of large contractions, and with one workgroup for each compute
+    unit.
 
     A rate that was not measured is None. `units` are the operands that the kernel dequantizes; if
     there are any and the tile was not measured with them, the rates without them are multiplied by

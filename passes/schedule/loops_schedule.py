@@ -220,7 +220,8 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
 
 def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
     """
-    Returns one schedule for all nests: the widest reduction and the largest number of workgroups.
+    Returns one schedule for all nests, with the widest reduction and the largest number of
+    workgroups that a nest needs.
     """
     order = ("invocation", "subgroup", "workgroup")
     schedules = [_choose(nest, target) for nest in nests]
