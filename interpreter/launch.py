@@ -32,8 +32,8 @@ def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options)
     """Returns the shape of a launch. Raises `InterpreterError` for an invalid size."""
     if len(grid) != 3 or len(workgroup) != 3 or min(*workgroup) < 1 or min(*grid) < 0:
         raise InterpreterError(
-            f"the grid {tuple(grid)} or the workgroup {tuple(workgroup)} has an invalid size",
-            remedy="give three sizes of at least 1 for the grid and for the workgroup",
+            f"the grid {tuple(grid)} and the workgroup {tuple(workgroup)} must have valid sizes",
+            remedy="give three sizes of at least 1 for each",
         )
     return Geometry(_triple(grid), _triple(workgroup), options.subgroup_size)
 

@@ -44,7 +44,10 @@ def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> 
                     )
     missing = [loop for loop in range(maps[0].num_dims) if loop not in sizes]
     if missing:
-        raise InterpreterError(f"no operand gives the size of loop d{missing[0]}")
+        raise InterpreterError(
+            f"no operand gives the size of loop d{missing[0]}",
+            remedy="add an operand with a dimension that only this loop indexes",
+        )
     listed = [sizes[loop] for loop in range(maps[0].num_dims)]
     _refuse_outside(maps, shapes, listed)
     return listed

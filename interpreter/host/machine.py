@@ -82,7 +82,7 @@ def refuse_other_sizes(op: Operation, array: Any) -> None:
     if any(size not in (DYNAMIC_INDEX, given) for size, given in sizes):
         shape = "x".join(map(str, array.shape))
         raise InterpreterError(
-            f"{op.name} computed {shape} elements, but its result type is {type}", op
+            f"{op.name} computed an array of shape {shape}, but its result type is {type}", op
         )
 
 

@@ -79,7 +79,7 @@ def gathered(points: Any, array: Array, *indexes: Array) -> Array:
     for dimension, (index, size) in enumerate(zip(indexes, array.shape, strict=True)):
         if index.size and not (0 <= index.min() and index.max() < size):
             raise InterpreterError(
-                f"dimension {dimension} of {size} elements is read at "
+                f"dimension {dimension} has {size} elements, but is read at indices "
                 f"{index.min()} to {index.max()}"
             )
     return array[indexes] if indexes else array.reshape(1, 1, 1)

@@ -423,7 +423,7 @@ class FunctionDecoder:
         value = self.value(int(selector.value))
         t = value.type
         if not isinstance(t, IntegerType):
-            raise self.index.error("the selector is not an integer")
+            raise self.index.error("the selector must be an integer")
         otherwise = self._branch(label, int(default.value), block)
         targets: list[tuple[int, Block, Sequence[SSAValue]]] = []
         width, signed = t.width.data, t.signedness.data is not Signedness.UNSIGNED

@@ -151,7 +151,7 @@ class InstructionDecoder:
             raise self.index.error(f"%{id} is not defined")
         if row in span and row != span.start:
             if self.index.name(row) == "OpLabel":
-                raise self.index.error("a block cannot be an operand of a carried instruction")
+                raise self.index.error("a block cannot be an operand of this instruction")
             return self.value(id)
         name = self.index.name(row) or ""
         if name.startswith("OpType"):

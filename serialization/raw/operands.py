@@ -436,9 +436,11 @@ class _Reader:
         try:
             number = self.symbols.selector_type(selector, self.instruction.index)
         except KeyError:
-            raise self._error(f"the selector %{selector} is not an earlier number") from None
+            raise self._error(
+                f"the selector %{selector} must be a number that is defined earlier"
+            ) from None
         if number is None or number.is_float:
-            raise self._error(f"the selector %{selector} is not an integer")
+            raise self._error(f"the selector %{selector} must be an integer")
         self._literal(spec, number)
 
 

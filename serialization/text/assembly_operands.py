@@ -499,5 +499,5 @@ class _Writer:
         type_id = self.encoder.values.get(self.words[1], 0)
         number = self.encoder.numbers.get(type_id)
         if number is None or number.is_float:
-            raise self._fail("the selector is not an integer of an earlier line")
+            raise self._fail("the selector must be an integer that an earlier line defines")
         self._number_of(number, token)

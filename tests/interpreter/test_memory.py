@@ -224,7 +224,7 @@ def test_only_active_lanes_are_checked(kernel: Kernel) -> None:
     [
         ({"spec_constants": {9: 1}}, "no specialization constant with SpecId 9"),
         ({"subgroup_size": 12}, "the subgroup size 12 is not valid"),
-        ({"grid": (1, -1, 1)}, r"the grid \(1, -1, 1\) or the workgroup .* has an invalid size"),
+        ({"grid": (1, -1, 1)}, r"the grid \(1, -1, 1\) and the workgroup .* must have valid sizes"),
     ],
 )
 def test_wrong_launches_are_refused(kernel: Kernel, change: dict[str, Any], cause: str) -> None:
