@@ -116,7 +116,7 @@ def select(form: Form, by_component: bool) -> Function:
         return lambda c, a, b: a.merge(c, b)
     if isinstance(form, Composite):
         return merger(form)
-    # The condition is uniform over the matrix's scope (CM-27), so the first lane's is used.
+    # The condition is uniform over the matrix's scope (CM-27), so the first lane's value is used.
     return lambda c, a, b: np.where(c[:, :, :1, None], a, b)
 
 

@@ -319,7 +319,7 @@ class Tables:
             return b
         if not isinstance(a, tuple):
             return self._column(np.maximum(a, b))
-        # Avoids calls for shared and missing parts, which are most.
+        # Most parts are shared or missing. Avoids calls for these.
         parts = [
             x if x is y or y is None else y if x is None else self.union(x, y)
             for x, y in zip(a, b, strict=True)

@@ -88,7 +88,7 @@ class ConstantReader:
             raise self.index.error(f"a constant must have the type of a number, not {t}")
         packed = bits.to_bytes(t.compile_time_size, "little")
         value = next(t.iter_unpack(packed))
-        # A Python float may lose a NaN's payload, so such a constant is carried.
+        # A Python float may lose a NaN's payload, so such a constant becomes a raw operation.
         return FloatAttr(value, t) if t.pack((value,)) == packed else None
 
     def _composite(self, words: Sequence[int]) -> Attribute | None:

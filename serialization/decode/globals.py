@@ -438,7 +438,7 @@ class GlobalTable:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
                     constant = self.read_carried(id)
-                    # A carried constant's operation already has the decorations.
+                    # The raw operation of a constant already has the decorations.
                     if not isinstance(constant, SymbolRefAttr):
                         placed.append((note.row, self._note(constant, note, None)))
                 elif id in self.types.known and not self._is_held(name, note):

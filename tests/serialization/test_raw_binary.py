@@ -101,7 +101,7 @@ BAD_OPERANDS = {
     "parameter": (of("OpLoad", 1, 2, 3, 2), "before its MemoryAccess|before its LiteralInteger"),
     "pair": (of("OpPhi", 1, 2, 3), "ends after 4 words"),
     "type": (of("OpConstant", 1, 2, 3), "has type %1, but no earlier scalar type has this id"),
-    "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 must be a number that is defined earlier"),
+    "selector": (of("OpSwitch", 1, 2, 3, 4), "selector %1 must be a number that is defined"),
     "set": (of("OpExtInst", 1, 2, 3, 4), "no earlier OpExtInstImport defines %3"),
     "nested": (of("OpSpecConstantOp", 1, 2, 52), "52 is not an operation on constants"),
 }
