@@ -168,13 +168,18 @@ class Image:
         format_of(self.format)
         if not 1 <= len(self.size) <= 3 or min(*self.size, self.layers, self.levels) < 1:
             raise ValueError(
-                f"an image of {self.size} cannot have {self.layers} layers and {self.levels} levels"
+                "an image must have 1 to 3 sizes, and its sizes, layers and levels must be above "
+                f"0, not {self.size}, {self.layers} and {self.levels}"
             )
-        if self.levels > max(self.size).bit_length():
-            raise ValueError(f"an image of {self.size} cannot have {self.levels} levels")
+        most = max(self.size).bit_length()
+        if self.levels > most:
+            raise ValueError(
+                f"an image of {self.size} must have at most {most} levels, not {self.levels}"
+            )
         if self.samples not in (1, 2, 4, 8, 16, 32, 64) or (self.samples > 1 < self.levels):
             raise ValueError(
-                f"an image cannot have both {self.samples} samples and {self.levels} levels"
+                "an image must have 1, 2, 4, 8, 16, 32 or 64 samples, and 1 if it has several "
+                f"levels, not {self.samples}"
             )
 
     @property
