@@ -125,7 +125,7 @@ def with_first_values(function: FuncOp, inputs: Sequence[Array]) -> Sequence[Arr
     Returns one value for each argument of a host function. Takes the stored values of weights and
     states, and `inputs` for the other arguments.
 
-    Returns `inputs` unchanged if they do not have the number of the other arguments.
+    Returns `inputs` unchanged if their number differs from the number of the other arguments.
     """
     given = inputs_of(function)
     if len(given) != len(inputs):

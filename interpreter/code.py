@@ -6,8 +6,8 @@ the slots of its operands and writes the slots of its results, so a running kern
 dictionary look-ups and no type tests. When a value dies inside its block, a later value reuses its
 slot, so the list holds only live arrays.
 
-A value that another block reads may be defined for other lanes than it is used. If the lanes of the
-region have diverged, a new value is therefore merged with the old one in its slot.
+Another block may read a value for lanes for which the last execution did not define it. If the
+lanes of the region have diverged, a new value is therefore merged with the old one in its slot.
 """
 
 from __future__ import annotations

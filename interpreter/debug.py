@@ -38,7 +38,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 class Begins(NamedTuple):
     """
-    States if an operation is the first one of a line of the module's text, and of a line of the
+    Two bools: True if an operation is the first one of its line in the module's text, and in the
     source.
     """
 

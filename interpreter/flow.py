@@ -1,6 +1,6 @@
 """
-Compiles regions with branches. While lanes agree, whole blocks run; after divergence, masked
-blocks.
+Compiles regions with branches. Blocks run for all lanes while lanes agree, and under masks after
+divergence.
 
 Blocks are numbered so that a block comes after its predecessors, and blocks after a loop come after
 all blocks of the loop. While all lanes take the same branches, running a region means following
@@ -184,8 +184,8 @@ class Flow:
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
         """
-        Returns the next block of each lane: as its terminator says, or as an inner construct that
-        it left.
+        Returns the next block of each lane. The terminator gives it, or an exit from an inner
+        construct.
         """
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:

@@ -3,7 +3,7 @@ Runs invocations in another order than lockstep, as a device may. Races then cha
 
 A schedule shuffles the workgroups and splits them into chunks. Within a chunk, each workgroup's
 invocations are distributed over several parts. The parts run one after another, each until the
-workgroup's next barrier or its end. One part therefore does all its work before a barrier before
+workgroup's next barrier or its end. A part therefore finishes all its work up to a barrier before
 another part starts. If a barrier between a store and a load is missing, one of a few schedules
 executes them in the wrong order.
 

@@ -10,7 +10,7 @@ from xdsl_spirv.images import Format
 from xdsl_spirv.interpreter.numbers import Array, DType
 
 OPAQUE = (0, 0, 0, 1)
-"""Values of the four components that replace components which a format lacks."""
+"""Default values of the four components, used for components that a format lacks."""
 
 
 def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:

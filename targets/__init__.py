@@ -325,7 +325,9 @@ def names() -> list[str]:
 
 
 _loaded: dict[str, str] = {}
-"""Maps the name in a target file that this process has read to the path of the file."""
+"""
+Maps the name of a target, as its file gives it, to the path of the file that this process has read.
+"""
 
 
 def known(name: str) -> str:

@@ -126,8 +126,8 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
     BY_SIGNATURE: ClassVar[bool] = False
     """
     True if verification depends only on types and properties, not on surrounding operations or on
-    the operations that define the operands. It is then done once for operations that agree in these
-    (upstream/signatures.py).
+    the operations that define the operands. Operations with equal types and properties are then
+    verified only once (upstream/signatures.py).
     """
 
     def __init_subclass__(

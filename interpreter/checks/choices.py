@@ -407,8 +407,8 @@ def _float(type: Any) -> bool:
 
 def _is_linear(op: Operation) -> bool:
     """
-    True if an operation is linear in its float operands, so that an error interval of the operands
-    gives one of the result.
+    True if an operation is linear in its float operands. The error intervals of the operands then
+    give the interval of the result.
     """
     if not op.results or isinstance(op, LINEAR):
         return True

@@ -51,8 +51,8 @@ class Findings:
 
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
-        Returns the mask value of undefined parts that an instruction makes, assigned at the first
-        call.
+        Returns the number that marks parts which this instruction makes undefined. The first call
+        assigns it.
 
         Instructions share the last value when all others are in use. Returns 0, which means
         "defined", if the enabled checks ignore the instruction.

@@ -329,8 +329,8 @@ class Knowledge:
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
         """
-        Returns `ROWS` time stamps for each pair of a lane and an accessor code: up to which times
-        the lane knows the accessor's accesses.
+        Returns `ROWS` time stamps for each pair of a lane and an accessor code. The lane knows the
+        accessor's accesses up to these times.
         """
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)

@@ -160,13 +160,13 @@ class Tables:
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
         self.origins: dict[int, tuple[Tree, Tree]] = {}
-        """Maps each changed tree to its original, which is reused if a change is undone."""
-
-    def groups(self, lane: int) -> tuple[int, ...]:
         """
         Maps a changed tree to the tree before the change. If a change is undone, the earlier tree
         is used again.
         """
+
+    def groups(self, lane: int) -> tuple[int, ...]:
+        """Returns the codes of an invocation, its subgroup, its workgroup, and the whole launch."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:

@@ -59,8 +59,8 @@ class Matrices:
         self, batch: Batch, pointer: Pointer, stride: Array | None, shadows: list[Any]
     ) -> Pointer:
         """
-        Checks that operands are uniform (CM-27), the stride (CM-12) and the alignment. Returns the
-        pointer, aligned.
+        Checks uniformity (CM-27), stride (CM-12) and alignment of the operands. Returns the aligned
+        pointer.
         """
         checker, op = self.checker, self.op
         if checker.checks.rules:

@@ -5,7 +5,7 @@ Under the Vulkan memory model each access states if it is non-private. It also s
 which it makes its writes available or its reads visible. Barriers and atomics may do so for all
 accesses before or after them.
 
-The GLSL450 model has no such operands. It is interpreted like in the upgrade pass of SPIRV-Tools:
+The GLSL450 model has no such operands. It is interpreted as in the upgrade pass of SPIRV-Tools:
 each access to Workgroup memory, or to a Coherent or Volatile variable, makes itself available and
 visible. A barrier makes other buffers available and visible, within its own workgroup only. A
 memory barrier directly before a control barrier orders the storage that it names on both sides.

@@ -107,7 +107,7 @@ class RaceReports:
 
     def repeats(self, op: Operation) -> bool:
         """
-        True if an instruction already has a finding; its number of repetitions is then increased.
+        True if an instruction already has a finding. In this case, also counts the repetition.
         """
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
@@ -234,8 +234,8 @@ class RaceReports:
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
         """
-        Returns the index of the first conflict, without conflicts within one matrix; None if there
-        is none.
+        Returns the index of the first conflict that is not between accesses to one matrix. Returns
+        None if there is none.
         """
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):

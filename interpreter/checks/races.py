@@ -506,8 +506,8 @@ class Races:
         """
         Returns `ROWS` time stamps for each earlier access in `words`.
 
-        In the sense of a row, an earlier access is ordered before the accesses of `who` if it was
-        made up to the row's time stamp.
+        Each row stands for one meaning of "ordered before the accesses of `who`". Accesses up to
+        the row's time stamp are ordered.
         """
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY

@@ -211,8 +211,8 @@ class Report:
 
     def seen(self, rule: str, op: object) -> bool:
         """
-        True if an instruction already has a finding of this rule; its number of repetitions is then
-        increased.
+        True if an instruction already has a finding of this rule. In this case, also counts the
+        repetition.
         """
         known = self._known.get((rule, op))
         if known is None:

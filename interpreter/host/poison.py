@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 
 class Poison:
     """
-    Records the operations that produced poison. `target` selects the operation whose poison is
+    Records the operations that produced poison. `changed` selects the operation whose poison is
     replaced in this run.
     """
 

@@ -27,7 +27,9 @@ from xdsl_spirv.interpreter.options import Options
 NOBODY = -1
 
 SEVERAL = -2
-"""Stands for the reader of an element that several workgroups have read."""
+"""
+Number that marks an element that several workgroups have read, in place of one reader's number.
+"""
 
 
 @dataclass

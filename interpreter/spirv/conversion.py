@@ -1,8 +1,8 @@
 """
 Defines the semantics of conversions.
 
-numbers.py defines the results that the target type cannot represent. Cooperative matrices are
-converted by component (CM-19).
+If the target type cannot represent a result, numbers.py defines the result. Cooperative matrices
+are converted by component (CM-19).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
     spv.ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
     spv.ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
 }
-"""Maps an interpretation to its dtype, and True if it is signed."""
+"""Maps an interpretation to its dtype and a bool, which is True if it is signed."""
 
 _PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 

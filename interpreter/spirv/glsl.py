@@ -219,7 +219,7 @@ _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
     spv.GLUnpackSnorm2x16Op: (16, True),
     spv.GLUnpackUnorm2x16Op: (16, False),
 }
-"""Maps an instruction to the bits of a component, and True if it is signed."""
+"""Maps an instruction to the bits of a component, and to True if components are signed."""
 
 
 def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:

@@ -330,7 +330,7 @@ class _Reader:
     def read_id(self, spec: Spec) -> None:
         word = self.words[self.at]
         if not 0 < word < self.bound:
-            # glslang 16.6 writes such an id in debug information, so it is accepted as a word.
+            # glslang 16.6 writes such an id in debug information. The instruction is kept as words.
             raise self._unknown(f"{spec.name} is {word}: ids are from 1 to {self.bound - 1}")
         self._take(spec)
 
