@@ -208,95 +208,51 @@ class Lanes:
         return self.memory or can_reduce(self.target, combination.kind)
 
     def _exchanged(self, by: Combination, value: SSAValue) -> SSAValue:
-        """
-        Combines the partial results of the invocations of a group. Every invocation gets the
-        result.
-        """
-        if self.rows > 1:
-            return self._folded(by, value)
-        if not can_reduce(self.target, by.kind):
+        """Combines the partial results of all invocations of the group; each gets the result."""
+        if self.rows > 1 or not can_reduce(self.target, by.kind):
             return self._through_memory(by, value, self.size, self.lane)
-        value = self._in_subgroup(by, value)
+        value = reduce_subgroup(self.b, value, self.target, by.kind, partial(self._combine, by))
         if self.subgroups == 1:
             return value
         subgroup = self.b.subgroup_id(self.subgroups)
         first = self.b.below(self.b.lane_id(self.target.subgroup_size), 1)
         return self._through_memory(by, value, self.subgroups, subgroup, first)
 
-    def _in_subgroup(self, by: Combination, value: SSAValue) -> SSAValue:
-        return reduce_subgroup(self.b, value, self.target, by.kind, partial(self._combine, by))
-
     def _through_memory(
-        self,
-        by: Combination,
-        value: SSAValue,
-        count: int,
-        number: Index,
-        writes: Condition = True,
+        self, by: Combination, value: SSAValue, count: int, number: Index, writes: Condition = True
     ) -> SSAValue:
         """
-        Combines `count` partial results through Workgroup memory; `value` is partial result
-        `number`.
+        Combines `count` partial results of each row through Workgroup memory; `value` is partial
+        result `number`.
 
+        Each round leaves about an eighth of the results, until every invocation can read the rest.
         If several invocations hold the same partial result, `writes` must select one of them to
         avoid a race.
         """
-        b = self.b
-        memory = b.allocate(by.type, [count], "partial")
-        b.barrier()
-        b.when(writes, lambda: b.store(value, memory, [number]))
-        b.barrier()
-        if count > READ_BY_EACH and can_reduce(self.target, by.kind):
-            return self._in_subgroup(by, self._read_in_turns(by, memory, count))
-        return self._reduce_all(by, (b.load(memory, [other]) for other in range(count)))
-
-    def _folded(self, by: Combination, value: SSAValue) -> SSAValue:
-        """
-        Combines partial results of several rows through Workgroup memory.
-
-        Each round leaves an eighth of the results, until every invocation can read the rest.
-        """
-        b, count, type = self.b, self.size, by.type
-        room = count * self.rows
+        b, rows, type = self.b, self.rows, by.type
+        room = count * rows
         memory = b.remembered(
             ("partial", type, room), 0, lambda: b.allocate(type, [room], "partial")
         )
+        place = self.place if rows > 1 else number
 
         def total(first: Index, step: int, count: int) -> SSAValue:
-            places = [b.plus(first, k * step * self.rows) for k in range(count)]
+            places = [b.plus(first, k * step * rows) for k in range(count)]
             return self._reduce_all(by, (b.load(memory, [place]) for place in places))
 
         b.barrier()
-        b.store(value, memory, [self.place])
+        b.when(writes, lambda: b.store(value, memory, [place]))
         b.barrier()
         while count > READ_BY_EACH:
-            left = max(1, count // READ_BY_EACH)
+            left = next(n for n in range(max(1, count // READ_BY_EACH), 0, -1) if count % n == 0)
 
             def fold(left: int = left, count: int = count) -> None:
-                b.store(total(self.place, left, count // left), memory, [self.place])
+                b.store(total(place, left, count // left), memory, [place])
 
-            b.when(b.below(self.lane, left), fold)
+            b.when(b.both(writes, b.below(number, left)), fold)
             b.barrier()
             count = left
         return total(self.row, 1, count)
-
-    def _read_in_turns(self, by: Combination, memory: SSAValue, count: int) -> SSAValue:
-        """
-        Combines every n-th of the `count` partial results in `memory`, where n is the subgroup's
-        size. The subgroup must then combine the lanes' results.
-        """
-        b, size = self.b, self.target.subgroup_size
-        lane = b.lane_id(size)
-
-        def read(start: int) -> SSAValue:
-            number = b.plus(lane, start)
-            inside = b.below(number, count)
-            value = b.load(memory, [b.index_inside(inside, number)])
-            if inside is True:
-                return value
-            return b.select(inside, value, b.number(by.neutral, by.type))
-
-        return self._reduce_all(by, map(read, range(0, count, size)))
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
