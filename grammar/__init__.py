@@ -60,11 +60,11 @@ class Requirements:
 
     capabilities: tuple[str, ...]
     """
-    Capabilities that enable the item; one of them is enough. If the item is itself a capability,
+    Capabilities that enable the item. One of them is enough. If the item is itself a capability,
     the capabilities that it implies.
     """
     extensions: tuple[str, ...]
-    """Extensions that provide the item in versions before `version`; one of them is enough."""
+    """Extensions that provide the item in versions before `version`. One of them is enough."""
     version: Version | None
     """The first version of SPIR-V that has the item in its core. None if no version has it."""
     last_version: Version | None

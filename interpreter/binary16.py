@@ -1,10 +1,10 @@
 """
 Decides which binary16 values of a kernel are stored as binary32 while the kernel runs.
 
-A binary16 value that only arithmetic reads (also through loop-carried values) is stored as
-binary32, and is rounded to a binary16 number after every instruction. This avoids a conversion
-before and after each arithmetic instruction. `WidenedValues` decides for each value from its uses,
-and inserts conversions at the other uses.
+A binary16 value that only arithmetic reads, directly or through a loop, is stored as binary32. It
+is rounded to a binary16 number after every instruction. This avoids a conversion before and after
+each arithmetic instruction. `WidenedValues` decides for each value from its uses, and inserts
+conversions at the other uses.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Steps:
     """
     The steps of a block, in order. An error in a step names its operation.
 
-    `ends` contains the steps after which all lanes may have returned from the function, so that
-    the rest of the block is not executed.
+    `ends` contains the steps after which all lanes may have returned from the function. In this
+    case, the rest of the block is not executed.
     """
 
     __slots__ = ("ends", "ops", "steps")
@@ -231,7 +231,9 @@ class Compiler:
         return value in self._escaping
 
     def merges(self, values: Sequence[SSAValue]) -> list[Merge | None]:
-        """Returns the merge function of each value; None for a value that no other block uses."""
+        """
+        Returns the merge function of each value. It is None for a value that no other block uses.
+        """
         return [
             merger(self.context.form(value.type)) if self.escapes(value) else None
             for value in values

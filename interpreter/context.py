@@ -115,7 +115,7 @@ class Context:
         self.checker: Observer | None = None
         self.poison: Watcher | None = None
         self.compiler: Callable[[Operation], Any] | None = None
-        """Compiles a function with checks, None without a checker."""
+        """Compiles a function with checks. None if there is no checker."""
         self.steps = Budget.of(options.max_steps)
         self.products = 0
         self.clock = 0

@@ -174,8 +174,8 @@ class Debug:
 
 class Stop:
     """
-    State right after an instruction has run: the operation `op`, its `line` (0 if unknown) and
-    `source` (None if unknown), the batch, and the values of operands and results.
+    State right after an instruction has run: the operation `op`, its `line` and `source`, the
+    batch, and the values of operands and results. An unknown `line` is 0, an unknown `source` None.
     """
 
     def __init__(

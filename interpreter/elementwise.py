@@ -48,19 +48,19 @@ def on_unsigned(function: Function) -> Function:
 
 
 def divide_signed(a: Array, b: Array) -> Array:
-    """Returns the quotient rounded toward zero; 0 for a zero divisor."""
+    """Returns the quotient rounded toward zero. Returns 0 for a zero divisor."""
     quotient = np.floor_divide(a, b)
     inexact = (quotient * b != a) & (b != 0)
     return quotient + (inexact & (quotient < 0))
 
 
 def remainder_signed(a: Array, b: Array) -> Array:
-    """Returns the remainder with the dividend's sign (SRem); 0 for a zero divisor."""
+    """Returns the remainder with the dividend's sign (SRem). Returns 0 for a zero divisor."""
     return np.where(b == 0, 0, a - divide_signed(a, b) * b).astype(a.dtype, copy=False)
 
 
 def modulo_signed(a: Array, b: Array) -> Array:
-    """Returns the remainder with the divisor's sign (SMod); 0 for a zero divisor."""
+    """Returns the remainder with the divisor's sign (SMod). Returns 0 for a zero divisor."""
     return np.where(b == 0, 0, a - np.floor_divide(a, b) * b).astype(a.dtype, copy=False)
 
 

@@ -2,7 +2,7 @@
 Compiles regions with branches. Blocks run for all lanes while lanes agree, and under masks after
 divergence.
 
-Blocks are numbered so that a block comes after its predecessors, and blocks after a loop come after
+A block has a higher number than its predecessors. The blocks after a loop have higher numbers than
 all blocks of the loop. While all lanes take the same branches, running a region means following
 block numbers. After a divergent branch, each lane waits at its next block. The lowest-numbered
 block with waiting lanes runs next, for these lanes only. Lanes therefore join again where the
@@ -284,7 +284,10 @@ def _priority(number: int) -> int:
 
 
 def block_order(region: Region) -> list[Block]:
-    """Returns reachable blocks in reverse post-order; loops precede the blocks after them."""
+    """
+    Returns reachable blocks in reverse post-order. The blocks of a loop precede the blocks after
+    it.
+    """
     if len(region.blocks) == 1:
         return list(region.blocks)
     leads = {block: _successors(block) for block in region.blocks}

@@ -31,7 +31,9 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import F32, F64, DType, is_float
 
 Mask: TypeAlias = Any
-"""Mask of the active lanes: None if all are active, or a bool array (workgroup, subgroup, lane)."""
+"""
+Mask of the active lanes: a bool array (workgroup, subgroup, lane). None means that all are active.
+"""
 
 
 @dataclass(frozen=True)

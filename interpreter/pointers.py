@@ -28,7 +28,7 @@ CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
 
 Root: TypeAlias = SSAValue | str
 """
-The variable that a pointer leads to: a function's variable as a value, or a module variable as a
+The variable of a pointer. A variable of a function is an SSA value, a variable of the module is a
 symbol.
 """
 

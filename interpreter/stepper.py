@@ -117,8 +117,8 @@ class End:
 
 def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
     """
-    True if a followed invocation is active: the invocation in focus, or any member of its subgroup
-    or workgroup if `follow` says so.
+    True if a followed invocation is active. `follow` selects the invocation in focus, its subgroup,
+    or its workgroup.
     """
     active, (_, invocation) = moment.active(focus[0]), focus
     if follow == "invocation":

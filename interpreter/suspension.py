@@ -66,8 +66,8 @@ class FlowFrame:
     Saved position of a region in execution: step `at` of block `number`.
 
     If `at` is behind the last step, the terminator is next. `abandoned` is True if no lanes of the
-    block are left. After a divergence, `waiting` maps blocks to the lanes that wait there;
-    otherwise it is None.
+    block are left. After a divergence, `waiting` maps blocks to the lanes that wait there.
+    Otherwise, it is None.
     """
 
     flow: RunningRegion

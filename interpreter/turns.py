@@ -10,8 +10,8 @@ wait there. If this does not help, the next chunk begins.
 
 Workgroups and subgroups therefore make progress independently, as on devices. Invocations of one
 subgroup do not: Vulkan guarantees them no independent progress, and many devices run them in
-lockstep. An error (WAIT-02) is raised if a loop waits for another invocation of the same subgroup
-that can only act after the loop.
+lockstep. An error (WAIT-02) is raised if a loop waits for another invocation of its subgroup, but
+that invocation can only continue after the loop.
 
 The launch waits forever (WAIT-01) if all chunks have begun, and in a whole round no batch makes
 progress and no byte of memory changes.

@@ -1,9 +1,10 @@
 """
 Implements memory without bytes: Function, Private and Input variables, and pointers to them.
 
-A store replaces the value of a variable, so variables that are only loaded and stored as a whole
-cost nothing. A pointer to a part of a variable consists of the variable and a path of indices. A
-component of a cooperative matrix is accessed through the option `component_mapping` (CM-18).
+A store replaces the value of a variable. Variables that are only loaded and stored as a whole
+therefore cost nothing. A pointer to a part of a variable consists of the variable and a path of
+indices. A component of a cooperative matrix is accessed through the option `component_mapping`
+(CM-18).
 """
 
 from __future__ import annotations

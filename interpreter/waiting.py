@@ -5,8 +5,8 @@ A loop may wait if one of its branches depends on memory that the module writes.
 watched. The branches of a loop depend on loop-carried values, variables and reads. If all of these
 equal the values in an earlier iteration, for the same invocations, the iteration made no progress.
 Such an iteration repeats until another invocation writes. A counter on which no branch depends may
-change. A loop that gives up after a number of iterations never counts as waiting, because its
-branch depends on the counter.
+change. A loop that ends after a fixed number of iterations never counts as waiting, since its
+branch depends on a counter.
 
 A batch without progress stops (`Suspended`), and others run (turns.py).
 """

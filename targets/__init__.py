@@ -269,8 +269,8 @@ class Target:
     """Constants of the time estimates."""
     held_registers: int | None
     """
-    Maximum number of 32-bit registers that an invocation may use for values that it keeps, such as
-    the queries and results of an attention without matrix instructions. None if not measured.
+    Maximum number of 32-bit registers of an invocation for values that stay in registers. An
+    attention without matrix instructions keeps its queries and results there. None if not measured.
     """
     registers: Registers | None
     """The registers of a subgroup. None if not measured."""

@@ -61,8 +61,8 @@ class Linear:
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
         """
-        Returns a map in which the step that each bit adds along an axis is replaced by
-        `weights[step]`, or by 0 if `weights` has no such step.
+        Returns a map with other steps: the step that a bit adds along an axis becomes
+        `weights[step]`. A step that `weights` lacks becomes 0.
         """
         return Linear(
             tuple(

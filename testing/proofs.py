@@ -1,9 +1,9 @@
 """
 Proof obligations: rewrites that must not change results for any input, with their conditions.
 
-An obligation is a kernel before and after a pass, or two kernels whose equality is a pattern's
-equation. Buffers have arbitrary contents. docs/proofs.md lists obligations by family. A test
-compares the page with this table and proves each obligation.
+An obligation consists of two kernels that must be equal: a kernel before and after a pass, or the
+two sides of a pattern's equation. Buffers have arbitrary contents. docs/proofs.md lists obligations
+by family. A test compares the page with this table and proves each obligation.
 """
 
 from __future__ import annotations

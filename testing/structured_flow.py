@@ -3,9 +3,9 @@ Generates GLSL with nested selections and loops whose values are used after ever
 
 `generate(seed)` returns one shader. A variable is read only if every path has assigned it. An
 optimizer can therefore replace variables by values (`spirv-opt --ssa-rewrite`). A value is then
-used directly after the construct that defines it: after break, continue, return, or exits from
-several constructs. Every loop ends, because its exits depend on a counter that every iteration
-increments.
+used directly after the construct that defines it. The construct may be left by break, continue or
+return, or together with outer constructs. Every loop ends, because its exits depend on a counter
+that every iteration increments.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class Tiled(IRDLOperation):
 
     @property
     def tiles(self) -> list[int]:
-        """Sizes of the tiles; `DYNAMIC_INDEX` for a size that is an operand."""
+        """Sizes of the tiles. `DYNAMIC_INDEX` stands for a size that is an operand."""
         return [int(n) for n in self.static_inner_tiles.get_values()]
 
     def order(self, rank: int) -> list[int]:

@@ -172,7 +172,7 @@ class WinogradInputOp(Winograd):
 @irdl_op_definition
 class WinogradOutputOp(Winograd):
     """
-    Transforms [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F]; adds the output.
+    Transforms [m + r - 1, m + r - 1, tiles of H, of W, N, F] to [N, H, W, F], and adds the output.
     """
 
     name = "linalg.winograd_output_transform"

@@ -191,9 +191,9 @@ def truncate(
     """
     Rounds a float to the nearest code, ties to even.
 
-    Magnitudes above the format's largest number become that number if `saturates` is set, or if the
-    format has neither infinity nor NaN. Otherwise they become infinity. In a format without
-    infinity, they become NaN.
+    If `saturates` is set, magnitudes above the format's largest number become that number. The same
+    holds for a format that has neither infinity nor NaN. Otherwise they become infinity. In a
+    format without infinity, they become NaN.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))
@@ -227,7 +227,7 @@ def to_single(x: Bits) -> Bits:
     """
     Converts a float to f32. Rounds an f64 to odd: sets the last bit of an inexact result.
 
-    A result with this bit is never halfway between two codes, so that rounding it again gives the
+    A result with this bit is never halfway between two codes. Rounding it again therefore gives the
     same code as rounding the f64.
     """
     type = x.value.type

@@ -232,8 +232,7 @@ def _load_declaration(ctx: Any, name: str) -> None:
 
 def _loading(lookup: Callable[..., Any], table: str) -> Callable[..., Any]:
     """
-    Wraps a method of `Context` that looks up a name, so that it first loads the declaration of the
-    name.
+    Returns a lookup method of `Context` that first loads the declaration of the requested name.
     """
 
     def look_up(self: Any, name: str) -> Any:

@@ -1,8 +1,8 @@
 r"""
 Corrects xDSL's lexer: a string literal is text if its bytes are UTF-8.
 
-xDSL 0.74 prints "é" as "\C3\A9" and reads that as bytes where a string is required, so that a
-module with such a name cannot be read back. It also takes exponential time for an unterminated
+xDSL 0.74 prints "é" as "\C3\A9", and reads that as bytes where a string is required. A module with
+such a name can therefore not be read back. It also takes exponential time for an unterminated
 literal. `install` replaces the method; bytes that are not UTF-8 remain bytes. A pull request to
 xDSL would contain this method and its pattern.
 """

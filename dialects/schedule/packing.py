@@ -1,8 +1,8 @@
 """
 Defines the layout of a contraction's packed operand, and the operations that pack it.
 
-A packed operand stores its fragments, or the panels of a K tile, one after the other, so that a
-subgroup or workgroup reads contiguous memory.
+A packed operand stores its fragments, or the panels of a K tile, one after the other. A subgroup or
+workgroup therefore reads contiguous memory.
 """
 
 from __future__ import annotations

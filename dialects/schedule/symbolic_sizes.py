@@ -229,8 +229,8 @@ class SymbolicSize:
 
     def __floordiv__(self, other: Size) -> Size:
         """
-        Divides and rounds down. Raises `UnknownSizeError` if the divisor is less than 1, or if it
-        is symbolic and the remainder may be nonzero.
+        Divides and rounds down. Raises `UnknownSizeError` if the divisor is less than 1. Also
+        raises it for a symbolic divisor if the remainder may be nonzero.
         """
         if not isinstance(other, int | SymbolicSize):  # pyright: ignore[reportUnnecessaryIsInstance]
             return NotImplemented

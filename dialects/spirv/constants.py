@@ -1,9 +1,9 @@
 """
-Constants and specialization constants.
+Declares constants and specialization constants.
 
 `spirv.Constant` represents OpConstantTrue, OpConstantFalse, OpConstant and OpConstantComposite. A
-composite's value is a `dense` literal or an array of its constituents' values. A cooperative
-matrix has one constituent, the value of all components, so its value is a scalar.
+composite's value is a `dense` literal or an array of its constituents' values. A cooperative matrix
+has one constituent, the value of all components, so its value is a scalar.
 
 A specialization constant is a symbol of the module; `spirv.mlir.referenceof` makes an SSA value of
 it.

@@ -218,8 +218,8 @@ class PointerCast(SPIRVOp, ABC):
 
     def check_classes(self, source: bool, target: bool) -> None:
         """
-        Checks that the operand is a Generic pointer if and only if `source` is True, and the result
-        if and only if `target` is True.
+        Checks the storage classes. The operand must be a Generic pointer exactly if `source` is
+        True, and the result exactly if `target` is True.
         """
         before, after = _pointer(self, self.pointer.type), _pointer(self, self.result.type)
         for generic, type_ in ((source, before), (target, after)):

@@ -1,8 +1,8 @@
 """
-Compares, subtracts and forms pointers; copies memory; returns the size of a pointee.
+Operations that compare, subtract and form pointers, copy memory, and return the size of a pointee.
 
-MLIR has none of these operations. The types of both operands are written, since one of two
-compared pointers may be untyped.
+MLIR has none of these operations. The types of both operands are written, since one of two compared
+pointers may be untyped.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Beyond MLIR's syntax, MakePointerAvailable and MakePointerVisible have a scope:
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
 xDSL's passes query the traits. An operation without traits for memory effects counts as having all
-effects, so that no pass removes, moves or merges it. Atomics, barriers, calls, and operations that
-end an invocation or leave a construct have no such traits.
+effects. No pass removes, moves or merges such an operation. Atomics, barriers, calls, and
+operations that end an invocation or leave a construct have no such traits.
 """
 
 from __future__ import annotations

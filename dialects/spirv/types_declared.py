@@ -300,7 +300,7 @@ class TensorArmType(DeclaredType):
 
     def __init__(self, shape: Sequence[int], element_type: Attribute):
         """
-        Creates a tensor type. `DYNAMIC` is an unknown extent; an empty shape means an unknown rank.
+        Creates a tensor type. `DYNAMIC` is an unknown extent. An empty shape means an unknown rank.
         """
         super().__init__(element_type, ArrayAttr([IntAttr(extent) for extent in shape]))
 

@@ -328,7 +328,9 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
 
 
 def _form(type: Any) -> CooperativeMatrix | None:
-    """Returns the representation of a subgroup matrix; None if its sizes or scope are unknown."""
+    """
+    Returns the representation of a subgroup matrix. Returns None if its sizes or scope are unknown.
+    """
     assert isinstance(type, CooperativeMatrixType)
     dtype = scalar_dtype(type.element_type)
     sizes, scope = (type.rows, type.columns), type.scope

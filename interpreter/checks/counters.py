@@ -33,7 +33,8 @@ class Counters:
 
     def stage(self, op: Operation, form: Form) -> Counter | None:
         """
-        Returns a function that classifies an operation's results; None if they are not counted.
+        Returns a function that classifies an operation's results. Returns None if they are not
+        counted.
         """
         if not isinstance(form, Plain | CooperativeMatrix):
             return None

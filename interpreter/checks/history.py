@@ -268,7 +268,9 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes loaded since the last store; -1 if all bytes were examined since then."""
+        """
+        Number of bytes loaded since the last store. It is -1 if all bytes were examined since then.
+        """
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
@@ -280,8 +282,8 @@ class MemoryShadow:
         Returns the mask of undefined bytes for a load of `count` bytes, or None if all bytes are
         defined.
 
-        A search for undefined bytes reads the whole memory, so it is repeated only after loads have
-        read as many bytes as the memory has.
+        A search for undefined bytes reads the whole memory. It is therefore repeated only when
+        loads have read as many bytes as the memory has.
         """
         if self._all_defined or self.undefined is None:
             return None

@@ -3,8 +3,8 @@ Tracks which accesses of other invocations atomics have ordered before an invoca
 
 A release records all accesses that are ordered before it. The record belongs to the location that
 the atomic writes. Later read-modify-writes add their records (the release sequence), until a store
-without a release starts a new sequence. An acquire of that location takes over the records, if the
-scopes of both atomics contain both invocations, for the storage classes that both atomics name. A
+without a release starts a new sequence. An acquire of that location takes over the records for the
+storage classes that both atomics name. The scopes of both atomics must contain both invocations. A
 memory barrier releases together with the atomic writes after it, and acquires together with the
 atomic reads before it.
 

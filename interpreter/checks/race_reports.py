@@ -23,8 +23,9 @@ from xdsl_spirv.interpreter.numbers import Array
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """
-Verdicts on a pair of accesses: ordered; not ordered; ordered, but the write is not available or
-visible; ordered, but private; atomics whose scope is too small.
+Verdicts on a pair of accesses. `OPEN`: not ordered. `HIDDEN`: ordered, but the write is not
+available or visible. `KEPT_PRIVATE`: ordered, but private. `NARROW`: atomics whose scope is too
+small.
 """
 
 

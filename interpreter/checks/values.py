@@ -386,8 +386,8 @@ def _largest_sum(op: Any, compiler: CheckedCompiler) -> float:
 
 def _exact_dot(op: Any, compiler: CheckedCompiler) -> Function:
     """
-    Returns a function that computes the sum without overflow, so that the check can see if it
-    exceeds the result's type.
+    Returns a function that computes the sum without overflow. The check compares this sum with the
+    range of the result's type.
     """
     forms = [compiler.context.plain(v.type) for v in (op.vector_1, op.vector_2)]
     signs = (op.SIGNEDNESS != DotSignedness.UNSIGNED, op.SIGNEDNESS == DotSignedness.SIGNED)

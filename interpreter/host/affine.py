@@ -1,9 +1,9 @@
 """
 Arranges the operands of a `linalg` operation over its iteration space.
 
-An operand is read through its index map as an array over the iteration space. The array is a
-transposed view if the map only contains loop indices, and a gather if the map computes indices (as
-for a convolution's window).
+An operand is read through its index map as an array over the iteration space. If the map only
+contains loop indices, the array is a transposed view. If the map computes indices, as for a
+convolution's window, the array is a gathered copy.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Executes the packing of contraction operands on whole arrays.
 
 On a device, the kernel defines where a fragment stores each element. Here elements are stored in
-row-major order, along K. Kernels that pack and kernels that read packed data run at the same
-compilation stage, so both use one layout.
+row-major order, along K. The kernels that pack data and the kernels that read it run at the same
+compilation stage. Both therefore use one layout.
 """
 
 from __future__ import annotations

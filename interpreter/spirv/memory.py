@@ -2,7 +2,7 @@
 Executes variables, access chains, loads and stores.
 
 The storage class decides statically which of two kinds of memory a pointer refers to. Function,
-Private and Input variables are values (variables.py); all others are bytes (memory.py). Memory
+Private and Input variables are values (variables.py). All others are bytes (memory.py). Memory
 operands have no effect, because lockstep execution always reads the latest value.
 """
 

@@ -555,7 +555,7 @@ def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
     """
     Returns the Workgroup variables of an entry point that have initializers.
 
-    They are created even if they are unused, because other variables may alias the memory that the
+    They are created even if they are unused. Other variables may alias the memory that their
     initializers clear.
     """
     name = function.sym_name.data

@@ -3,8 +3,8 @@ Passes values out of the construct that defines them, if they are used outside.
 
 In a binary, a value may be used in all blocks that its block dominates, also after the selection or
 loop that defines the value. In the dialect, the value is not visible outside of the construct's
-region. Each edge that leaves the region therefore passes the value on: as an argument of the target
-block, and from a merge block as a result of the construct.
+region. Each edge that leaves the region therefore passes the value on as an argument of the target
+block. A merge block passes it on as a result of the construct.
 
 Nodes of the flow graph are blocks, or the parts into which constructs divide a block. A node needs
 a new value if the value of its immediate dominator is out of scope. Pointers, images and samplers

@@ -73,8 +73,8 @@ def encode(module: ModuleOp, *, names: bool = False, lines: bool = False) -> byt
     """
     Encodes the `spirv.module` of a program as a binary.
 
-    `names` emits OpName for symbols and named values; `lines` emits OpLine for source positions.
-    Raises `SPIRVEncodeError` at the first operation that has no SPIR-V form.
+    If `names` is set, emits OpName for symbols and named values. If `lines` is set, emits OpLine
+    for source positions. Raises `SPIRVEncodeError` at the first operation that has no SPIR-V form.
     """
     try:
         return ModuleEncoder(module, names=names, lines=lines).encode()

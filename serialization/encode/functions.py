@@ -6,8 +6,8 @@ branch to the region's header, and continues as the region's merge block. A bloc
 therefore become several blocks of SPIR-V. OpPhi names the last of them as predecessor. Values that
 leave a region are operands of `spirv.mlir.merge`, and need no instruction.
 
-Blocks keep the order of the text, except that a block moves after its first predecessor (SPIR-V 2.4
-requires that dominators come first). A region's merge block is always its last block.
+Blocks keep the order of the text, but each block is placed after its first predecessor. SPIR-V 2.4
+requires that dominators come first. A region's merge block is always its last block.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ PARAMETER_DECORATION = "spirv.decoration"
 
 def block_order(region: Region) -> list[Block]:
     """
-    Returns a region's blocks. Dominators come first; otherwise the order of the text is kept.
+    Returns a region's blocks. Dominators come first. Apart from this, the order of the text is
+    kept.
 
     Each reachable block comes after one of its predecessors. Unreachable blocks come last.
     """

@@ -116,7 +116,7 @@ class Decorations:
             self._words.add(Section.ANNOTATIONS, opcode, operands)
 
     def add(self, target: int, decoration: int, *values: int) -> None:
-        """Decorates an id with an enumerant; `values` are the words of its literals."""
+        """Decorates an id with an enumerant. `values` are the words of its literals."""
         self._add(self._decorate, target, decoration, *values)
 
     def add_member(self, struct: int, member: int, decoration: int, *values: int) -> None:

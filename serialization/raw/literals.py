@@ -24,7 +24,7 @@ class NumberType(NamedTuple):
     is_float: bool
     signed: bool = False
     encoding: str | None = None
-    """The FPEncoding of a float; None for IEEE 754."""
+    """The FPEncoding of a float. None means IEEE 754."""
 
     @property
     def words(self) -> int:

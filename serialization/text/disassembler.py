@@ -2,9 +2,9 @@
 Prints a module as assembly that assembles to the same words.
 
 The text equals the output of `spirv-dis` for every module that `spirv-dis` accepts. Instructions
-that `spirv-dis` refuses (unknown opcodes, enumerants or extended instructions, strings and numbers
-with stray bits) are printed as words, `!0x...`, which every assembler copies. The header is printed
-as comments at the top.
+that `spirv-dis` refuses are printed as words, `!0x...`, which every assembler copies. Examples are
+unknown opcodes, enumerants and extended instructions, and strings and numbers with stray bits. The
+header is printed as comments at the top.
 """
 
 from __future__ import annotations
@@ -241,8 +241,8 @@ class _Printer:
 
     def _separate(self) -> None:
         """
-        Prints an instruction as words if the next line consists of words, which an assembler would
-        read as its operands.
+        Prints an instruction as words if the next line consists of words. Otherwise, an assembler
+        would read these words as operands of the instruction.
         """
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)

@@ -1,10 +1,10 @@
 """
 Rules for declarations: capabilities (CAP), extensions and versions (EXT).
 
-The grammar gives the capabilities that enable an instruction or enumerant, and the extensions that
-provide it before some version. Tables in this module give the capabilities that depend on types
-(widths, storage of narrow data, operands of dot products). For the four extensions of
-docs/rules.md, a missing capability is reported under the extension's rule.
+The grammar gives the capabilities that enable an instruction or enumerant. It also gives the
+extensions that provide it in earlier versions of SPIR-V. Tables in this module give the
+capabilities that depend on types (widths, storage of narrow data, operands of dot products). For
+the four extensions of docs/rules.md, a missing capability is reported under the extension's rule.
 """
 
 from __future__ import annotations

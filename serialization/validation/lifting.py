@@ -2,7 +2,7 @@
 Converts an instruction of a binary to a detached operation, so that its verifier can check it.
 
 The decoder's readers (`decode/operations.py`) make the operation. `Lifter` gives them types, values
-and constants from the indexed module. Unlike the decoder, it accepts modules that break rules: a
+and constants from the indexed module. Unlike the decoder, it accepts modules that break rules. A
 type that the dialect cannot represent becomes an `OtherType`, which is not a number, vector or
 matrix. A value has only a type and, if constant, its number.
 """

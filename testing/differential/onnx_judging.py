@@ -339,8 +339,8 @@ def verdicts_of(
     store: Store | None = None,
 ) -> Iterator[Verdict]:
     """
-    Yields the verdicts on a seed's graphs. In this process, they are in order; from an engine, they
-    come as its jobs end.
+    Yields the verdicts on a seed's graphs. Graphs that run in this process are judged in order.
+    Verdicts of an engine come as its jobs end.
 
     In jobs, a graph that kills its process (onnxruntime sometimes does) is `not judged`.
     """

@@ -2,10 +2,9 @@
 Computes the expected results of a node by onnxruntime without optimizations, or by onnx's
 evaluator.
 
-For narrow floats, onnxruntime has no kernels for most operators. Such a node runs in f32 and its
-results are rounded once, which is closer to the definition than an evaluator that rounds at each
-step. In case of doubt ONNX's definition in f64 decides: operators are expanded to the functions
-that define them.
+For narrow floats, onnxruntime has no kernels for most operators. Such a node runs in f32, and its
+results are rounded once. This is closer to the definition than rounding at each step. In case of
+doubt ONNX's definition in f64 decides: operators are expanded to the functions that define them.
 """
 
 from __future__ import annotations
