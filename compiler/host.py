@@ -29,14 +29,14 @@ from xdsl_spirv.compiler.signature import (
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import functions_of, states_of, step_of
 from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES, numbers_of
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, written
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_check, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import Array, check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, is_name, written
+from xdsl_spirv.runtime.expressions import Number, is_name
 from xdsl_spirv.runtime.manifest import (
     INDEX,
     Binding,

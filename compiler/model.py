@@ -27,6 +27,7 @@ from xdsl_spirv.compiler.signature import (
 )
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
+from xdsl_spirv.dialects.schedule.symbolic_sizes import written
 from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -34,7 +35,6 @@ from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.elements import Array, as_element_type, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import written
 from xdsl_spirv.runtime.manifest import INDEX, Buffer
 from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import Program

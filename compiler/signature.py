@@ -31,7 +31,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.compiler.size_limits import limits_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, written
 from xdsl_spirv.passes.analysis.sizes import (
     computed_extent,
     extent,
@@ -42,7 +42,7 @@ from xdsl_spirv.passes.analysis.sizes import (
     number,
 )
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, is_name, written
+from xdsl_spirv.runtime.expressions import Number, is_name
 from xdsl_spirv.runtime.manifest import Equation, Limit
 
 

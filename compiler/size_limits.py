@@ -19,9 +19,15 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
 from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Extent,
+    Size,
+    is_dynamic,
+    surely_below,
+    written,
+)
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, listed_sizes, number
-from xdsl_spirv.runtime.expressions import Number, written
+from xdsl_spirv.runtime.expressions import Number
 from xdsl_spirv.runtime.manifest import Limit
 
 AtMost = tuple[Size, Size, Operation]

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str
@@ -141,10 +140,3 @@ class _Reader:
         if token not in self.values:
             raise self._wrong()
         return self.values[token]
-
-
-def written(size: Size, name: Callable[[Extent], Number]) -> Number:
-    """
-    Formats a size as an expression. `name` returns the name of a dynamic dimension (an `Extent`).
-    """
-    return size.written(name) if is_dynamic(size) else size

@@ -271,11 +271,14 @@ class Program:
         manifest = _manifest_of(text, str(base.path / MANIFEST))
         binaries = {k.name: base.read(k.binary, KERNEL_BYTES) for k in manifest.kernels}
         if not unsafe:
-            from xdsl_spirv.runtime.agreement import check_kernels
             from xdsl_spirv.runtime.caches import checked_once
 
-            pieces = [text, *binaries.values()]
-            checked_once(pieces, lambda: check_kernels(manifest, binaries))
+            def check() -> None:
+                from xdsl_spirv.runtime.agreement import check_kernels
+
+                check_kernels(manifest, binaries)
+
+            checked_once([text, *binaries.values()], check)
         weights = _load_weights(manifest, base)
         source = None if manifest.source is None else base.read(manifest.source, SOURCE_BYTES)
         code = {name: KernelCode(binary) for name, binary in binaries.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from xdsl_spirv.compiler.model import buffers_of
-from xdsl_spirv.frontends.model import FUNCTION, ImportedModel
 from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.report import note, note_row
+
+if TYPE_CHECKING:
+    from xdsl_spirv.frontends.model import ImportedModel
 
 
 def list_program(program: Program) -> int:
@@ -26,6 +28,7 @@ def list_program(program: Program) -> int:
 def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
     """Prints the inputs and outputs of an ONNX file; `--dim` accepts the printed size names."""
     from xdsl_spirv.frontends import onnx_file
+    from xdsl_spirv.frontends.model import FUNCTION
 
     model, _ = onnx_file.read_model(path)
     onnx_file.fix_dimensions(model, {name: size for name, size in dims.items() if size})
@@ -45,6 +48,8 @@ def list_onnx(path: str, dims: Mapping[str, int | None]) -> int:
 
 def list_model(model: ImportedModel) -> int:
     """Prints the inputs and outputs of an imported model. Returns the exit status."""
+    from xdsl_spirv.compiler.model import buffers_of
+
     print(model.function)
     _list(model.function, "input", buffers_of(model))
     for value in model.outputs:

@@ -44,7 +44,7 @@ first steps:
 TABLE = """
 compile options:compile compile:compile
     Compile a model, or linalg on tensors, into a program for a device.
-run options:run commands:run
+run options:run run:run
     Run a compiled program, or compile, run and compare a model.
 generate options:generate generate:generate
     Answer a prompt with a language model.

@@ -27,6 +27,7 @@ from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name, names_of
 from xdsl_spirv.dialects.program import inputs_of
+from xdsl_spirv.dialects.schedule.symbolic_sizes import written
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.layout import array_stride, size_in_bytes
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
@@ -39,7 +40,7 @@ from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import evaluate, written
+from xdsl_spirv.runtime.expressions import evaluate
 
 Grid: TypeAlias = tuple[int, int, int]
 

@@ -306,6 +306,11 @@ def is_dynamic(size: object) -> TypeIs[SymbolicSize]:
     return isinstance(size, SymbolicSize)
 
 
+def written(size: Size, name: Callable[[Extent], int | str]) -> int | str:
+    """Formats a size as an expression. `name` returns the name of a dynamic dimension."""
+    return size.written(name) if is_dynamic(size) else size
+
+
 def typical(size: Size) -> int:
     """Returns the value that heuristics assume for a size. A known size has its exact value."""
     return size.typical if isinstance(size, SymbolicSize) else size

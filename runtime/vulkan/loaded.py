@@ -10,7 +10,6 @@ two steps only if the later step uses memory that the earlier step may have writ
 from __future__ import annotations
 
 import ctypes as c
-import statistics as numbers
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -61,7 +60,9 @@ class Time:
 
     @property
     def median(self) -> float:
-        return numbers.median(self.nanoseconds)
+        import statistics
+
+        return statistics.median(self.nanoseconds)
 
 
 class LoadedWork:

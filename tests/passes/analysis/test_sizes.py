@@ -28,10 +28,11 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     static,
     surely_below,
     typical,
+    written,
 )
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import evaluate, written
+from xdsl_spirv.runtime.expressions import evaluate
 from xdsl_spirv.runtime.modules import parse_text
 
 BLOCK = Block(arg_types=[TensorType(f16, [DYNAMIC_INDEX, 768]), TensorType(f16, [DYNAMIC_INDEX])])
