@@ -235,11 +235,16 @@ def check_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path) -
     return check
 
 
+def pytest_configure() -> None:
+    """Turns the garbage collector off while the tests and what they need are imported."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Freezes imported objects for the garbage collector, and makes collections rarer."""
-    gc.collect()
+    """Excludes the imported objects from garbage collections, and makes collections rarer."""
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(700_000, 20, 100)
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -43,17 +43,18 @@ RUNNER = Path(__file__).parents[1] / "runtime" / "vulkan" / "families.py"
 
 
 def script(name: str) -> ModuleType:
-    """Imports a script of `benchmarks/`, which may import the other scripts."""
+    """Imports a script of `benchmarks/` and scripts that it imports, without torch."""
     path = ROOT / "benchmarks" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(path.parent)
+        # Only measurements use torch, whose import takes as long as all families.
+        patch.setitem(sys.modules, "torch", None)
         spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(path.parent))
+    sys.modules.pop("device_runs", None)
     return module
 
 
