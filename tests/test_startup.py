@@ -87,6 +87,15 @@ def test_compile_imports_nothing_that_a_matmul_does_not_need(modules: set[str], 
     assert unneeded not in modules
 
 
+def test_the_process_of_a_device_imports_neither_xdsl_nor_the_compiler():
+    code = "import sys, xdsl_spirv.runtime.vulkan.serve; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert "xdsl_spirv.runtime.vulkan.device" in modules
+    unneeded = ("xdsl", "xdsl_spirv.dialects", "xdsl_spirv.compiler", "xdsl_spirv.passes")
+    assert not [name for name in modules if name in unneeded]
+
+
 @pytest.mark.usefixtures("modules")
 def test_validate_imports_the_families_of_the_module(program: Path):
     (binary,) = program.glob("kernels/*.spv")
