@@ -29,7 +29,7 @@ from xdsl_spirv.compiler.signature import (
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import functions_of, states_of, step_of
 from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES, numbers_of
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, written
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, format_size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_check, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
@@ -342,7 +342,7 @@ class _HostReader:
 
     def _write(self, size: Size) -> Number:
         """Expresses a size in terms of the function's named sizes."""
-        return written(size, self._name)
+        return format_size(size, self._name)
 
     def _name(self, extent_: Extent) -> Number:
         value = extent_.value

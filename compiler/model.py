@@ -27,7 +27,7 @@ from xdsl_spirv.compiler.signature import (
 )
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
-from xdsl_spirv.dialects.schedule.symbolic_sizes import written
+from xdsl_spirv.dialects.schedule.symbolic_sizes import format_size
 from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -201,7 +201,9 @@ def buffers_of(model: ImportedModel) -> list[Buffer]:
     function = host_function(model.module, model.function)
     names = names_of(function)
     shapes = {
-        argument_name(argument, i): tuple(written(size, names.name) for size in extents(argument))
+        argument_name(argument, i): tuple(
+            format_size(size, names.name) for size in extents(argument)
+        )
         for i, argument in enumerate(function.body.block.args)
         if isinstance(argument.type, TensorType)
     }

@@ -31,7 +31,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.compiler.size_limits import limits_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, written
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, format_size, is_dynamic
 from xdsl_spirv.passes.analysis.sizes import (
     computed_extent,
     extent,
@@ -203,7 +203,7 @@ def names_of(function: FuncOp) -> Names:
         names.of[key] = by_root[representative]
     seen: set[tuple[Number, Number]] = set()
     for left, right, op in others:
-        pair = written(left, names.name), written(right, names.name)
+        pair = format_size(left, names.name), format_size(right, names.name)
         if pair[0] != pair[1] and pair not in seen:
             seen.add(pair)
             names.equations.append(Equation(*pair, because=place(op)))

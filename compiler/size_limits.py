@@ -22,9 +22,9 @@ from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Extent,
     Size,
+    format_size,
     is_dynamic,
     surely_below,
-    written,
 )
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, listed_sizes, number
 from xdsl_spirv.runtime.expressions import Number
@@ -43,7 +43,7 @@ def limits_of(function: FuncOp, name: Callable[[Extent], Number]) -> list[Limit]
             # read_host refuses a program whose sizes depend on results of kernels.
             continue
         if not surely_below(size, most + 1):
-            pair = written(size, name), written(most, name)
+            pair = format_size(size, name), format_size(most, name)
             limits.setdefault(pair, Limit(*pair, because=place(op)))
     return list(limits.values())
 

@@ -41,7 +41,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.compiler.signature import names_of
     from xdsl_spirv.dialects.program import inputs_of
-    from xdsl_spirv.dialects.schedule.symbolic_sizes import written
+    from xdsl_spirv.dialects.schedule.symbolic_sizes import format_size
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.tools.arrays import read_all_inputs, write_results
@@ -80,7 +80,7 @@ def interpret(arguments: argparse.Namespace) -> int:
             raise ProgramError(
                 f"{name!r} has type {type}, which the command line cannot give", "", "use tensors"
             )
-        shape = tuple(written(size, names.name) for size in extents(argument))
+        shape = tuple(format_size(size, names.name) for size in extents(argument))
         buffers.append(Buffer(name, "input", str(type.element_type), shape))
     inputs = read_all_inputs(arguments, buffers)
     given = [inputs[b.name] for b in buffers]

@@ -27,7 +27,7 @@ from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name, names_of
 from xdsl_spirv.dialects.program import inputs_of
-from xdsl_spirv.dialects.schedule.symbolic_sizes import written
+from xdsl_spirv.dialects.schedule.symbolic_sizes import format_size
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.layout import array_stride, size_in_bytes
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
@@ -108,7 +108,7 @@ class HostSubject:
             argument = function.body.block.args[i]
             input = _argument(argument_name(argument, i), argument.type)
             if DYNAMIC_INDEX in input.shape:
-                shape = (written(size, names.name) for size in extents(argument))
+                shape = (format_size(size, names.name) for size in extents(argument))
                 known = tuple(evaluate(size, sizes, input.name) for size in shape)
                 input = replace(input, shape=known)
             if isinstance(argument.type, MemRefType):

@@ -306,7 +306,7 @@ def is_dynamic(size: object) -> TypeIs[SymbolicSize]:
     return isinstance(size, SymbolicSize)
 
 
-def written(size: Size, name: Callable[[Extent], int | str]) -> int | str:
+def format_size(size: Size, name: Callable[[Extent], int | str]) -> int | str:
     """Formats a size as an expression. `name` returns the name of a dynamic dimension."""
     return size.written(name) if is_dynamic(size) else size
 

@@ -22,13 +22,13 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     ceil_div,
     common_divisor,
     exact_quotient,
+    format_size,
     is_dynamic,
     is_multiple,
     least,
     static,
     surely_below,
     typical,
-    written,
 )
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
 from xdsl_spirv.runtime.errors import ProgramError
@@ -43,7 +43,7 @@ assert is_dynamic(N)
 
 
 def text(size: Size) -> int | str:
-    return written(size, lambda each: "mn"[BLOCK.args.index(each.value)])  # pyright: ignore
+    return format_size(size, lambda each: "mn"[BLOCK.args.index(each.value)])  # pyright: ignore
 
 
 def test_known_sizes_stay_known():
@@ -257,7 +257,7 @@ def test_a_size_that_a_kernel_computes_has_no_name():
     assert last is not None
     (size,) = extents(last.operands[0])
     with pytest.raises(ProgramError, match="depends on a value that a kernel computes"):
-        written(size, names_of(function).name)
+        format_size(size, names_of(function).name)
 
 
 def test_a_broadcast_has_the_sizes_of_the_tensor_that_it_fills():
