@@ -52,9 +52,11 @@ class Break:
     A breakpoint. Calls `action` after an instruction has run, unless `condition` is given and
     returns False.
 
-    `at` selects the instruction: `%name` or `#position`; a line as a number or `FILE:NUMBER`, for
-    the first instruction of the line; or a source variable, for all instructions that assign the
-    variable.
+    `at` selects the instruction:
+
+    - `%name` or `#position`: this instruction.
+    - A line, as a number or `FILE:NUMBER`: the first instruction of the line.
+    - A source variable: all instructions that assign the variable.
     """
 
     at: str | int

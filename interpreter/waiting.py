@@ -67,9 +67,9 @@ class Slice:
     """
     The program slice that determines the branches of a loop.
 
-    `needed` are its values. Among them are `reads`, the results of reading shared memory (with
-    their pointers), and `clocks`. `variables` are the invocation's own variables in the slice.
-    `sources` are the calls, and the pointers to shared memory that is read.
+    `needed` are its values. `reads` maps those that are read from shared memory to their pointers.
+    `clocks` are those that are read from a clock. `variables` are the invocation's own variables in
+    the slice. `sources` are the calls, and the pointers to shared memory that is read.
     """
 
     def __init__(self, blocks: Sequence[Block], context: Context):

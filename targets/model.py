@@ -120,18 +120,15 @@ class AttentionModel:
     the square of the ratio of needed registers to `most_held`.
     """
     subgroups: tuple[int, ...]
-    """
-    Numbers of subgroups in a workgroup to try if scores go through memory. The best one is first.
-    """
+    """Possible numbers of subgroups in a workgroup if scores go through memory, best first."""
     subgroups_in_registers: tuple[int, ...]
     """
-    Numbers of subgroups in a workgroup to try if probabilities stay in registers. The best one is
-    first.
+    Possible numbers of subgroups in a workgroup if probabilities stay in registers, best first.
     """
     strips: tuple[int, ...]
-    """Numbers of query strips (rows of fragments) per subgroup to try. The best one is first."""
+    """Possible numbers of query strips (rows of fragments) per subgroup, best first."""
     key_fragments: tuple[int, ...]
-    """Numbers of score fragments along a tile of keys to try. The best one is first."""
+    """Possible numbers of score fragments along a tile of keys, best first."""
     structures: tuple[Structure, ...]
     two_strips: float
     """Time with two query strips in a subgroup, relative to the time with one."""
@@ -142,7 +139,7 @@ class AttentionModel:
     turned_by_one: float
     """Like `turned`, for subgroups that have only one query strip."""
     key_parts: tuple[int, ...]
-    """Numbers of subgroups that divide the keys of the same rows to try, if sizes are dynamic."""
+    """Possible numbers of subgroups that divide the keys of the same rows, if sizes are dynamic."""
     merging: float
     """
     Factor of the time of an attention with dynamic sizes, if its subgroups divide the keys and
@@ -318,7 +315,8 @@ class RowsModel:
     """
     sharing: tuple[int, ...]
     """
-    Numbers of subgroups in a workgroup to try that split row elements into 8-bit integers together.
+    Possible numbers of subgroups in a workgroup that together split row elements into 8-bit
+    integers.
     """
     least_sharing: int
     """
@@ -431,8 +429,8 @@ class LoopsModel:
     """Number of contiguous bits that a workgroup reads at a time from neighbouring rows."""
     few: int
     """
-    Denominator of a share of the compute units. Neighbouring rows are read together only if at
-    least this share gets a workgroup.
+    Neighbouring rows are read together only if at least one in `few` compute units gets a
+    workgroup.
     """
     least_steps: int
     """Minimum elements of a row for each invocation, if invocations share a row."""

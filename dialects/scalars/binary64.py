@@ -17,7 +17,9 @@ EXP = tuple(1 / factorial(n) for n in range(14))
 """Coefficients of exp(x), |x| <= log(2) / 2, with an error below 2^-57."""
 
 LOG = tuple(2 / (2 * n + 3) for n in range(10))
-"""Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 in s^2, |s| <= 0.172; error 2^-58."""
+"""
+Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 in s^2, for |s| <= 0.172, with error 2^-58.
+"""
 
 MOST, LEAST = 709.782712893384, -746.0
 """Above MOST exp(x) is infinite, below LEAST exp(x) is 0."""

@@ -68,7 +68,9 @@ class Extent:
 
 @dataclass(frozen=True)
 class Computed(ABC):
-    """Base class of atoms that are computed from a symbolic size and a number."""
+    """
+    Base class of factors (quotients, minima) that are computed from a symbolic size and a number.
+    """
 
     size: SymbolicSize
     number: int
@@ -76,7 +78,7 @@ class Computed(ABC):
 
     @abstractmethod
     def apply(self, size: Size) -> Size:
-        """Computes the atom for another size, with the same number."""
+        """Computes the quotient or minimum for another size, with the same number."""
 
     @property
     def typical(self) -> int:

@@ -134,7 +134,8 @@ class SPIRVOp(PlacedOperation, ABC, metaclass=OperationClass):
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
         """
-        Sets the class attributes that the header gives. Families, unlike operations, get no name.
+        Sets the class attributes that the class header gives. An operation gets a name, a family
+        does not.
         """
         super().__init_subclass__()
         for fact, value in facts.items():

@@ -297,7 +297,8 @@ class RawGlobalOp(ConstantSymbol):
     @property
     def workgroup_size(self) -> ConstantRefAttr | None:
         """
-        The constant if it has the decoration `BuiltIn WorkgroupSize`. None for other operations.
+        The decorated constant if this operation is the decoration `BuiltIn WorkgroupSize`. None for
+        other operations.
         """
         if self.instruction.data != "OpDecorate":
             return None

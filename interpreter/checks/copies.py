@@ -49,9 +49,8 @@ def loading(
     """
     Checks an instruction that loads from memory.
 
-    `stage` builds the instruction's function. `placing` are the indices of the address operands. If
-    the instruction leaves elements of an operand unchanged where nothing is loaded, `moved` is the
-    index of this operand.
+    `stage` builds the instruction's function. `placing` are the indices of the address operands.
+    `moved` is the index of an operand whose elements remain where nothing is loaded, or None.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load

@@ -266,7 +266,10 @@ class Races:
         return after_writes and self._is_coarse(storage)
 
     def _is_coarse(self, storage: int) -> bool:
-        """True if only barriers that all workgroups have passed order accesses to this storage."""
+        """
+        True if accesses to this storage are ordered only by barriers that all workgroups have
+        passed.
+        """
         if storage != WORKGROUPS or self.near_barriers or self.knowledge.active:
             return False
         horizons = self.horizons

@@ -55,11 +55,11 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Reduces the memory of all later operations, by creating one operation with all fields set.
+    Reduces the memory of all later operations.
 
     CPython stores an object's fields compactly if the first objects of the class had the same
-    fields. xDSL sets links to neighbours late. Without this call, each operation would therefore
-    need a dictionary of 230 bytes.
+    fields. This function therefore creates operations with all fields set. Without them, each
+    operation needs a dictionary of 230 bytes, because xDSL sets some fields late.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])

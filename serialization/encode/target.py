@@ -28,8 +28,9 @@ class SPIRVBinary(Target):
     """
     Writes a `spirv.module` as a SPIR-V binary.
 
-    `file` is the file to write, standard output by default. `module` is the symbol of the module
-    if there are several. `names` emits OpName, `lines` emits OpLine.
+    `file` is the file to write, standard output by default. `module` is the symbol of the module if
+    there are several. If `names` is set, the binary contains OpName. If `lines` is set, it contains
+    OpLine.
     """
 
     name = "spirv-binary"

@@ -55,8 +55,8 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_word
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:
     """
-    Returns the words of an enumerant's literal parameters. The attribute is a unit attribute for no
-    parameter, a number, enumerant or string for one, an array for several.
+    Returns the words of an enumerant's literal parameters. A unit attribute has no parameters. A
+    number, enumerant or string is one parameter. An array contains several.
     """
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []

@@ -63,9 +63,10 @@ def disassemble(
     """
     Returns a module's assembly text.
 
-    `raw_ids` prints `%12` instead of names. `offsets` appends the byte offset to each instruction
-    as a comment. Raises `SPIRVDecodeError` at an instruction that the grammar does not allow. With
-    `tolerant`, prints such an instruction as words, with the error as a comment.
+    With `raw_ids`, ids are printed as `%12` instead of names. With `offsets`, a comment gives the
+    byte offset of each instruction. Raises `SPIRVDecodeError` at an instruction that the grammar
+    does not allow. With `tolerant`, prints such an instruction as words, with the error as a
+    comment.
     """
     limit = max(FREE_TEXT, MAX_TEXT_RATIO * 4 * len(module.words))
 

@@ -25,8 +25,8 @@ class SPIRVAssembly(Target):
     """
     Prints a `spirv.module` as SPIR-V assembly.
 
-    `raw_ids` prints numbers instead of names. `module` is the symbol of the module if there are
-    several. `names` emits OpName, `lines` emits OpLine.
+    With `raw_ids`, ids are printed as numbers. `module` is the symbol of the module if there are
+    several. If `names` is set, the text contains OpName. If `lines` is set, it contains OpLine.
     """
 
     name = "spirv-assembly"

@@ -80,8 +80,8 @@ def generated_case(binary: bytes) -> Case:
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
     """
-    Returns any shader with made-up buffers. They contain small integers, or floats where the type
-    says so.
+    Returns any shader with made-up buffers. Buffers of a float type contain floats. Other buffers
+    contain small integers.
     """
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
