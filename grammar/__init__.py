@@ -367,7 +367,7 @@ def _decorations_by_field() -> dict[str, Enumerant]:
 
 def decoration_of(field: str) -> Enumerant | None:
     """
-    Returns the decoration whose name in snake case is `field`; None if there is none.
+    Returns the decoration whose name in snake case is `field`. Returns None if there is none.
 
     >>> decoration_of("descriptor_set").name
     'DescriptorSet'

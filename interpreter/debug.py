@@ -278,8 +278,10 @@ class Stop:
 
     def shown(self, workgroup: int | None = None, invocation: int = 0) -> dict[str, Any]:
         """
-        Returns the values that the breakpoint shows, by name. Shows the breakpoint's variable; for
-        a breakpoint at a source line, all variables; otherwise the `result` of the instruction.
+        Returns the values that the breakpoint shows, by name.
+
+        A breakpoint at a source variable shows this variable, a breakpoint at a source line all
+        variables. Every other breakpoint shows the `result` of the instruction.
 
         Without `workgroup`, returns the values in all invocations.
         """

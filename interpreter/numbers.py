@@ -238,7 +238,9 @@ def integer_to_float(
 
 
 def float_to_integer(target: DType, sign: bool) -> Callable[[Array], Array]:
-    """Returns the conversion to integers: rounds toward zero, clamps to the range, NaN gives 0."""
+    """
+    Returns the conversion to integers. It rounds toward zero and clamps to the range. NaN gives 0.
+    """
     if target == BOOL:
         return lambda value: value.astype(F64) != 0
     exact = target if sign else _UNSIGNED[target.itemsize]

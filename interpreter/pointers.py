@@ -28,8 +28,8 @@ CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
 
 Root: TypeAlias = SSAValue | str
 """
-The variable of a pointer. A variable of a function is an SSA value, a variable of the module is a
-symbol.
+The variable of a pointer: a variable of a function (an SSA value), or a variable of the module (a
+symbol).
 """
 
 

@@ -48,7 +48,7 @@ WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.Funct
 """Instructions that may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
-"""A function's variable as a value, or a module variable as a symbol."""
+"""A variable of a function (an SSA value), or a variable of the module (a symbol)."""
 State: TypeAlias = tuple[Any, Form]
 """A run-time value and its representation (forms.py)."""
 

@@ -1,7 +1,7 @@
 """
 Reads target files: a JSON file for each device becomes typed records.
 
-Passes never check a device's name; they read the numbers of a `Target`. A new device is a new file
+Passes never check a device's name. They read the numbers of a `Target`. A new device is a new file
 in this folder, or any file whose path is given instead of a name.
 """
 

@@ -2,7 +2,7 @@
 Language models of GGUF files in numpy, computed in f32 from weights that PyPI's `gguf` dequantizes.
 
 The reference shares no code with the tested importer (reader, formats, graph). It follows the
-intent of the files' authors: llama rotates pairs of neighbouring elements; qwen2 and qwen3 rotate
+intent of the files' authors: llama rotates pairs of neighbouring elements. qwen2 and qwen3 rotate
 pairs of elements at a distance of half a head.
 """
 

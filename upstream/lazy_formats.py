@@ -2,9 +2,9 @@
 Parses declarative assembly formats when an operation is first parsed or printed.
 
 xDSL parses an operation's format when its class is created. The `spirv` dialect has some 300
-formats, of which a module uses 30; parsing them all takes a quarter of the dialect's import time.
-The dialects of xDSL that a matmul needs have 140. A pull request to xDSL would store the text in
-`get_accessors_from_op_def`, and run `FormatProgram.from_str` in a cached property.
+formats, of which a module uses 30. Parsing all of them takes a quarter of the dialect's import
+time. The dialects of xDSL that a matmul needs have 140. A pull request to xDSL would store the text
+in `get_accessors_from_op_def`, and run `FormatProgram.from_str` in a cached property.
 
 A wrong format is then reported only when it is used, so a test of the dialect uses every format
 (tests/dialects/test_declarations.py). Classes of other packages do not change.

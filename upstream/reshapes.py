@@ -1,8 +1,8 @@
 """
 Accepts sizes of `tensor` operations that MLIR accepts and xDSL 0.75 refuses.
 
-MLIR expands a tensor of rank 0 to sizes of 1 with an empty list of groups; xDSL requires groups
-that cover all dimensions. If a padding is dynamic, MLIR allows any result size; xDSL requires a
+MLIR expands a tensor of rank 0 to sizes of 1 with an empty list of groups. xDSL requires groups
+that cover all dimensions. If a padding is dynamic, MLIR allows any result size. xDSL requires a
 dynamic size. Pull requests to xDSL would make `verify_reshape_like_types` check that all expanded
 sizes are 1 if the collapsed type has rank 0, and make `PadOp` compare only static sizes.
 """

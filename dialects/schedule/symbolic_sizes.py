@@ -148,7 +148,7 @@ class SymbolicSize:
     __slots__ = ("_hash", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
-    """Pairs of a product of atoms and its nonzero factor. At least one product is not empty."""
+    """Pairs of a product and its nonzero factor. At least one product is not empty."""
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms

@@ -184,26 +184,26 @@ class AtomicStoreOp(AtomicOperation):
 
 # fmt: off
 class AtomicLoadOp(AtomicStep, component="numerical"): """Reads the value atomically."""
-class AtomicIIncrementOp(AtomicStep): """Adds one; the result is the old value."""
-class AtomicIDecrementOp(AtomicStep): """Subtracts one; the result is the old value."""
+class AtomicIIncrementOp(AtomicStep): """Adds one, and returns the old value."""
+class AtomicIDecrementOp(AtomicStep): """Subtracts one, and returns the old value."""
 class AtomicExchangeOp(AtomicUpdate, component="numerical"):
-    """Writes the value; the result is the old value."""
-class AtomicIAddOp(AtomicUpdate): """Adds the operand; the result is the old value."""
-class AtomicISubOp(AtomicUpdate): """Subtracts the operand; the result is the old value."""
-class AtomicSMinOp(AtomicUpdate): """Writes the signed minimum; the result is the old value."""
-class AtomicUMinOp(AtomicUpdate): """Writes the unsigned minimum; the result is the old value."""
-class AtomicSMaxOp(AtomicUpdate): """Writes the signed maximum; the result is the old value."""
-class AtomicUMaxOp(AtomicUpdate): """Writes the unsigned maximum; the result is the old value."""
-class AtomicAndOp(AtomicUpdate): """Writes the bitwise and; the result is the old value."""
-class AtomicOrOp(AtomicUpdate): """Writes the bitwise or; the result is the old value."""
-class AtomicXorOp(AtomicUpdate): """Writes the bitwise exclusive or; the result is the old value."""
+    """Writes the value, and returns the old value."""
+class AtomicIAddOp(AtomicUpdate): """Adds the operand, and returns the old value."""
+class AtomicISubOp(AtomicUpdate): """Subtracts the operand, and returns the old value."""
+class AtomicSMinOp(AtomicUpdate): """Writes the signed minimum, and returns the old value."""
+class AtomicUMinOp(AtomicUpdate): """Writes the unsigned minimum, and returns the old value."""
+class AtomicSMaxOp(AtomicUpdate): """Writes the signed maximum, and returns the old value."""
+class AtomicUMaxOp(AtomicUpdate): """Writes the unsigned maximum, and returns the old value."""
+class AtomicAndOp(AtomicUpdate): """Writes the bitwise and, and returns the old value."""
+class AtomicOrOp(AtomicUpdate): """Writes the bitwise or, and returns the old value."""
+class AtomicXorOp(AtomicUpdate): """Writes the bitwise exclusive or, and returns the old value."""
 class AtomicFAddEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFAdd", component="floating-point"):
-    """Adds a float; the result is the old value (SPV_EXT_shader_atomic_float_add)."""
+    """Adds a float, and returns the old value (SPV_EXT_shader_atomic_float_add)."""
 class AtomicFMinEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMin", component="floating-point"):
     """Writes the minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicFMaxEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMax", component="floating-point"):
     """Writes the maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicCompareExchangeOp(AtomicCompare):
-    """Writes the value if the old value equals the comparator; the result is the old value."""
-class AtomicCompareExchangeWeakOp(AtomicCompare): """Like AtomicCompareExchange; requires Kernel."""
+    """Writes the value if the old value equals the comparator, and returns the old value."""
+class AtomicCompareExchangeWeakOp(AtomicCompare): """Like AtomicCompareExchange. Needs Kernel."""
 # fmt: on

@@ -383,7 +383,7 @@ class DimAttr(
     name="spirv.dim",
     spelling={name: name for name in ("Dim1D", "Dim2D", "Dim3D")},
 ):
-    """Dim of an image, SPIR-V 3.8."""
+    """The operand Dim of OpTypeImage (SPIR-V 3.8)."""
 
 
 ImageDepth = IntEnum("ImageDepth", ["NoDepth", "IsDepth", "DepthUnknown"], start=0)
@@ -397,7 +397,7 @@ ImageSampler = IntEnum("ImageSampler", ["SamplerUnknown", "NeedSampler", "NoSamp
 class ImageDepthAttr(EnumerationAttr[ImageDepth], name="spirv.image_depth_info"):
     """The operand Depth of OpTypeImage."""
 class ImageArrayedAttr(EnumerationAttr[ImageArrayed], name="spirv.image_arrayed_info"):
-    """Arrayed of OpTypeImage."""
+    """The operand Arrayed of OpTypeImage."""
 class ImageSamplingAttr(EnumerationAttr[ImageSampling], name="spirv.image_sampling_info"):
     """The operand MS of OpTypeImage: single- or multisampled."""
 class ImageSamplerAttr(EnumerationAttr[ImageSampler], name="spirv.image_sampler_use_info"):

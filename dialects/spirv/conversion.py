@@ -148,7 +148,7 @@ class UConvertOp(WidthConversion, IntegerFoldable):
 
 
 class QuantizeToF16Op(UnaryOperation):
-    """Rounds an f32 to a value that f16 can represent; the result is an f32."""
+    """Rounds an f32 to a value that f16 can represent. The result is an f32."""
 
     def verify_(self) -> None:
         require(self, [self.operand.type], lambda t: isinstance(t, Float32Type), "f32")

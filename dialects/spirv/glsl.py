@@ -81,13 +81,13 @@ class GLAtanOp(GLUnary): """Arc tangent."""
 class GLRadiansOp(GLUnary): """Converts degrees to radians."""
 class GLDegreesOp(GLUnary): """Converts radians to degrees."""
 class GLFindILsbOp(IntegerUnary):
-    """Index of the lowest set bit; -1 for 0."""
+    """Index of the lowest set bit, or -1 for 0."""
 class GLFindSMsbOp(IntegerUnary):
-    """Index of the highest bit that differs from the sign bit; -1 if there is none."""
+    """Index of the highest bit that differs from the sign bit, or -1 if there is none."""
 class GLFindUMsbOp(IntegerUnary):
-    """Index of the highest set bit; -1 for 0; 32-bit operands only."""
-class GLFMinOp(GLBinary): """Minimum; unspecified for a NaN."""
-class GLFMaxOp(GLBinary): """Maximum; unspecified for a NaN."""
+    """Index of the highest set bit, or -1 for 0. Operands must have 32 bits."""
+class GLFMinOp(GLBinary): """Minimum. Unspecified for a NaN."""
+class GLFMaxOp(GLBinary): """Maximum. Unspecified for a NaN."""
 class GLNMinOp(GLBinary): """Minimum, ignoring a NaN."""
 class GLNMaxOp(GLBinary): """Maximum, ignoring a NaN."""
 class GLPowOp(GLBinary): """x to the power y."""
@@ -102,11 +102,11 @@ class GLSMinOp(IntegerBinary): """Minimum of signed integers."""
 class GLUMaxOp(IntegerBinary): """Maximum of unsigned integers."""
 class GLSMaxOp(IntegerBinary): """Maximum of signed integers."""
 class GLFClampOp(GLTernary): """Clamps floats."""
-class GLNClampOp(GLTernary): """Clamps floats; a NaN gives the minimum."""
+class GLNClampOp(GLTernary): """Clamps floats. A NaN gives the minimum."""
 class GLUClampOp(IntegerTernary): """Clamps unsigned integers."""
 class GLSClampOp(IntegerTernary): """Clamps signed integers."""
 class GLFmaOp(GLTernary):
-    """Computes a * b + c; rounded once only with NoContraction."""
+    """Computes a * b + c. With NoContraction, rounds only once."""
 class GLSmoothStepOp(GLTernary, fields={"x": "z"}):
     """Hermite interpolation from 0 to 1 between two edges."""
 class GLFaceForwardOp(GLTernary):

@@ -83,7 +83,7 @@ class SameValue(SPIRVOp, ABC):
 
 
 class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
-    """OpFreezeKHR: returns the operand; poison becomes one arbitrary value for all uses."""
+    """OpFreezeKHR: returns the operand. Poison becomes one arbitrary value for all uses."""
 
     traits = traits_def(Pure())
 
@@ -171,7 +171,7 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
 
 
 class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
-    """OpAbortKHR: `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`; ends the launch."""
+    """OpAbortKHR: ends the launch. `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`"""
 
     message_type = prop_def(TypeAttribute)
     message = operand_def()

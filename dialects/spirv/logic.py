@@ -89,9 +89,9 @@ class UnorderedOp(FloatComparison, commutative=True):
     """True if an operand is a NaN."""
 class IsNanOp(FloatClassification): """True for a NaN."""
 class IsInfOp(FloatClassification): """True for an infinity."""
-class IsFiniteOp(FloatClassification): """True for finite floats; needs Kernel."""
-class IsNormalOp(FloatClassification): """True for normal floats; needs Kernel."""
-class SignBitSetOp(FloatClassification): """True if the sign bit is set; needs Kernel."""
+class IsFiniteOp(FloatClassification): """True for finite floats. Needs Kernel."""
+class IsNormalOp(FloatClassification): """True for normal floats. Needs Kernel."""
+class SignBitSetOp(FloatClassification): """True if the sign bit is set. Needs Kernel."""
 class LogicalEqualOp(BooleanBinary, compute=operator.eq, neutral=1, commutative=True):
     """True if two Booleans are equal."""
 class LogicalNotEqualOp(BooleanBinary, compute=operator.ne, neutral=0, commutative=True):

@@ -45,10 +45,7 @@ class Access:
         self.offset = 0
         """Offset of the memory from the start of its region, in bytes."""
         self.new: Callable[[], Array] | None = None
-        """
-        Computes the values that a store writes; `old` computes the values that the store
-        overwrites.
-        """
+        """Computes the values that a store writes. `old` computes the values that it overwrites."""
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
         self.apart = False

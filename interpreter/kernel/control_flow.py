@@ -1,5 +1,6 @@
 """
-Compiles `scf` and `cf`. Uniform branches and loops become Python's; divergent ones run under masks.
+Compiles `scf` and `cf`. Uniform branches and loops are executed as in Python, divergent ones under
+masks.
 
 A loop whose bounds differ between lanes runs as often as the longest lane needs. Lanes that are
 done keep their iteration arguments. A divergent `scf.if` runs both branches.

@@ -327,9 +327,9 @@ class FunctionEncoder:
         """
         Returns the branches that leave a block.
 
-        Branches with one target become one edge, with two exceptions: a phi would need two values
-        for it, or the terminator is OpBranchConditional, whose labels must differ from version 1.6
-        on. The second branch then goes through an inserted block.
+        Branches to one target become one edge, unless a phi needs two values for them. In this
+        case, the second branch goes through an inserted block. The same holds for
+        OpBranchConditional, whose labels must differ from version 1.6 on.
         """
         known = self._known_edges.get(id(terminator))
         if known is not None:

@@ -288,8 +288,8 @@ def drawn(
     high: float | None,
 ) -> Array:
     """
-    Returns random numbers of a type. Numbers between two integers, which rounding may take either
-    way, and the ends of the range are frequent.
+    Returns random numbers of a type. Integers, numbers halfway between two integers, and the ends
+    of the range are frequent.
     """
     rng = g.rng
     if dtype == np.bool_:
