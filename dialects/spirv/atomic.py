@@ -200,9 +200,9 @@ class AtomicXorOp(AtomicUpdate): """Writes the bitwise exclusive or, and returns
 class AtomicFAddEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFAdd", component="floating-point"):
     """Adds a float, and returns the old value (SPV_EXT_shader_atomic_float_add)."""
 class AtomicFMinEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMin", component="floating-point"):
-    """Writes the minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+    """Writes the float minimum, and returns the old value (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicFMaxEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMax", component="floating-point"):
-    """Writes the maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
+    """Writes the float maximum, and returns the old value (SPV_EXT_shader_atomic_float_min_max)."""
 class AtomicCompareExchangeOp(AtomicCompare):
     """Writes the value if the old value equals the comparator, and returns the old value."""
 class AtomicCompareExchangeWeakOp(AtomicCompare): """Like AtomicCompareExchange. Needs Kernel."""

@@ -318,7 +318,8 @@ def _check_index(op: Operation, type_: Attribute) -> None:
 
 class VectorShuffleOp(SPIRVOp):
     """
-    Selects components of two vectors, numbered across both vectors; -1 is an undefined component.
+    Selects components of two vectors. The numbers of the second vector's components follow the
+    numbers of the first vector's components. -1 gives an undefined component.
 
     `spirv.VectorShuffle [1 : i32, 2 : i32] %a, %b : vector<2xf32>, vector<2xf32> -> vector<2xf32>`
     """

@@ -263,8 +263,9 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
     """
     OpLoopMerge: `%r = spirv.mlir.loop control(Unroll) -> f32 { ... }`.
 
-    The blocks are, in order: the entry, which only branches to the header; the header; the body;
-    the continue target, which branches back to the header; the merge block.
+    The region contains, in this order, the entry block, the header, the body, the continue target
+    and the merge block. The entry block only branches to the header. The continue target branches
+    back to the header.
     """
 
     loop_control = prop_def(LoopControlAttr)

@@ -235,7 +235,7 @@ def cm_08_one_constituent(result: Attribute, count: int) -> None:
 
 
 def cm_10_matrix(what: str, type_: Attribute, otherwise: str) -> None:
-    """CM-10: a loaded or stored value must be a cooperative matrix; `otherwise` is the remedy."""
+    """CM-10: a loaded or stored value must be a cooperative matrix. `otherwise` is the remedy."""
     if not isinstance(type_, CooperativeMatrixType):
         refuse("CM-10", f"{what} must be a cooperative matrix, not {type_}", f"use {otherwise}")
 
@@ -314,7 +314,9 @@ def cm_14_optional_operands(stride: SSAValue | None, memory: MemoryAccessAttr | 
 
 
 def cm_15_memory_operand(memory: MemoryAccessAttr | None, *, store: bool) -> None:
-    """CM-15: loads must not have MakePointerAvailable; stores must not have MakePointerVisible."""
+    """
+    CM-15: loads must not have MakePointerAvailable, and stores must not have MakePointerVisible.
+    """
     wrong = MemoryAccess.MakePointerVisible if store else MemoryAccess.MakePointerAvailable
     right = MemoryAccess.MakePointerAvailable if store else MemoryAccess.MakePointerVisible
     if memory is not None and memory.data & wrong:

@@ -1,7 +1,7 @@
 """
 The exception for broken static rules, and the rules that a cooperative matrix type checks.
 
-Modules of types import this module; `rules.py` imports the types.
+Modules of types import this module. `rules.py` imports the types.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     OpUntypedPrefetchKHR: loads bytes into a cache.
 
     `spirv.KHR.UntypedPrefetch %p, %bytes rw(0) locality(3) cache_type(1) :
-    !spirv.untyped_ptr<...>, i32`. The hints are optional; a hint requires the previous ones.
+    !spirv.untyped_ptr<...>, i32`. The hints are optional. A hint requires the previous ones.
     """
 
     HINTS: ClassVar[tuple[str, ...]] = ("rw", "locality", "cache_type")

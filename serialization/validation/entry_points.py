@@ -80,7 +80,9 @@ def entry_names(m: Module) -> Problems:
 
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
-    """An interface must list module variables; before SPIR-V 1.4, only inputs and outputs."""
+    """
+    An interface must list module variables. Before SPIR-V 1.4, these must be inputs or outputs.
+    """
     for entry in m.entry_points:
         for id in entry.interface:
             at = m.definitions.get(id)

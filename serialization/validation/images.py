@@ -167,7 +167,9 @@ def _texel(m: Module, i: Instruction) -> Type | None:
 
 @instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
-    """A texel must have four components of the Sampled Type; a comparison's result has one."""
+    """
+    A texel must have four components of the Sampled Type, the result of a comparison only one.
+    """
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return

@@ -1,10 +1,10 @@
 """
 Registers all rules. A rule has an id, and is a function that yields problems.
 
-A problem has a cause and a remedy; the validator adds the place (words, names, source lines).
-Rules of one instruction are registered for instruction names, and run on each such instruction.
-Rules of the whole module run once. A rule must not rely on other rules: any id may be undefined,
-and any instruction may be misplaced.
+A problem has a cause and a remedy. The validator adds the place (words, names, source lines). Rules
+of one instruction are registered for instruction names, and run on each such instruction. Rules of
+the whole module run once. A rule must not rely on other rules: any id may be undefined, and any
+instruction may be misplaced.
 """
 
 from __future__ import annotations

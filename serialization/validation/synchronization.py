@@ -149,7 +149,7 @@ def _bits(names: tuple[str, ...]) -> int:
 
 @instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
-    """Memory semantics must have at most one order; MakeAvailable and MakeVisible need one."""
+    """Memory semantics must have at most one order. MakeAvailable and MakeVisible need one."""
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
             continue

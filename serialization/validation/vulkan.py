@@ -258,7 +258,7 @@ BUILT_INS = {
 @module_rule("VUL-06", "Vulkan", vulkan=True)
 def built_ins(m: Module) -> Problems:
     """
-    A built-in must be an Input variable of the built-in's type; WorkgroupSize must be a constant.
+    A built-in must be an Input variable of the built-in's type. WorkgroupSize must be a constant.
     """
     kind = grammar().kind("BuiltIn")
     for id, given in m.decorations.items():
