@@ -322,9 +322,10 @@ def _array(name: str, value: Any, type: ViewType) -> Array:
     )
     if not fits or array.dtype != type.element.dtype or not array.size:
         given = f"{'x'.join(map(str, array.shape))} {array.dtype}"
+        wanted = f"an array of {type.element} with {array.ndim and len(type.shape)} axes"
         raise KernelError(
             f"{name} is a view of {shape} {type.element}, but {given} was given", name,
-            f"give an array of {type.element} with {array.ndim and len(type.shape)} axes",
+            f"give {wanted}" if array.size else f"give {wanted} and at least one element",
         )  # fmt: skip
     return array
 

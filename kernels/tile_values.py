@@ -27,6 +27,9 @@ _OPERATORS: dict[str, tuple[Any, Any, Any]] = {
     "%": (None, None, arith.RemUIOp),
     "&": (None, arith.AndIOp, arith.AndIOp),
     "|": (None, arith.OrIOp, arith.OrIOp),
+    "^": (None, arith.XOrIOp, arith.XOrIOp),
+    "<<": (None, arith.ShLIOp, arith.ShLIOp),
+    ">>": (None, arith.ShRSIOp, arith.ShRUIOp),
     "max": (arith.MaxnumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "min": (arith.MinnumfOp, arith.MinSIOp, arith.MinUIOp),
 }
@@ -184,8 +187,6 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
     found = _OPERATORS.get(symbol, (None,) * 3)[_column(type)]
     if found is None:
         remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
-        if symbol not in _OPERATORS:
-            remedy = "use + - * / // % & |"
         raise KernelError(f"the operator {symbol} does not support {type}", "", remedy)
     return found
 
@@ -213,6 +214,14 @@ def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValu
     return Tile(tracer.add(tile.MapOp([t.ssa for t in tiles], [out], block)), type)
 
 
+def broadcast_together(tiles: Sequence[Tile]) -> list[Tile]:
+    """Broadcasts tiles to one shape. Raises `KernelError` for shapes that do not fit."""
+    rank = max(len(t.shape) for t in tiles)
+    padded = [(1,) * (rank - len(t.shape)) + t.shape for t in tiles]
+    shape = [max(sizes) for sizes in zip(*padded, strict=True)]
+    return [t.broadcast(shape) for t in tiles]
+
+
 def binary(symbol: str, left: Any, right: Any) -> Any:
     """Appends a binary operator on tiles and numbers to the program. Returns the result."""
     known = next(v for v in (left, right) if isinstance(v, Operand))
@@ -223,11 +232,8 @@ def binary(symbol: str, left: Any, right: Any) -> Any:
     if not tiles:
         return _numbers(symbol, a, b, result)
     if len(tiles) == 2:
-        rank = max(len(t.shape) for t in tiles)
-        padded = [(1,) * (rank - len(t.shape)) + t.shape for t in tiles]
-        shape = [max(sizes) for sizes in zip(*padded, strict=True)]
-        wide = [t.broadcast(shape) for t in tiles]
         kind = _kind(symbol, type)
+        wide = broadcast_together(tiles)
         return map_tiles(wide, result, lambda add, x, y: add(kind(x, y)))
     plain = current().plain
     kind = _kind(symbol, type)
@@ -335,4 +341,7 @@ def constant(value: Any, type: Type) -> Number:
     return Number(current().add(arith.ConstantOp(attribute)), type)
 
 
-__all__ = ["Number", "Operand", "Tile", "attribute_of", "binary", "constant", "map_tiles", "number"]
+__all__ = [
+    "Number", "Operand", "Tile", "attribute_of", "binary", "broadcast_together", "constant",
+    "map_tiles", "number",
+]  # fmt: skip

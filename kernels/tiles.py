@@ -37,6 +37,7 @@ from xdsl_spirv.kernels.tile_values import (
     absolute,
     attribute_of,
     binary,
+    broadcast_together,
     constant,
     exp,
     exp2,
@@ -196,10 +197,11 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
             turned,
         )
     if c.shape != (a.shape[0], b.shape[1]) or a.type != b.type:
+        other = "convert a factor with .to(...): both need one type"
         raise KernelError(
             f"multiply_add cannot add the product of {a!r} and {b!r} to {c!r}",
             "",
-            "give tiles whose sizes fit",
+            "give tiles whose sizes fit" if a.type == b.type else other,
         )
     if a.type.is_float != c.type.is_float or a.type.is_signed != c.type.is_signed:
         raise KernelError(
@@ -227,22 +229,20 @@ def clamp(value: Any, low: Any, high: Any) -> Any:
 
 
 def where(condition: Tile, a: Any, b: Any) -> Tile:
-    """Returns `a` where the condition is true, else `b`. At least one of both must be a tile."""
+    """
+    Returns `a` where the condition is true, else `b`, broadcast to one shape. At least one of `a`
+    and `b` must be a tile.
+    """
     known = next((v for v in (a, b) if isinstance(v, Tile)), None)
     if known is None or condition.type != boolean:
         raise KernelError("where(condition, a, b) needs a tile as a or b", "", "give tiles")
-    wide = condition.broadcast(known.shape)
-    tiles = [
-        v.broadcast(known.shape) if isinstance(v, Tile) else full(v, known.type, *known.shape)
-        for v in (a, b)
-    ]
-    if tiles[0].type != tiles[1].type:
+    x, y = (v if isinstance(v, Tile) else full(v, known.type, *known.shape) for v in (a, b))
+    if x.type != y.type:
         raise KernelError(
-            f"where cannot choose between {tiles[0]!r} and {tiles[1]!r}",
-            "",
-            "convert one tile with .to(...)",
+            f"where cannot choose between {x!r} and {y!r}", "", "convert one tile with .to(...)"
         )
-    return map_tiles([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
+    wide = broadcast_together([condition, x, y])
+    return map_tiles(wide, known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
 
 
 def places(like: Tile) -> tuple[Tile, ...]:
