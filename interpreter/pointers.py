@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TypeAlias, TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -163,7 +164,12 @@ OTHER_STORES = (
 
 def is_write(op: Operation) -> bool:
     """True if an instruction writes to memory."""
-    return isinstance(op, STORES | OTHER_STORES | spv.TensorWriteOp) or carries(op, "OpImageWrite")
+    return _is_store(type(op)) or carries(op, "OpImageWrite")
+
+
+@cache
+def _is_store(kind: type[Operation]) -> bool:
+    return issubclass(kind, STORES | OTHER_STORES | spv.TensorWriteOp)
 
 
 def written_variables(module: Operation) -> set[str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl_spirv.upstream import (
     block_labels,
     dense_literals,
+    fast_core,
     fast_text,
     kept_bodies,
     on_demand,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # Operations are declared from here on.
 signatures.install()
 on_demand.install()
+fast_core.install()
 
 # xDSL's parser reads constants in the generic syntax.
 dense_literals.install()

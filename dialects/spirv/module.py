@@ -200,15 +200,22 @@ def cm_05_constants(attribute: Attribute, constants: Mapping[str, Attribute | No
 
 def cooperative_matrices(attribute: Attribute) -> Iterator[CooperativeMatrixType]:
     """Yields every cooperative matrix type within a type."""
-    if isinstance(attribute, CooperativeMatrixType):
-        yield attribute
-    inner: Sequence[Attribute] = ()
-    if isinstance(attribute, ArrayAttr):
-        inner = attribute.data
-    elif isinstance(attribute, ParametrizedAttribute):
-        inner = attribute.parameters
-    for parameter in inner:
-        yield from cooperative_matrices(parameter)
+    waiting = [attribute]
+    while waiting:
+        attribute = waiting.pop()
+        if not _has_parts(type(attribute)):
+            continue
+        if isinstance(attribute, CooperativeMatrixType):
+            yield attribute
+        if isinstance(attribute, ArrayAttr):
+            waiting += attribute.data[::-1]
+        elif isinstance(attribute, ParametrizedAttribute):
+            waiting += attribute.parameters[::-1]
+
+
+@cache
+def _has_parts(kind: type[Attribute]) -> bool:
+    return issubclass(kind, ArrayAttr | ParametrizedAttribute)
 
 
 def _constant(
