@@ -337,7 +337,9 @@ class Compiler:
         """
         last = 0
         for use in value.uses:
-            user = block.find_ancestor_op_in_block(use.operation)
+            user: Operation | None = use.operation
+            if user.parent is not block:
+                user = block.find_ancestor_op_in_block(user)
             if user is None:
                 return None
             last = max(last, order[user])

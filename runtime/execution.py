@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks
     from xdsl_spirv.interpreter.spirv.module import Compiled
-    from xdsl_spirv.runtime.program import Program
+    from xdsl_spirv.runtime.program import KernelCode, Program
 
 Buffers = dict[str, Array]
 
@@ -129,16 +129,16 @@ KEPT = 256
 _kept: dict[bytes, Kernel] = {}
 
 
-def _kernel(binary: bytes, file: str) -> Kernel:
+def _kernel(code: KernelCode, file: str) -> Kernel:
     """Returns the kernel of a binary. Raises `ProgramError` for a damaged binary."""
     from xdsl_spirv.interpreter.spirv.module import Compiled, word_bindings
     from xdsl_spirv.serialization.decode.decoder import decode
     from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 
-    kernel = _kept.get(binary)
+    kernel = _kept.get(code.binary)
     if kernel is None:
         try:
-            module = decode(binary)
+            module = decode(code.binary, unchecked=code.verified)
             kernel = Kernel(module, Compiled(), word_bindings(module))
         except SPIRVDecodeError as error:
             raise ProgramError(
@@ -146,7 +146,7 @@ def _kernel(binary: bytes, file: str) -> Kernel:
             ) from error
         while len(_kept) >= KEPT:
             _kept.pop(next(iter(_kept)), None)
-        _kept[binary] = kernel
+        _kept[code.binary] = kernel
     return kernel
 
 
@@ -159,7 +159,7 @@ def _run_interpreter(
     from xdsl_spirv.interpreter import Options
 
     kernels = {
-        kernel.name: _kernel(program.code[kernel.name].binary, kernel.binary)
+        kernel.name: _kernel(program.code[kernel.name], kernel.binary)
         for kernel in program.manifest.kernels
     }
     manifest = program.manifest

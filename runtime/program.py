@@ -59,6 +59,8 @@ class KernelCode:
     """A kernel's SPIR-V binary."""
 
     binary: bytes
+    verified: bool = field(default=False, compare=False)
+    """True if this process encoded the binary from a module that it had verified."""
 
     def __repr__(self) -> str:
         return f"<kernel of {len(self.binary):,} bytes>"
