@@ -136,13 +136,14 @@ def _names_of(whole: Attribute) -> Iterator[str]:
             continue
         seen.add(id(attribute))
         yield attribute.name
+        kind = type(attribute)
         if isinstance(attribute, AffineMapAttr):
             plain = (AffineDimExpr, AffineConstantExpr)
             if not all(isinstance(result, plain) for result in attribute.data.results):
                 yield f"{attribute.name}=windows"
-        if _is_leaf(type(attribute)):
+        if _is_leaf(kind):
             continue
-        if isinstance(attribute, IntegerType):
+        if kind is IntegerType:
             yield str(attribute)
         elif isinstance(attribute, ArrayAttr):
             waiting += attribute.data
@@ -150,12 +151,12 @@ def _names_of(whole: Attribute) -> Iterator[str]:
             yield from attribute.data
             waiting += attribute.data.values()
         elif isinstance(attribute, ParametrizedAttribute):
-            parameters = attribute.parameters
-            yield from (
-                f"{attribute.name}={p.data}" for p in parameters if isinstance(p, StringAttr)
-            )
-            yield from (f"{attribute.name}=index" for p in parameters if isinstance(p, IndexType))
-            waiting += parameters
+            for parameter in attribute.parameters:
+                if type(parameter) is StringAttr:
+                    yield f"{attribute.name}={parameter.data}"
+                elif type(parameter) is IndexType:
+                    yield f"{attribute.name}=index"
+                waiting.append(parameter)
 
 
 @cache

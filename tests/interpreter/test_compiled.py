@@ -157,9 +157,10 @@ def test_the_binaries_of_a_program_are_decoded_once(
     monkeypatch.setattr(execution, "_kept", {})
     binaries: list[bytes] = []
 
-    def read(binary: bytes) -> ModuleOp:
+    def read(binary: bytes, *, unchecked: bool) -> ModuleOp:
+        assert unchecked, "the compiler has verified the module"
         binaries.append(binary)
-        return decode(binary)
+        return decode(binary, unchecked=unchecked)
 
     monkeypatch.setattr(decoder, "decode", read)
     compilers.clear()
