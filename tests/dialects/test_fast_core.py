@@ -27,18 +27,18 @@ def nest(depth: int) -> list[Operation]:
 def test_a_walk_has_the_order_of_xdsl(reverse: bool, region_first: bool):
     module = ModuleOp(nest(3))
 
-    def expected(op: Operation) -> list[Operation]:
+    def list_inside(op: Operation) -> list[Operation]:
         inside = [
             each
             for region in (op.regions[::-1] if reverse else op.regions)
             for block in (list(region.blocks)[::-1] if reverse else region.blocks)
             for child in (list(block.ops)[::-1] if reverse else block.ops)
-            for each in expected(child)
+            for each in list_inside(child)
         ]
         return [*inside, op] if region_first else [op, *inside]
 
     assert Operation.walk is fast_core.walk
-    assert list(module.walk(reverse=reverse, region_first=region_first)) == expected(module)
+    assert list(module.walk(reverse=reverse, region_first=region_first)) == list_inside(module)
     assert list(module.walk()) == [module, *module.body.walk()]
 
 
