@@ -103,7 +103,8 @@ class ScheduleCandidate:
     - `alone`: TFLOPS of a contraction with one workgroup for each compute unit
     - `streams`: TB/s of reading uncached weights, if different from the target's
     - `rows`: an operand that is read row by row. The other operand must be `direct` and quantized
-    - `most_m`: the largest M for which the candidate is used; 0 for any M
+    - `operands`: `ba` for the transposed product, with the operands in reverse order
+    - `most_m`: the largest number of rows for which the candidate is used; 0 for any number
     """
 
     tile: tuple[int, int]
@@ -126,6 +127,7 @@ class ScheduleCandidate:
     edges: str = ""
     rows: str = ""
     most_m: int = 0
+    operands: str = "ab"
 
 
 @dataclass(frozen=True)

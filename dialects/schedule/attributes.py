@@ -52,6 +52,7 @@ RASTERS = ("rows", "columns")
 LAYOUTS = ("rows", "panels", "fragments")
 FIRST = ("load", "store")
 RESULTS = ("fragments", "rows", "components", "elements")
+ORDERS = ("ab", "ba")
 
 
 class ScheduleAttr(KeyedAttr):
@@ -88,6 +89,11 @@ class ScheduleAttr(KeyedAttr):
         True if the kernel depends on how the target assigns the components of fragments to
         invocations.
         """
+        return False
+
+    @property
+    def is_transposed(self) -> bool:
+        """True if the kernel computes the transposed result, from the operands in reverse order."""
         return False
 
     @property
@@ -266,6 +272,9 @@ class ContractionAttr(ScheduleAttr):
       subgroup's part through Workgroup memory and stores it by rows. `components` is like
       `fragments`, but at the edges of the result each invocation stores its components one by one.
       `elements` uses an instruction that calls a function for each element.
+    - `operands`: with `ba`, the kernel multiplies the transposed operands in reverse order, and
+      stores the transposed result by columns. Rows, columns, `a` and `b` of the schedule are then
+      those of the transposed product. An instruction with fewer columns than rows fits few rows.
     """
 
     name = "schedule.contraction"
@@ -279,6 +288,7 @@ class ContractionAttr(ScheduleAttr):
     group: IntAttr = integer(converter=IntAttr, default=1, least=1, is_suffix=True)
     first: StringAttr = word(FIRST, converter=StringAttr, default="load")
     result: StringAttr = word(RESULTS, converter=StringAttr, default="fragments")
+    operands: StringAttr = word(ORDERS, converter=StringAttr, default="ab")
     HAS_FRAGMENTS = True
 
     @property
@@ -297,6 +307,10 @@ class ContractionAttr(ScheduleAttr):
     @property
     def uses_components(self) -> bool:
         return self.result.data == "components"
+
+    @property
+    def is_transposed(self) -> bool:
+        return self.operands.data == "ba"
 
     @property
     def direct(self) -> tuple[int, ...]:

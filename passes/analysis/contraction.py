@@ -403,8 +403,12 @@ def as_contraction(op: object) -> Contraction | None:
         return None
 
 
-def contraction_of(op: LinalgStructuredOperation) -> Contraction:
-    """Returns the contraction that an operation computes; raises `NotAContraction`."""
+def contraction_of(op: LinalgStructuredOperation, transposed: bool = False) -> Contraction:
+    """
+    Returns the contraction that an operation computes; raises `NotAContraction`.
+
+    With `transposed`, A and B, and so M and N, are exchanged.
+    """
     for kind, count, wanted in (("input", len(op.inputs), 2), ("output", len(op.outputs), 1)):
         if count != wanted:
             ending = "" if count == 1 else "s"
@@ -426,7 +430,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     free = [d for d in in_out if d not in batch]
     # B owns the result's last dimension, so that rows of the result are contiguous. A loop that no
     # input uses repeats the result; it belongs to N if it is the last one, else to M.
-    swapped = bool(free) and free[-1] in in_x
+    swapped = (bool(free) and free[-1] in in_x) != transposed
     values = (op.inputs[1], op.inputs[0]) if swapped else (op.inputs[0], op.inputs[1])
     maps = (y, x) if swapped else (x, y)
     of_a, of_b = (in_y, in_x) if swapped else (in_x, in_y)

@@ -74,7 +74,9 @@ class Plane:
 
     A unit is the elements that are dequantized together. `loops` are the loops of a unit that
     index the plane, `count` is their number of iterations, and `inner` that of the innermost loop.
-    `layout` addresses blocks of `count` elements by batch, by M or N, and by unit along K.
+    `layout` addresses blocks of `count` elements by batch, by M or N, and by unit along K. If
+    `apart` is not 0, a unit is divided into runs of 16 bytes that lie `apart` runs apart, and
+    `layout` addresses runs.
     """
 
     value: SSAValue
@@ -82,6 +84,7 @@ class Plane:
     count: int
     inner: int
     layout: Layout
+    apart: Size = 0
 
     @property
     def element_type(self) -> Attribute:
@@ -100,12 +103,13 @@ class Plane:
         """
         if isinstance(view := self.value.owner, PackedViewOp):
             return view.packing.fragment_sizes[1]
-        rows, *rest = self.shape
-        if any(map(is_dynamic, self.shape)) or not rest:
-            return None
         _, outer, inner = self.layout.walks
+        rows, rest = self.shape[: len(outer)], self.shape[len(outer) :]
+        if any(map(is_dynamic, self.shape)) or not rest or self.layout.start:
+            return None
         row = prod(map(_known_size, rest)) // self.count
-        if outer != (Axis(rows, row),) or self.layout.start:
+        own = [Axis(size, row * prod(rows[n:])) for n, size in enumerate(rows, 1)]
+        if sorted(outer, key=lambda axis: -_known_size(axis.stride)) != own:
             return None
         offsets = {0}
         for axis in reversed(inner):
@@ -118,7 +122,7 @@ class Plane:
         if sorted(offsets) != list(range(depth)) or row % depth:
             return None
         try:
-            _in_panels(self.layout, depth, _known_size(rows))
+            _in_panels(self.layout, depth, prod(map(_known_size, rows)))
         except NotInPanels:
             return None
         return depth * self.count
@@ -185,20 +189,25 @@ def units_of_rows(value: SSAValue, layout: Layout, sizes: tuple[int, ...]) -> Un
     """
     Describes an operand in memory in units along K, as if the operand were dequantized.
 
-    `sizes` are the loop sizes of a unit. Returns None if a unit's elements are not contiguous, or
-    if the operand is padded.
+    `sizes` are the loop sizes of a unit. The operand is in rows, or in panels of 16 bytes. Returns
+    None if the elements of a unit, or of a panel's row, are not contiguous, or if the operand is
+    padded.
     """
     size, walks = prod(sizes), layout.walks
-    axes = [axis for walk in walks[:2] for axis in walk]
-    if layout.guards or len(walks[2]) != 1 or walks[2][0].stride != 1:
+    *panels, row = walks[2] or (Axis(1, 0),)
+    axes = [axis for walk in walks[:2] for axis in walk] + panels
+    if layout.guards or len(panels) > 1 or row.stride != 1:
         return None
-    k = walks[2][0].size
-    places = (k, layout.start, *(axis.stride for axis in axes))
-    if is_dynamic(k) or not all(is_multiple(place, size) for place in places):
+    run = _known_size(row.size) if panels else size
+    k = prod(axis.size for axis in walks[2])
+    places = (layout.start, *(axis.stride for axis in axes))
+    if is_dynamic(k) or not all(is_multiple(place, run) for place in places) or k % size:
         return None
     outer = _known_size(k) // size
-    rows = _in_units(replace(layout, walks=(*walks[:2], (Axis(outer, size),))), size)
-    plane = Plane(value, tuple(range(len(sizes))), size, sizes[-1], rows)
+    unit = Axis(outer, size // run * (panels[0].stride if panels else run))
+    rows = _in_units(replace(layout, walks=(*walks[:2], (unit,))), run)
+    apart = panels[0].stride // run if panels else 0
+    plane = Plane(value, tuple(range(len(sizes))), size, sizes[-1], rows, apart)
     return Units(sizes, (outer,), (plane,))
 
 
@@ -391,7 +400,8 @@ def _in_panels(layout: Layout, depth: int, rows: int) -> Layout:
         return Axis(size // length, panel), Axis(length, stride)
 
     walks = [tuple(part for axis in walk for part in along_k(axis)) for walk in (batch, inner)]
-    own = tuple(replace(axis, stride=depth) for axis in outer)
+    row = min((_known_size(axis.stride) for axis in outer), default=1)
+    own = tuple(replace(axis, stride=axis.stride // row * depth) for axis in outer)
     return Layout(layout.start, (walks[0], own, walks[1]))
 
 

@@ -152,7 +152,7 @@ class FragmentTile(ResultTile):
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
         b = self.builder
-        if not self.plan.contraction.epilogue.is_empty:
+        if not self.plan.contraction.epilogue.is_empty or self.plan.schedule.is_transposed:
             code = self.matrix_code()
             for at, value in zip(corners, values, strict=True):
                 code.store(*at, value)

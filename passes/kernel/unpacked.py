@@ -291,11 +291,12 @@ class PlaneSource:
         """
         b = self.builder
         loads_per_run = self.loads // self.runs
-        first = b.times(place.offset(b), self.loads * self.split)
+        step = self.plane.apart or 1
+        first = b.times(place.offset(b), 1 if self.plane.apart else self.loads * self.split)
         if self.split > 1:
             first = b.plus(first, b.times(part, loads_per_run))
         return [
-            b.load(self.view, (b.plus(first, run * loads_per_run * self.split + number),))
+            b.load(self.view, (b.plus(first, (run * loads_per_run * self.split + number) * step),))
             for run in range(self.runs)
             for number in range(loads_per_run)
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from math import lcm, prod
 from typing import TypeAlias
 
@@ -24,7 +24,12 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
-from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    contraction_of,
+    element_type,
+    storage,
+)
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, fragment_of
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of, widest_vector
@@ -43,9 +48,19 @@ def candidates_of(contraction: Contraction, target: Target) -> Groups:
 
 
 def by_matrices(contraction: Contraction, target: Target) -> Groups:
-    """Yields the candidates for each shape of the target's cooperative matrices."""
-    for listed in target.properties_for(contraction.types):
-        yield _candidates(contraction, target, listed.shape)
+    """
+    Yields the candidates for each shape of the target's cooperative matrices.
+
+    Transposed products of all shapes belong to the first group.
+    """
+    shapes = [listed.shape for listed in target.properties_for(contraction.types)]
+    for number, shape in enumerate(shapes):
+        candidates = _candidates(contraction, target, shape, "ab")
+        if number == 0 and any(candidate.operands == "ba" for candidate in target.schedules):
+            other = contraction_of(contraction.op, transposed=True)
+            transposed = (_candidates(other, target, shape, "ba") for shape in shapes)
+            candidates = chain(candidates, *transposed)
+        yield candidates
 
 
 def by_dots(contraction: Contraction, target: Target) -> Groups:
@@ -76,9 +91,12 @@ def by_multiply_adds(contraction: Contraction, target: Target) -> Groups:
 
 
 def _candidates(
-    contraction: Contraction, target: Target, shape: tuple[int, int, int]
+    contraction: Contraction, target: Target, shape: tuple[int, int, int], operands: str
 ) -> Iterator[Plan]:
-    """Yields a plan for each tile of the target that consists of whole fragments of `shape`."""
+    """
+    Yields a plan for each tile of the target that consists of whole fragments of `shape` and has
+    this order of operands.
+    """
     m, n, k = shape
     a_type, _, result = contraction.types
     bits = bit_width(contraction.element_types[2])
@@ -104,7 +122,7 @@ def _candidates(
         rates = Rates(rate, alone, stream)
         if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
-        if tile_m % (rows * m) or tile_n % (columns * n):
+        if tile_m % (rows * m) or tile_n % (columns * n) or candidate.operands != operands:
             continue
         # A dequantized operand may be read directly, but cannot be packed into fragments.
         if not packed.union(units).issuperset(candidate.direct):
@@ -115,7 +133,8 @@ def _candidates(
             continue
         if candidate.rows and (not units or not {*units}.isdisjoint(candidate.rows)):
             continue
-        if candidate.most_m and typical(contraction.m) > candidate.most_m:
+        few = contraction.m if operands == "ab" else contraction.n
+        if candidate.most_m and typical(few) > candidate.most_m:
             continue
         whole = _whole_depth(contraction, target, shape, candidate.direct) * prod(slices)
         deep = ceil_div(max(k, candidate.k_bytes // element_bytes // k * k), whole) * whole
@@ -131,7 +150,8 @@ def _candidates(
             for path_a, path_b in product(*choices):
                 grid, group, first = candidate.subgroups, candidate.group, candidate.first
                 ways = tile, grid, instruction, path_a, path_b, stages
-                schedule = ContractionAttr(*ways, group=group, first=first, result=candidate.result)
+                stored = {"result": candidate.result, "operands": operands}
+                schedule = ContractionAttr(*ways, group=group, first=first, **stored)
                 planned = Plan(contraction, schedule, target, rates)
                 others = (_has_edges, candidate.edges), (_has_functions, "elements")
                 for applies, stored in others:

@@ -323,8 +323,9 @@ def plan_of(op: Operation, target: Target) -> KernelPlan:
         raise ScheduleDoesNotFit(
             f"{op.name} cannot have the schedule {schedule or name}: run assign-schedule"
         )
-    of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
-    given = () if schedule is None else (schedule,)
+    of, given = op, () if schedule is None else (schedule,)
+    if isinstance(op, LinalgStructuredOperation):
+        of = contraction_of(op, isinstance(schedule, ScheduleAttr) and schedule.is_transposed)
     plan: KernelPlan = load_function(kind.planner)(of, *given, target)
     check(plan)
     return plan

@@ -18,12 +18,14 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
-from xdsl.ir import Block, BlockArgument, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
+    SCHEDULE,
     DispatchOp,
     PackedSizes,
     PackedViewOp,
@@ -46,10 +48,11 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, element_type, packing_of
 from xdsl_spirv.passes.analysis.layout import layout_of
+from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, number, size_outside
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, plan_of
-from xdsl_spirv.passes.schedule.plan import UNROLLED
+from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, kind_of, plan_of
+from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, row_panels
 from xdsl_spirv.passes.schedule.tiles import (
     PackedTile,
     StagedTile,
@@ -199,8 +202,42 @@ class PackOperandsPass(ModulePass):
                 view = PackedViewOp(argument, packing, value.type, numbers)
                 Rewriter.insert_op(view, InsertPoint.before(reader))
                 reader.operands[at] = view.result
+            if isinstance(plan, Plan) and (rows := row_panels(plan)) is not None:
+                _write_in_panels(root, *rows, plan.target)
             if isinstance(dispatch := root.parent_op(), DispatchOp):
                 dispatch.drop_unread_operands()
+
+
+def _write_in_panels(
+    reader: Operation, value: SSAValue, packing: PackingAttr, target: Target
+) -> None:
+    """Lets the dispatch of loops that computes an operand store panels, if it has one reader."""
+    dispatch = reader.parent_op()
+    if not isinstance(dispatch, DispatchOp) or not isinstance(value, BlockArgument):
+        return
+    result = dispatch.inputs[value.index]
+    writer, number = result.owner, list(reader.operands).index(value)
+    if not isinstance(writer, DispatchOp) or kind_of(writer) != "loops" or writer.updates:
+        return
+    if not result.has_one_use() or not value.has_one_use():
+        return
+    from xdsl_spirv.passes.schedule.loops_schedule import choose_loops
+
+    assert isinstance(result, OpResult)
+    last, type = writer.body.block.last_op, value.type
+    assert last is not None
+    code, stored = Code(last), last.operands[result.index]
+    empty = code.empty(packing.shape, element_type(stored))
+    _, panel, row, place = map(AffineDimExpr, range(4))
+    read = AffineMap(4, 0, (row, panel * packing.fragment_sizes[1] + place))
+    whole = [read, AffineMap.identity(4)]
+    last.operands[result.index] = code.generic([stored], empty, whole, lambda b, v: v[0])
+    writer.attributes[SCHEDULE] = choose_loops(writer, target, PackOperandsPass.name)
+    Rewriter.replace_value_with_new_type(result, empty.type)
+    argument = Rewriter.replace_value_with_new_type(value, empty.type)
+    view = PackedViewOp(argument, packing, type)
+    Rewriter.insert_op(view, InsertPoint.before(reader))
+    reader.operands[number] = view.result
 
 
 def _pack_operand(

@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
 from xdsl_spirv.dialects.schedule import (
@@ -24,9 +25,15 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
-from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of, storage
-from xdsl_spirv.passes.analysis.layout import walk_size
-from xdsl_spirv.passes.schedule.kinds import ContractionPlan, PackedOperand
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    fill_of,
+    packing_of,
+    shape_of,
+    storage,
+)
+from xdsl_spirv.passes.analysis.layout import Axis, Layout, walk_size
+from xdsl_spirv.passes.schedule.kinds import MOST_BITS, ContractionPlan, PackedOperand
 from xdsl_spirv.passes.schedule.pipeline import (
     IN_TURN,
     ONE_TILE,
@@ -196,7 +203,8 @@ class Plan(ContractionPlan[ContractionAttr]):
         result, memory = self.result, self.target.workgroup_memory_bytes
         left = memory - self._tiles_bytes - result.scratch_bytes
         room = min(left, self.target.model.contraction.exchanged_bytes)
-        return PartialSums(self.schedule, (self.a, self.b), result.element_bytes, room)
+        parts = self.contraction.epilogue.parts
+        return PartialSums(self.schedule, (self.a, self.b), result.element_bytes, room, parts)
 
     @property
     def slice_depth(self) -> int:
@@ -274,12 +282,14 @@ class Plan(ContractionPlan[ContractionAttr]):
         is_direct = isinstance(path, DirectAttr) and path.layout.data == "rows"
         if not is_direct or other is None or other.order is None:
             return None
-        value = (contraction.a, contraction.b)[operand]
-        if contraction.prologues[operand] or storage(value)[0] is not value:
+        value, layout = (contraction.a, contraction.b)[operand], contraction.layouts[operand]
+        if packing := packing_of(value):
+            layout = packed_layout(packing)
+        elif contraction.prologues[operand] or storage(value)[0] is not value:
             return None
         from xdsl_spirv.passes.analysis.unpacking import units_of_rows
 
-        units = units_of_rows(value, contraction.layouts[operand], other.unpacking.sizes)
+        units = units_of_rows(value, layout, other.unpacking.sizes)
         tile = None if units is None else self._tile_of_units(operand, units)
         return tile if tile is not None and tile.order == other.order else None
 
@@ -346,9 +356,38 @@ class Plan(ContractionPlan[ContractionAttr]):
                     # Each row is packed into panels of `depth` elements.
                     shape = static(units.planes[number].shape)
                     panel, map = (1, depth), AffineMapAttr(AffineMap.identity(len(shape)))
-                    groups = 0, 1, len(shape) - 1
+                    rows = len(units.planes[number].layout.walks[1])
+                    groups = 0, rows, len(shape) - rows
                     packing = PackingAttr(use, panel, panel, map, shape, groups)
                     yield PackedOperand(units.op, number, packing, ())
+
+
+def row_panels(plan: Plan) -> tuple[SSAValue, PackingAttr] | None:
+    """
+    Returns the operand whose rows a kernel reads directly, and its packing in panels of 16 bytes.
+
+    Invocations of neighbouring rows then read neighbouring memory. Returns None if there is no such
+    operand, or if it is packed or not a matrix of static sizes.
+    """
+    for at, tile in enumerate((plan.a, plan.b)):
+        value = (plan.contraction.a, plan.contraction.b)[at]
+        if not isinstance(tile, UnitTile) or plan.contraction.unpackings[at] is not None:
+            continue
+        assert tile.order is not None
+        shape, depth = shape_of(value), MOST_BITS // bit_width(tile.element_type)
+        if packing_of(value) or len(shape) != 2 or any(map(is_dynamic, shape)):
+            return None
+        rows, k = static(shape)
+        matrix = Layout(0, ((), (Axis(rows, k),), (Axis(k, 1),)))
+        if (
+            plan.contraction.layouts[at] != matrix
+            or tile.order.split > 1
+            or tile.unpacking.size % depth
+        ):
+            return None
+        same = AffineMapAttr(AffineMap.identity(2))
+        return value, PackingAttr("AB"[at], (1, depth), (1, depth), same, (rows, k), (0, 1, 1))
+    return None
 
 
 def fragment_of(

@@ -86,6 +86,8 @@ class StoredResult:
 
             sizes = self.schedule.instruction.sizes
             return are_stored_as_matrices(self.contraction, sizes, self.target)
+        if self.schedule.is_transposed:
+            return self.is_componentwise
         # Cooperative loads and stores need aligned fragments.
         _, n = self.fragment
         count = self.target.count_aligned(n, 8 * self.element_bytes)
@@ -208,6 +210,8 @@ class PartialSums:
     element_bytes: int
     room: int
     """Bytes of Workgroup memory for the sums. Larger sums are exchanged in rounds."""
+    parts: int = 1
+    """Number of neighbouring fragments that one slice completes, for results of several parts."""
 
     @property
     def fragments(self) -> int:
@@ -251,13 +255,15 @@ class PartialSums:
 
     def _most(self, bytes: int) -> int:
         """
-        Returns the largest number of fragments for which the sums fit into `bytes`, at least 1.
+        Returns the largest number of fragments for which the sums fit into `bytes`, at least
+        those of a result's parts.
         """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments
         count = along_m * along_n
-        fewer = range(min(count, bytes // (self._others * m * n * self.element_bytes)), 1, -1)
-        return next((at for at in fewer if count % at == 0), 1)
+        most, parts = bytes // (self._others * m * n * self.element_bytes), self.parts
+        fewer = range(min(count, most), parts, -1)
+        return next((at for at in fewer if count % at == 0 == at % parts), parts)
 
     @property
     def shape(self) -> tuple[int, int, int]:

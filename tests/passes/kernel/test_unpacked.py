@@ -249,6 +249,92 @@ def test_rows_and_panels_are_read_in_place(
     assert not checks.report, str(checks.report)
 
 
+TRANSPOSED = [
+    # One or several tiles of rows; rows beyond the result; two fragments of columns in a subgroup.
+    ("Q4_1", 8, 1024, 48, "[16, 8, 512], subgroups = [1, 1, 4]"),
+    ("Q4_1", 5, 256, 40, "[32, 8, 128], subgroups = [2, 1]"),
+    ("Q4_K", 21, 512, 33, "[32, 16, 256], subgroups = [1, 1, 2]"),
+]
+
+
+def transposed(tile: str) -> str:
+    return (
+        f"#schedule.contraction<workgroup_tile = {tile}, instruction = coopmat 16x8x16, a = "
+        f"direct<ahead = 1, layout = panels>, b = {ROWS}, operands = ba>"
+    )
+
+
+@pytest.mark.parametrize(("name", "m", "k", "n", "tile"), TRANSPOSED)
+def test_weights_may_be_the_first_operand(name: str, m: int, k: int, n: int, tile: str) -> None:
+    format = FORMATS[name]
+    planes = planes_of(format, n, k)
+    program = compile(model(format, m, planes, F16, False, transposed(tile), F16), "nvidia-h200")
+    check(program, m, numbers(format, planes), 2.0**-9, "interpreter")
+    checks = Checks.all()
+    x = np.random.default_rng(1).normal(0, 1, (m, k)).astype(np.float16)
+    run(program, {"x": x}, checks=checks)
+    assert not checks.report, str(checks.report)
+
+
+PANELS = [
+    ("Q4_1", 8, 1024, 48, transposed("[16, 8, 512], subgroups = [1, 1, 4]")),
+    ("Q4_K", 5, 512, 40, transposed("[16, 8, 256], subgroups = [1, 1, 2]")),
+    (
+        "Q4_1",
+        19,
+        256,
+        33,
+        "#schedule.contraction<workgroup_tile = [32, 16, 128], subgroups = [1, 1], instruction = "
+        f"coopmat 16x16x16, a = {ROWS}, b = direct<layout = panels>>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "m", "k", "n", "schedule"), PANELS)
+@pytest.mark.parametrize("reads", [1, 2])
+def test_loops_store_rows_in_panels_for_a_single_reader(
+    name: str, m: int, k: int, n: int, schedule: str, reads: int
+) -> None:
+    format = FORMATS[name]
+    planes = planes_of(format, n, k)
+    entry = Block()
+    b = TensorBuilder(entry)
+    x = Tensor(F32, [m, k], entry.insert_arg(TensorType(F32.type, [m, k]), 0))
+    tensors = {name: Tensor.of(array) for name, array in planes.items()}
+    for t in tensors.values():
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    # Rows are divided by their sums, as in a norm.
+    powers = b.elementwise(lambda s, x: s.exp(x), x)
+    sums = b.reduce(lambda s, x, total: total + x, 0.0, powers, [1])
+    h = b.convert(b.elementwise(lambda s, x, y: x / y, powers, sums), F16)
+    product = b.contract(h, [0, 2], dequantize(b, format, tensors, F16), [1, 2], [m, n], 3, F32)
+    result = b.value(product)
+    assert isinstance(result.owner, GenericOp)
+    result.owner.attributes["schedule"] = parse_schedule(schedule)
+    results = [result, b.value(h)][:reads]
+    entry.add_op(ReturnOp(*results))
+    type = FunctionType.from_lists([a.type for a in entry.args], [v.type for v in results])
+    function = FuncOp("main", type, Region(entry))
+    inputs = [Value("x", "f32", (m, k))]
+    outputs = [Value("y", "f32", (m, n)), Value("h", "f16", (m, k))][:reads]
+    weights = [Value(n, t.element.name, planes[n].shape) for n, t in tensors.items()]
+    annotate(function, [*inputs, *weights], outputs, {})
+    imported = ImportedModel(ModuleOp([function]), planes, inputs, outputs)
+    program = compile(imported, "nvidia-h200")
+    kinds = [layer.path for layer in program.layers if not layer.entry_point.startswith("pack_")]
+    assert kinds == ["loops", "cooperative-matrix"]
+    in_panels = (1, k // 8, m, 8) in [buffer.shape for buffer in program.manifest.buffers]
+    assert in_panels == (reads == 1)
+    given = np.random.default_rng(1).normal(0, 1, (m, k)).astype(np.float32)
+    checks = Checks.all()
+    first, *_ = run(program, {"x": given}, checks=checks).values()
+    assert not checks.report, str(checks.report)
+    exact = np.exp(given.astype(np.float64))
+    exact /= exact.sum(1, keepdims=True)
+    matrix = numbers(format, planes)
+    assert (np.abs(first - exact @ matrix.T) <= 2.0**-8 * (exact @ np.abs(matrix.T))).all()
+
+
 @pytest.mark.parametrize(
     ("name", "paths", "message"),
     [
