@@ -117,7 +117,8 @@ class SliceSums:
         Returns the fragments that a slice completes (adds up and stores), in the round that begins
         at fragment `begin`.
         """
-        first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
+        groups, parts = self.together // self.sums.parts, self.sums.parts
+        first, end = (-(-s * groups // self.slices) * parts for s in (slice, slice + 1))
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:

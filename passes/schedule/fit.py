@@ -349,12 +349,13 @@ def _components(plan: Plan) -> Iterator[str]:
 
 
 def _parts(plan: Plan) -> Iterator[str]:
-    if plan.schedule.slices > 1 or plan.result.stores_rows:
-        yield "results of several parts do not support slices of K or result = rows"
+    if plan.result.stores_rows:
+        yield "results of several parts do not support result = rows"
         return
-    epilogue = plan.contraction.epilogue
-    _, n, _ = plan.schedule.instruction.sizes
-    _, count, _ = plan.schedule.fragments
+    epilogue, side = plan.contraction.epilogue, 0 if plan.schedule.is_transposed else 1
+    n, count = plan.schedule.instruction.sizes[side], plan.schedule.fragments[side]
+    if side == 0 and plan.schedule.fragments[1] > 1:
+        yield "results of several parts need a single fragment along N if operands = ba"
     if epilogue.root.shape[-1] != n:
         yield f"a part of the result has {epilogue.root.shape[-1]} columns, but a fragment {n}"
     if count % epilogue.parts:

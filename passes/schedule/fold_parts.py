@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import lcm
 from typing import TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
@@ -43,6 +44,7 @@ from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.fuse_dispatches import part_of_columns
 from xdsl_spirv.passes.schedule.fold_rows import FoldPass, Pair
 from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp
@@ -77,11 +79,17 @@ class FoldPartsPass(FoldPass):
         return users == slices != set() and _are_elements(reader, slices)
 
     def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
-        """Splits the columns, and stores the result by components if no other way fits."""
-        parts = _Parts.of(folded)
+        """
+        Splits the columns, and stores the result by components if no other way fits.
+
+        If nothing passes through Workgroup memory, subgroups get as many fragments as parts.
+        """
+        parts, plan = _Parts.of(folded), self.plan(pair.first, pair.target)
         if parts is None:
             return False
         parts.split(InsertPoint.before(pair.first))
+        if isinstance(plan, Plan) and not plan.staged:
+            parts.root.attributes[SCHEDULE] = parts.schedule = parts.widened()
         if self.plan(folded, pair.target) is None:
             by_components = parts.schedule.replace_values(result="components")
             parts.root.attributes[SCHEDULE] = by_components
@@ -194,7 +202,7 @@ class _Parts:
         True if a single loop indexes the columns of B, and the columns of each part are a multiple
         of `width`.
         """
-        (batch, m, n, _), width = contraction.counts, self.schedule.instruction.sizes[1]
+        (batch, m, n, _), width = contraction.counts, self.schedule.instruction.sizes[self._side]
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
             return False
         if contraction.n % (self.count * width) or contraction.prologues[1]:
@@ -216,6 +224,17 @@ class _Parts:
         asked = [index.dim.value.data for index in indices]
         given = all(isinstance(value, BlockArgument) for value in owner.inputs)
         return given and self.column not in asked
+
+    @property
+    def _side(self) -> int:
+        """Index of the columns among the schedule's sizes."""
+        return 0 if self.schedule.is_transposed else 1
+
+    def widened(self) -> ContractionAttr:
+        """Returns the schedule with a fragment of each part for every subgroup."""
+        tile, own = list(self.schedule.tile), self.schedule.fragments[self._side]
+        tile[self._side] *= lcm(own, self.count) // own
+        return self.schedule.replace_values(workgroup_tile=tile)
 
     # Operations
 

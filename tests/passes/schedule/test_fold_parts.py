@@ -104,7 +104,16 @@ def schedule_of(tile: str, size: int = 16, b: str = "direct", result: str = "") 
 
 ELEMENTS = ", result = elements"
 STAGED = "staged<padding = 8, vector = 4>"
+FEW = (
+    "#schedule.contraction<workgroup_tile = [16, 8, 512], subgroups = [1, 1, 4], instruction = "
+    "coopmat 16x8x16, a = direct<ahead = 1, layout = panels>, b = direct<layout = rows>, "
+    "operands = ba>"
+)
 CASES = [
+    # Slices of K complete both parts; a transposed product, whose subgroups get a second fragment.
+    ("Q4_1", 33, 128, 64, "nvidia-h200", schedule_of("[16, 32, 128], subgroups = [1, 1, 2]")),
+    ("Q4_1", 8, 1024, 96, "nvidia-h200", FEW),
+    ("Q4_1", 5, 512, 64, "nvidia-h200", FEW),
     # Whole tiles; partial tiles, dynamic rows, few columns; other targets' fragments.
     ("Q4_1", 32, 128, 128, "nvidia-h200", schedule_of("[32, 64, 64], subgroups = [1, 2]")),
     ("Q4_1", 35, 192, 96, "nvidia-h200", schedule_of("[32, 128, 64], subgroups = [2, 2]")),
@@ -154,11 +163,10 @@ def test_operations_on_parts_are_one_kernel_with_the_product(
     ("rows", "shorter", "schedule"),
     [
         # Reasons, in order: 24 columns are not a multiple of 16; a slice lacks a row; each subgroup
-        # has one fragment; each slice of K completes its own fragments.
+        # has one fragment.
         (48, 0, schedule_of("[16, 32, 64], subgroups = [1, 1]")),
         (64, 1, schedule_of("[16, 32, 64], subgroups = [1, 1]")),
         (64, 0, schedule_of("[16, 32, 64], subgroups = [1, 2]")),
-        (64, 0, schedule_of("[16, 32, 128], subgroups = [1, 1, 2]")),
     ],
 )
 def test_other_operations_are_a_second_kernel(rows: int, shorter: int, schedule: str) -> None:
