@@ -63,8 +63,9 @@ def distribute(
         if not results:
             refuse(collective, "the kernel writes no buffer")
         code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
+        begin = 0
         for nest in nests_of(results):
-            _Distribution(code, plan, nest, collective).write()
+            begin += _Distribution(code, plan, nest, collective, begin).write()
     except NotLoops as error:
         refuse(error.op, str(error))
     return partial(_move_vectors, builder, plan)
@@ -97,11 +98,19 @@ def erase_unused(block: Block) -> None:
 
 
 class _Distribution:
-    """Distributes the elements of one loop nest over all invocations."""
+    """
+    Distributes the elements of one loop nest over all invocations.
 
-    def __init__(self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp):
+    Elements that invocations compute alone are dealt to them from invocation `begin` on, so that
+    several small nests run side by side and not one after the other.
+    """
+
+    def __init__(
+        self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp, begin: int
+    ):
         self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
-        self.schedule = schedule = plan.schedule
+        self.schedule, self.begin = plan.schedule, begin
+        schedule = plan.schedule
         self.columns = dimensions_along_rows(nest)
         shape = nest.shape
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
@@ -111,24 +120,25 @@ class _Distribution:
             schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
         self.lanes: Lanes = group_of(self.b, schedule, plan.target)
 
-    def write(self) -> None:
+    def write(self) -> int:
+        """Writes the code. Returns the number of invocations after which the next nest begins."""
         if self.schedule.tile.data > 1:
             tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
             count = self.schedule.workgroups.data
             workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
             self._in_turns(tiles.count, workgroup, count, tiles.write)
-            return
+            return 0
         if not self.columns and self.lanes.size == self.lanes.rows == 1:
-            self._elements()
-            return
+            return self._elements()
         rows, lanes = prod(self.row_shape), self.lanes
         if lanes.rows > 1:
             blocks = ceil_div(rows, lanes.rows * self._elements_beside)
             self._in_turns(blocks, lanes.number, lanes.count, self._rows_beside)
-            return
+            return 0
         self._in_turns(rows, lanes.number, lanes.count, self._row)
+        return 0
 
-    def _elements(self) -> None:
+    def _elements(self) -> int:
         total, step = prod(self.nest.shape), self.schedule.elements.data
         if not is_multiple(total, step):
             step = 1
@@ -138,7 +148,12 @@ class _Distribution:
             numbers = [self.b.plus(first, i) for i in range(step)]
             self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
 
-        self._in_turns(total // step, self.lanes.number, self.lanes.count, compute)
+        number, count, workgroup = self.lanes.number, self.lanes.count, self.schedule.workgroup.data
+        if begin := self.begin % count:
+            number = self.b.remainder(self.b.plus(number, count - begin), count)
+        self._in_turns(total // step, number, count, compute)
+        # Neighbours stay in one workgroup.
+        return 0 if is_dynamic(total) else ceil_div(total // step, workgroup) * workgroup
 
     def _in_turns(
         self, total: Size, number: Index, count: int, body: Callable[[Index], None]
