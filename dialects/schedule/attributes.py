@@ -273,8 +273,8 @@ class ContractionAttr(ScheduleAttr):
       `fragments`, but at the edges of the result each invocation stores its components one by one.
       `elements` uses an instruction that calls a function for each element.
     - `operands`: with `ba`, the kernel multiplies the transposed operands in reverse order, and
-      stores the transposed result by columns. Rows, columns, `a` and `b` of the schedule are then
-      those of the transposed product. An instruction with fewer columns than rows fits few rows.
+      stores the transposed result by columns. Rows, columns, `a` and `b` of the schedule then
+      describe the transposed product. An instruction with fewer columns than rows fits few rows.
     """
 
     name = "schedule.contraction"

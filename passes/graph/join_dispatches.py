@@ -50,8 +50,13 @@ OF_ONE_RESULT = 1 << 22
 FEW = 1 << 17
 """Maximum number of elements of two joined dispatches whose vector widths differ."""
 
-MOST_NUMBERS = 16
-"""Maximum number of dynamic sizes of a joined kernel: push constants have room for 32."""
+NUMBER_BYTES = 8
+"""
+Bytes of push constants for each dynamic size of a joined kernel: the size, and room for strides.
+"""
+
+LEAST_PUSHED = 128
+"""Bytes of push constants that every Vulkan device has."""
 
 MOST_RESULTS = 4
 """Maximum number of buffers that a joined kernel writes."""
@@ -68,11 +73,12 @@ class JoinDispatchesPass(TargetPass):
         # In a kernel with rows of several results, a workgroup may get no row. Some devices do not
         # allow that.
         reduces = target is None or target.idle_subgroups
+        pushed = LEAST_PUSHED if target is None else target.push_constant_bytes
         for function in functions_of(op):
-            _join_all(function.body.block, reduces)
+            _join_all(function.body.block, reduces, pushed // NUMBER_BYTES)
 
 
-def _join_all(block: Block, reduces: bool) -> None:
+def _join_all(block: Block, reduces: bool, most_numbers: int) -> None:
     dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
     works = {op: _Work.of(op, reduces) for op in dispatches} if len(dispatches) > 1 else {}
     left = {op: work for op, work in works.items() if work is not None}
@@ -83,7 +89,9 @@ def _join_all(block: Block, reduces: bool) -> None:
         fitting = (
             op
             for op in _siblings(first)
-            if op in left and _is_worthwhile(first, op, work, left[op]) and _fit(first, op)
+            if op in left
+            and _is_worthwhile(first, op, work, left[op])
+            and _fit(first, op, most_numbers)
         )
         second = next(fitting, None)
         if second is not None:
@@ -227,12 +235,12 @@ def _reads(op: Operation) -> Sequence[SSAValue]:
     return op.operands if isinstance(op, DispatchOp) else operands_of(op)
 
 
-def _fit(first: DispatchOp, second: DispatchOp) -> bool:
+def _fit(first: DispatchOp, second: DispatchOp, most_numbers: int) -> bool:
     from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
     numbers = sum(not isinstance(value.type, TensorType) for value in inputs)
-    if numbers > MOST_NUMBERS or len(inputs) - numbers > MOST_INPUTS:
+    if numbers > most_numbers or len(inputs) - numbers > MOST_INPUTS:
         return False
     return len((*first.results, *second.results)) <= MOST_RESULTS
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, math, tensor
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -50,8 +50,11 @@ MOVES = (
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
 """Operations that need no kernel."""
 
-LARGEST = 32
+LARGEST = 96
 """Maximum number of operations of a group."""
+
+MOST_NUMBERS = 32
+"""Maximum number of dynamic sizes and offsets of a group: push constants have room for 32."""
 
 MOST_INPUTS = 12
 """Maximum number of buffers that a kernel reads, because devices limit bindings."""
@@ -329,7 +332,8 @@ def _points(op: Operation) -> int:
 def _fits(group: Group) -> bool:
     """True if one kernel can run the group: few buffers, and reductions of the same rows."""
     inputs = {v for op in group.members for v in group.outside(op)}
-    if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS:
+    numbers = sum(isinstance(value.type, IndexType) for value in inputs)
+    if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS or numbers > MOST_NUMBERS:
         return False
     try:
         _, results = results_of_operations(group.ordered(), group.results())

@@ -89,7 +89,7 @@ class FoldPartsPass(FoldPass):
             return False
         parts.split(InsertPoint.before(pair.first))
         if isinstance(plan, Plan) and not plan.staged:
-            parts.root.attributes[SCHEDULE] = parts.schedule = parts.widened()
+            parts.root.attributes[SCHEDULE] = parts.schedule = parts.widen_tile()
         if self.plan(folded, pair.target) is None:
             by_components = parts.schedule.replace_values(result="components")
             parts.root.attributes[SCHEDULE] = by_components
@@ -230,7 +230,7 @@ class _Parts:
         """Index of the columns among the schedule's sizes."""
         return 0 if self.schedule.is_transposed else 1
 
-    def widened(self) -> ContractionAttr:
+    def widen_tile(self) -> ContractionAttr:
         """Returns the schedule with a fragment of each part for every subgroup."""
         tile, own = list(self.schedule.tile), self.schedule.fragments[self._side]
         tile[self._side] *= lcm(own, self.count) // own

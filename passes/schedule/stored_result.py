@@ -256,7 +256,7 @@ class PartialSums:
     def _most(self, bytes: int) -> int:
         """
         Returns the largest number of fragments for which the sums fit into `bytes`, at least
-        those of a result's parts.
+        one fragment of each part of the result.
         """
         m, n, _ = self.schedule.instruction.sizes
         along_m, along_n, _ = self.schedule.fragments

@@ -257,7 +257,7 @@ TRANSPOSED = [
 ]
 
 
-def transposed(tile: str) -> str:
+def write_schedule(tile: str) -> str:
     return (
         f"#schedule.contraction<workgroup_tile = {tile}, instruction = coopmat 16x8x16, a = "
         f"direct<ahead = 1, layout = panels>, b = {ROWS}, operands = ba>"
@@ -268,7 +268,9 @@ def transposed(tile: str) -> str:
 def test_weights_may_be_the_first_operand(name: str, m: int, k: int, n: int, tile: str) -> None:
     format = FORMATS[name]
     planes = planes_of(format, n, k)
-    program = compile(model(format, m, planes, F16, False, transposed(tile), F16), "nvidia-h200")
+    program = compile(
+        model(format, m, planes, F16, False, write_schedule(tile), F16), "nvidia-h200"
+    )
     check(program, m, numbers(format, planes), 2.0**-9, "interpreter")
     checks = Checks.all()
     x = np.random.default_rng(1).normal(0, 1, (m, k)).astype(np.float16)
@@ -277,8 +279,8 @@ def test_weights_may_be_the_first_operand(name: str, m: int, k: int, n: int, til
 
 
 PANELS = [
-    ("Q4_1", 8, 1024, 48, transposed("[16, 8, 512], subgroups = [1, 1, 4]")),
-    ("Q4_K", 5, 512, 40, transposed("[16, 8, 256], subgroups = [1, 1, 2]")),
+    ("Q4_1", 8, 1024, 48, write_schedule("[16, 8, 512], subgroups = [1, 1, 4]")),
+    ("Q4_K", 5, 512, 40, write_schedule("[16, 8, 256], subgroups = [1, 1, 2]")),
     (
         "Q4_1",
         19,
