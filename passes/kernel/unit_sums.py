@@ -231,7 +231,7 @@ LEAST_EXPONENT = 40
 
 SIGNS = 0x80 * IN_EACH_BYTE
 
-EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
+FULL = 0xFFFFFFFF
 
 Slots: TypeAlias = tuple[int | None, ...]
 """For each byte of a word: the index of its element in one load, or None if the byte is unused."""
@@ -296,8 +296,6 @@ class RowDigits:
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
         """Returns a word with byte `digit` of each of four integers; 0 for an unused byte."""
-        if None not in slots:
-            return self._full_word(digit, [number for number in slots if number is not None])
         b, turned = self.b, SIGNS
         word: SSAValue | None = None
         for slot, number in enumerate(slots):
@@ -309,26 +307,6 @@ class RowDigits:
             word = byte if word is None else b.pure(arith.OrIOp, word, byte)
         assert word is not None
         return b.pure(arith.XOrIOp, word, b.number(turned, i32))
-
-    def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
-        """
-        Builds a word of digits (bytes of four integers) without unused bytes.
-
-        Words of different digits share the first step of this byte transpose.
-        """
-        b, half_word = self.b, 2 * BYTE
-        low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
-        if digit < 2:
-            low, high = self._mask(low, LOW_HALF), self._shift(high, half_word)
-        else:
-            low, high = self._shift(low, -half_word), self._mask(high, ~LOW_HALF)
-        return b.pure(arith.XOrIOp, b.pure(arith.OrIOp, low, high), b.number(SIGNS, i32))
-
-    def _pair(self, odd: int, first: int, second: int) -> SSAValue:
-        """Interleaves the even or the odd bytes of two integers."""
-        x, y = self._integers[first], self._integers[second]
-        x, y = (self._shift(x, -BYTE), y) if odd else (x, self._shift(y, BYTE))
-        return self.b.pure(arith.OrIOp, self._mask(x, EVEN_BYTES), self._mask(y, ~EVEN_BYTES))
 
     def _mask(self, x: SSAValue, mask: int) -> SSAValue:
         return self.b.pure(arith.AndIOp, x, self.b.number(mask & FULL, i32))
