@@ -14,7 +14,7 @@ separate loop multiplies the units (loads) that remain after the last whole step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial, reduce
 from itertools import product
 from math import prod
@@ -169,12 +169,11 @@ class RowsKernel(RowsCode):
                 self.b.know_loaded(value, memory, number)
         plan, totals = self.plan, self._sums(self.points)
         take = self._put if plan.sums.meets_in_memory else self._store
-        if plan.sums.in_halves:
-            self._in_halves(totals, take)
-            return
         if plan.sums.in_subgroup:
-            totals = [self._over_subgroup(total) for total in totals]
-        self._in_turns(totals, take)
+            self._add_up_lanes(totals, take)
+            return
+        for number, total in enumerate(totals):
+            take(number // self.count[1], self._column(number % self.count[1]), total)
 
     # Places
 
@@ -351,50 +350,22 @@ class RowsKernel(RowsCode):
         count = self.plan.sums.partial * prod(self.plan.tile)
         return self.b.allocate(self.type, [count], "partial")
 
-    def _in_halves(
+    def _add_up_lanes(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
         """
-        Adds up the totals of all lanes by `reduce_by_halves`. Calls take(row, column, total) in one
-        lane for each sum.
+        Adds up the totals of all lanes. Calls take(row, column, total) in one lane for each sum,
+        with row and column in the workgroup's tile.
         """
         b, size = self.b, self.plan.target.subgroup_size
-        total = reduce_by_halves(b, totals, self.lane, size, self.plus)
-        share = size // len(totals)
-        at = self._place_of_sum(b.divided(self.lane, share))
-        is_first = b.below(b.remainder(self.lane, share), 1)
-        b.when(is_first, partial(take, *at, total))
-
-    def _place_of_sum(self, number: Index) -> tuple[Index, Index]:
-        """Returns row and column of the subgroup's sum `number` in the workgroup's tile."""
-        b, columns = self.b, self.count[1]
-        row, place = b.divided(number, columns), b.remainder(number, columns)
-        return row, b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
-
-    def _in_turns(
-        self,
-        totals: Sequence[SSAValue],
-        take: Callable[[Index, Index, SSAValue], None],
-    ) -> None:
-        """
-        Adds up the totals of all lanes, and calls take(row, column, total) for each sum. Row and
-        column are positions in the workgroup's tile.
-
-        If all lanes have all totals, lane n takes total n.
-        """
-        b, plan = self.b, self.plan
-        columns = self.count[1]
-        if plan.sums.meets_in_memory and not plan.sums.in_subgroup:
-            for number, total in enumerate(totals):
-                take(number // columns, self._column(number % columns), total)
+        if self.plan.sums.in_halves:
+            total = reduce_by_halves(b, totals, self.lane, size, self.plus)
+            share = size // len(totals)
+            at = self._place_of_sum(b.divided(self.lane, share))
+            is_first = b.below(b.remainder(self.lane, share), 1)
+            b.when(is_first, partial(take, *at, total))
             return
-        if not plan.sums.in_subgroup:
-            for place in range(columns):
-                self._store_rows(
-                    self._column(place), enumerate((t,) for t in totals[place::columns])
-                )
-            return
-        size = plan.target.subgroup_size
+        totals = [self._over_subgroup(total) for total in totals]
         for start in range(0, len(totals), size):
             group = totals[start : start + size]
             own = group[-1]
@@ -403,21 +374,19 @@ class RowsKernel(RowsCode):
             at = self._place_of_sum(b.plus(self.lane, start))
             b.when(b.below(self.lane, len(group)), partial(take, *at, own))
 
-    def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
-        self._store_rows(column, [(row, totals)])
+    def _place_of_sum(self, number: Index) -> tuple[Index, Index]:
+        """Returns row and column of the subgroup's sum `number` in the workgroup's tile."""
+        b, columns = self.b, self.count[1]
+        row, place = b.divided(number, columns), b.remainder(number, columns)
+        return row, b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
 
-    def _store_rows(self, column: Index, rows: Iterable[tuple[Index, Sequence[SSAValue]]]) -> None:
-        """Stores the sums of neighbouring columns in each row, if row and column exist."""
+    def _store(self, in_tile: Index, column: Index, *totals: SSAValue) -> None:
+        """Stores the sums of neighbouring columns of a row, if row and column exist."""
         b, plan, tile = self.b, self.plan, self.plan.tile
-        number = b.plus(self.column, column)
-
-        def store_rows() -> None:
-            for in_tile, totals in rows:
-                row, number = b.plus(self.row, in_tile), b.plus(self.column, column)
-                store = partial(self._store_inside, row, number, totals, in_tile)
-                b.when(self._inside(row, plan.rows, tile[0]), store)
-
-        b.when(self._inside(number, plan.columns, tile[1]), store_rows)
+        row, number = b.plus(self.row, in_tile), b.plus(self.column, column)
+        in_columns = self._inside(number, plan.columns, tile[1])
+        inside = b.both(in_columns, self._inside(row, plan.rows, tile[0]))
+        b.when(inside, partial(self._store_inside, row, number, totals, in_tile))
 
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
