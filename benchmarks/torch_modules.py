@@ -63,7 +63,7 @@ class First(torch.nn.Module):
 
 
 def with_batched_experts(config: Any) -> Any:
-    """Sets a configuration's experts to batched products, which PyTorch can export."""
+    """Sets a configuration so that experts use batched products, which PyTorch can export."""
     config._experts_implementation = "batched_mm"
     return config
 

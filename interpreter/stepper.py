@@ -149,7 +149,7 @@ class Stepper:
     _now: Frame | None = None
     _wish: Wish = lambda moment: ""
     _quiet: float = 0
-    """Number of the first instruction at which a finding stops the launch."""
+    """Findings at instructions before this number do not stop the launch."""
     _entered: dict[int, tuple[Batch, Line, Operation]] = field(
         default_factory=dict[int, tuple[Batch, Line, Operation]]
     )

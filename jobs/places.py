@@ -81,7 +81,7 @@ def devices(launcher: Sequence[str] = ()) -> list[Place]:
 
 @cache
 def here() -> tuple[Place, ...]:
-    """Returns this machine's devices. A separate lavapipe replaces the system's lavapipe."""
+    """Lists this machine's devices. A separately installed lavapipe hides the system's lavapipe."""
     kept = os.environ.get(LAVAPIPE_VARIABLE)
     launcher = (Path(kept) if kept else Path(__file__).resolve().parents[1] / ".lavapipe") / "run"
     apart = devices([str(launcher)]) if launcher.exists() else []

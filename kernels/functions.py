@@ -159,7 +159,7 @@ def bitcast(value: Value, type: Type) -> Value:
     """Reinterprets the bits of a value as another type of equal size."""
     if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
         raise KernelError(
-            f"the bits of a {value.type} cannot be read as a {type}",
+            f"the bits of {value.type} cannot be read as {type}",
             "",
             "use numbers with equally many bits",
         )

@@ -214,7 +214,7 @@ def binary_of(kernel: Any) -> bytes:
     if isinstance(kernel, HasBinary):
         return kernel.binary
     raise KernelError(
-        f"a {type(kernel).__name__} is not a kernel",
+        f"a kernel cannot be of type {type(kernel).__name__}",
         "",
         "give a kernel, a module, a binary, or the path of a file",
     )
@@ -248,7 +248,7 @@ def _textures(
         elif image is None or not one.texture.fits(image):
             raise KernelError(
                 f"{one.names[0]!r} is {one.texture}, but {image} is given", "images",
-                f"give images={{{one.names[0]!r}: Image(FORMAT, SIZE)}}, or Sampler()",
+                f"give images[{one.names[0]!r}] as Image(FORMAT, SIZE), or a sampler as Sampler()",
             )  # fmt: skip
         else:
             placed[one.place] = image

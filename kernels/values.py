@@ -100,19 +100,23 @@ class Value(Operators):
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise KernelError(
-            f"components of a {self.type} cannot be assigned",
+            f"components of {self.type} cannot be assigned",
             "",
             "store to memory: x[i, j] = value",
         )
 
     def __iter__(self) -> NoReturn:
-        raise KernelError(f"a {self.type} cannot be iterated", "", "take its components: v[0]")
+        raise KernelError(f"{self.type} cannot be iterated", "", "take its components: v[0]")
 
     # Components and conversions
 
     def __getitem__(self, component: int) -> Value:
         if self.type.lanes == 1 or not 0 <= component < self.type.lanes:
-            raise KernelError(f"a {self.type} has no component {component}", "", "")
+            raise KernelError(
+                f"{self.type} has no component {component}",
+                "",
+                "index only vectors, from 0 to the number of components - 1",
+            )
         extract = composite.CompositeExtractOp(self.ssa, [component])
         return Value(current().add(extract), self.type.element)
 
@@ -127,8 +131,10 @@ class Value(Operators):
         if old == type:
             return self
         if old.lanes != type.lanes or type.is_boolean:
-            remedy = "compare with 0" if type.is_boolean else ""
-            raise KernelError(f"a {old} cannot be converted to {type}", "", remedy)
+            remedy = (
+                "compare with 0" if type.is_boolean else f"give a type of {old.lanes} components"
+            )
+            raise KernelError(f"{old} cannot be converted to {type}", "", remedy)
         if old.is_boolean:
             one, zero = constant(1, type), constant(0, type)
             return Value(current().add(logic.SelectOp(self.ssa, one.ssa, zero.ssa)), type)
@@ -182,7 +188,7 @@ def value_of(value: Number, type: Type) -> Value:
     if not isinstance(value, Value):
         return constant(value, type)
     if value.type != type:
-        raise KernelError(f"expected a {type}, got a {value.type}", "", f"convert it: .to({type})")
+        raise KernelError(f"expected {type}, got {value.type}", "", f"convert it: .to({type})")
     return value
 
 

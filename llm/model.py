@@ -21,8 +21,8 @@ class LanguageModel:
     A language model that answers prompts.
 
     The states retain the last text: for a text with the same start, only the rest is computed.
-    Several models may share `texts`, each with a `slot`. With `speculation`, a draft model
-    proposes tokens, and one run of this model reads all of them.
+    Several models may share a `Texts`, in which each has its own slot. With `speculation`, a draft
+    model proposes tokens, and one run of this model reads all of them.
     """
 
     def __init__(

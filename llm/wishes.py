@@ -117,7 +117,7 @@ class _Fields:
         if type(value) is int and kind is float:
             value = float(value) if abs(value) < sys.float_info.max else math.inf
         if type(value) is not kind or not least <= value < math.inf:
-            raise BadRequestError(f"{name} is {value!r}: give a number from {least}", name)
+            raise BadRequestError(f"{name} is {value!r}: give a number of at least {least}", name)
         return value
 
     def sampling(self) -> Sampling:

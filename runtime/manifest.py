@@ -61,7 +61,7 @@ def to_json(value: object) -> object:
 def _wrong(place: str, expected: str, value: object) -> ProgramError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-    return ProgramError(f"expected {expected}, but found {shown}", place, AGAIN)
+    return ProgramError(f"{expected}, but found {shown}", place, AGAIN)
 
 
 def _decode(kind: Any, value: object, place: str) -> object:
@@ -78,15 +78,15 @@ def _decode(kind: Any, value: object, place: str) -> object:
     if origin is Literal:
         choices = get_args(kind)
         if not isinstance(value, str) or value not in choices:
-            raise _wrong(place, f"one of {', '.join(map(repr, choices))}", value)
+            raise _wrong(place, f"expected one of {', '.join(map(repr, choices))}", value)
         return value
     kinds = tuple(kind) if isinstance(kind, list) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise _wrong(place, " or ".join(k.__name__ for k in kinds), value)
+        raise _wrong(place, f"expected {' or '.join(k.__name__ for k in kinds)}", value)
     if isinstance(value, str) and ("\0" in value or not _is_text(value)):
-        raise _wrong(place, "text", value)
+        raise _wrong(place, "expected UTF-8 text without zero bytes", value)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise _wrong(place, "a number of 64 bits", value)
+        raise _wrong(place, "expected a number of 64 bits", value)
     return value
 
 
@@ -101,10 +101,10 @@ def _is_text(value: str) -> bool:
 
 def _decode_tuple(kinds: tuple[Any, ...], value: object, place: str) -> tuple[object, ...]:
     if not isinstance(value, list):
-        raise _wrong(place, "a list", value)
+        raise _wrong(place, "expected a list", value)
     items = cast(list[object], value)
     if kinds[-1] is not Ellipsis and len(items) != len(kinds):
-        raise _wrong(place, f"a list of {len(kinds)}", items)
+        raise _wrong(place, f"expected a list of {len(kinds)}", items)
     item_kinds = [kinds[0]] * len(items) if kinds[-1] is Ellipsis else list(kinds)
     return tuple(
         _decode(kind, item, f"{place}[{i}]")
@@ -119,7 +119,7 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 def _decode_record(kind: type[Any], value: object, place: str) -> object:
     if not isinstance(value, dict):
-        raise _wrong(place, "an object", value)
+        raise _wrong(place, "expected an object", value)
     given = cast(dict[str, object], value)
     hints = _hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}

@@ -1,5 +1,5 @@
 """
-Prints a Markdown table of standard kernels compiled by drivers of GPUs that are not installed.
+Compiles standard kernels by drivers without their GPUs, and prints a Markdown table.
 
     scripts/driver_table.py                        every installed driver, each with its target
     scripts/driver_table.py intel:bmg --only conv  one driver, some kernels

@@ -22,7 +22,7 @@ KERNELS = Path(__file__).resolve().parent.parent / "tests/kernels"
 
 
 def main() -> int:
-    """Prints a line for each kernel, and the counts."""
+    """Prints a line for each kernel, and how many kernels have each answer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one question")
     parser.add_argument("--question", action="append", choices=list(QUESTIONS), help="ask this")

@@ -303,9 +303,7 @@ def convolution(generator: Generator, largest: int) -> Workload:
 
 
 def _pad_workload(generator: Generator, plain: Workload) -> Workload:
-    """
-    Adds zero padding to the dimensions of A that have windows, and elements that no window reaches.
-    """
+    """Pads A with zeros along dimensions with windows, and with elements that no window reaches."""
     low, high, extra = ([0] * len(plain.a) for _ in range(3))
     for axis, (index, size) in enumerate(zip(plain.a, plain.shape(plain.a), strict=True)):
         if isinstance(index, str):

@@ -68,7 +68,9 @@ def _token_of(arguments: argparse.Namespace) -> str | None:
         token = Path(arguments.token_file).read_text().strip()
     except OSError as error:
         raise ProgramError(
-            f"cannot read the token: {error.strerror}", arguments.token_file, "give a file"
+            f"cannot read the token's file: {error.strerror}",
+            arguments.token_file,
+            "name a file that contains the token",
         ) from error
     if not token:
         raise ProgramError(

@@ -52,7 +52,7 @@ class Trace:
     stages: list[Stage] = field(default_factory=list)
     failure: str | None = None
     groups: dict[str, Labels] = field(default_factory=dict)
-    """Maps one node of each dispatch to all its nodes, because launches name only one node."""
+    """Maps one node of each dispatch to all nodes of the dispatch; launches name only one."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
         """Records the module's text after the pass `name`."""

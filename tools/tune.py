@@ -199,8 +199,8 @@ def _replay_outcomes(
 
 def _recorded_sources(records: Sequence[Record]) -> list[Source]:
     """
-    Returns the measured contractions. Leaves out contractions that the lowering of their modules no
-    longer produces.
+    Returns the measured contractions. A contraction is left out if lowering its module no longer
+    produces it.
     """
     measured = dict.fromkeys(map(source_of_record, records))
     modules = dict.fromkeys((s.text, s.target, s.weights) for s in measured)

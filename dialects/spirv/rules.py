@@ -99,14 +99,14 @@ def dot_08_unsigned(vectors: Sequence[Attribute], result: Attribute) -> None:
         refuse(
             "DOT-08",
             f"the result of an unsigned dot product must have Signedness 0, not {result}",
-            "use a signless or unsigned integer, or the S form",
+            "use a signless or unsigned integer, or the S form of the instruction",
         )
     for vector in vectors:
         if isinstance(vector, VectorType) and is_signed(vector.element_type):
             refuse(
                 "DOT-08",
                 f"components of an unsigned dot product must have Signedness 0, unlike {vector}",
-                "use signless or unsigned components, or the S form",
+                "use signless or unsigned components, or the S form of the instruction",
             )
 
 
@@ -116,7 +116,7 @@ def dot_09_same_vectors(vector_1: Attribute, vector_2: Attribute) -> None:
         refuse(
             "DOT-09",
             f"both vectors must have the same type, not {vector_1} and {vector_2}",
-            "bitcast one vector, or use the SU form for operands of mixed signedness",
+            "bitcast one vector, or use the SU form of the instruction for mixed signedness",
         )
 
 

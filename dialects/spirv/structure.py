@@ -1,7 +1,7 @@
 """
 Entry points with their execution modes, and global variables.
 
-The verifiers check rules on several operations: symbols, and the interface of entry points.
+The verifiers also check the operations that symbols name, such as an entry point's variables.
 """
 
 from __future__ import annotations
@@ -155,8 +155,7 @@ class EntryPointOp(SPIRVOp):
         given = function.function_type.inputs.data or function.function_type.outputs.data
         if given and self.execution_model.data != ExecutionModel.Kernel:
             raise VerifyException(
-                f"the entry point {self.fn} must have no arguments and results: "
-                "use global variables"
+                f"the entry point {self.fn} must have no arguments or results: use global variables"
             )
         for name in self.interface:
             if not isinstance(find_symbol(self, name), ModuleVariable):

@@ -39,7 +39,7 @@ NOWHERE = -(1 << 31)
 """An index that is out of bounds in every dimension."""
 
 REPEATING = ("Cast", "Identity", "Reshape")
-"""Operators whose result repeats one element if their operand repeats one."""
+"""Operators whose result has equal elements if all elements of their operand are equal."""
 
 NEUTRAL: dict[str, Callable[[Any], float]] = {
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2"), lambda element: 0),
@@ -76,8 +76,8 @@ def apply(
             results = compute(operator, whole)
             return [None if t is None else Chosen(t, axis, mask) for t in results]
     b.refuse(
-        "the length of an operand depends on data",
-        "sum or count the elements, write them by ScatterND, or cut the model before this node",
+        f"the length of an operand depends on data, which {operator} does not support",
+        "use an operator that supports it (ReduceSum, Shape, ScatterND), or cut the model before",
     )
 
 

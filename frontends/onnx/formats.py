@@ -77,7 +77,7 @@ def written(
 
 
 def _power(s: Scalars, x: Number, saturate: bool, round_mode: str) -> Number:
-    """Converts the magnitude of an f32 to the code of a power of two."""
+    """Converts the magnitude of an f32 to the stored exponent of a power of two."""
     magnitude = s.reinterpret(x, I32) & 0x7FFFFFFF
     more, last = ROUNDINGS[round_mode]
     code = s.select(magnitude <= last, 0, (magnitude + more) >> 23)

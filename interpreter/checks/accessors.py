@@ -133,8 +133,8 @@ class Accessors:
 
     def are_in(self, codes: Array) -> Array:
         """
-        Returns a mask of the chunk's invocations that belong to the groups `codes`. All codes must
-        be of one kind.
+        Returns a mask of the chunk's invocations that the accessor codes contain. The codes must be
+        all of invocations, all of subgroups, or all of workgroups.
         """
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND

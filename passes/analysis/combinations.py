@@ -70,7 +70,7 @@ class Combination:
 
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
-    """Returns the combination of each output; None if a reduction cannot be split."""
+    """Returns how each output accumulates new values, or None if a reduction cannot be split."""
     carried = loops.body.args[len(loops.inputs) :]
     combinations: list[Combination] = []
     for argument, value in zip(carried, yields_of(loops.body), strict=True):

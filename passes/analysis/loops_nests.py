@@ -37,7 +37,7 @@ class Place:
     """
     A slice that receives elements: element i is stored at `target[offsets + i * strides]`.
 
-    Elements that other parts overwrite (`replaced`) are not stored.
+    Elements in `replaced` are not stored, because later stores would overwrite them.
     """
 
     target: SSAValue
@@ -45,7 +45,7 @@ class Place:
     offsets: Shape
     strides: Shape
     replaced: tuple[tuple[Shape, Shape, Shape], ...] = ()
-    """Offsets, sizes and strides of each overwriting part."""
+    """Offsets, sizes and strides of each part of the slice that is replaced by other elements."""
 
 
 @dataclass(frozen=True)

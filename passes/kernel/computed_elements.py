@@ -147,7 +147,7 @@ class LeafCode:
         return known.once(vector, lambda: self._elements(vector, known))[place]
 
     def _elements(self, vector: SSAValue, known: Known) -> Sequence[Scalar]:
-        """Splits a loaded vector into elements; small integers become bit fields of words."""
+        """Splits a loaded vector into elements. Small integers are bit fields of loaded words."""
         bits, shared = bit_width(self.type), set[SSAValue]()
         if self.is_shared:
             shared = ScalarCode(self.b, known).shared

@@ -146,7 +146,7 @@ class WindowKernel:
         return nested(0, loops, totals)
 
     def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Returns `totals` plus the products of one row of windows. Rotates once per element."""
+        """Adds the products of one row of windows to `totals`. Rotates the row once per element."""
         b, plan = self.builder, self.plan
         window = plan.window
         assert window is not None

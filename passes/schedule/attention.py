@@ -392,7 +392,7 @@ class PackedMatrix:
 
     @property
     def batch(self) -> Walk:
-        """Axes that map a batch index to the index of a packed matrix."""
+        """Axes along which a batch index is split into the index of a packed matrix."""
         (batch, *_), sizes = self.plan.batch_loops, self.plan.sizes.loops
         kept = self.loops[:-2]
         map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in kept))

@@ -72,7 +72,7 @@ def work(steps: int = 1, groups: int = 1) -> Work:
 
 
 def probe() -> tuple[Work, dict[str, bytes]]:
-    """Returns one dispatch from an input to an output, and the input's value."""
+    """Returns a dispatch that reads an input and writes an output, and the input's value."""
     scaling = work()
     buffers = (WorkBuffer("x", 4 * GROUP, "input"), WorkBuffer("y", 4 * GROUP, "output"))
     data = struct.pack(f"<{GROUP}I", *range(GROUP))

@@ -166,8 +166,8 @@ class FunctionPlan:
 
     def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
         """
-        Returns the bytes of each output for the values `numbers` of the function's expressions. An
-        output that is not in `names` has 0 bytes.
+        Returns the bytes of each output, computed with `numbers`, the values of the expressions in
+        the function's sizes. An output that is not in `names` has 0 bytes.
         """
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0

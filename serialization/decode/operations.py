@@ -56,7 +56,7 @@ ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
 
 
 class NotDeclared(Exception):
-    """Error for an instruction that a class of operation cannot hold."""
+    """Raised if the class declares no field for a part of an instruction, or no such value."""
 
 
 class Known(Protocol):

@@ -218,7 +218,7 @@ def old(g: Graphs) -> None:
 
 
 def bytes_(g: Graphs) -> None:
-    """Adds products and quantization of signed and unsigned bytes, some with zero points."""
+    """Adds nodes that multiply or quantize signed and unsigned bytes, some with zero points."""
     for kind, shapes in (
         ("MatMulInteger", ((3, 6), (6, 5))),
         ("ConvInteger", ((1, 2, 6, 5), (4, 2, 3, 3))),

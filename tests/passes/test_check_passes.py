@@ -309,7 +309,7 @@ def test_an_instruction_without_an_operand_is_found(report_of: ReportOf):
 
 
 def test_a_truncated_instruction_is_found(report_of: ReportOf, monkeypatch: pytest.MonkeyPatch):
-    """The encoder, not a pass, omits the scope, like MLIR 22."""
+    """The defect is in the encoder, not in a pass: as MLIR 22's, it omits a load's scope."""
     write = encoder.encode
     broken: list[SPIRVModuleOp] = []
 

@@ -537,7 +537,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "short": (lambda: transpose.launch(1, HALVES, HALVES[:1]), "may read 768"),
     "grid": (lambda: scale.launch((1, 0), FLOATS, FLOATS, 1, 2.0), "number of workgroups"),
     "push": (lambda: scale.launch(1, FLOATS, FLOATS, -1, 2.0), "must be from 0 to"),
-    "no kernel": (lambda: k.launch(3, 1, []), "a int is not a kernel"),  # pyright: ignore
+    "no kernel": (lambda: k.launch(3, 1, []), "a kernel cannot be of type int"),  # pyright: ignore
     "no file": (lambda: k.launch("nowhere.spv", 1, []), "No such file"),
     "buffers": (lambda: k.launch(scale, 1, [FLOATS], push=[1, 2.0]), "1 buffers were given"),
     "no push": (lambda: k.launch(scale, 1, [FLOATS, FLOATS]), "0 push constants were given"),

@@ -97,7 +97,7 @@ def _is_below(x: Any, y: Any) -> bool:
     """True if x < y. Raises `UnknownSizeError` if the result depends on dynamic sizes."""
     if surely_below(x, y) or surely_below(y, x + 1):
         return surely_below(x, y)
-    raise UnknownSizeError(f"it is unknown whether {x} is below {y}")
+    raise UnknownSizeError(f"the import needs the result of {x} < {y}, known only at run time")
 
 
 def _rest(x: Any, y: Any) -> Any:
@@ -124,7 +124,7 @@ def _is_equal(x: Any, y: Any) -> bool:
         return True
     if surely_below(x, y) or surely_below(y, x):
         return False
-    raise UnknownSizeError(f"it is unknown whether {x} is {y}")
+    raise UnknownSizeError(f"the import needs the result of {x} == {y}, known only at run time")
 
 
 def _but_minus_one(s: Scalars, y: Number) -> Number:

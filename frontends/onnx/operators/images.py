@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Tensor, sum_element
 
 Factor: TypeAlias = "float | Callable[[Scalars], Number] | None"
-"""A number, a function that computes a scale at run time, or None for a scale of dynamic sizes."""
+"""A scale: a number, a function that computes it at run time, or None if dynamic sizes give it."""
 
 
 CROP = "tf_crop_and_resize"
@@ -64,7 +64,7 @@ class Filter:
     def count(self, scale: float) -> int:
         """
         Returns the number of source elements that contribute to a new element, where `scale` is the
-        smallest scale.
+        smallest scale that is possible at run time.
         """
         reach = (1 if self.mode == "linear" else 2) / (min(scale, 1.0) if self.antialias else 1.0)
         return 2 * int(np.ceil(reach))

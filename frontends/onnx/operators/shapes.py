@@ -153,9 +153,9 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
         count = ceil_div(span, abs(by))
     else:
         b.refuse(
-            f"a range from {first} to {last} in steps of {by} is not supported, because a bound is "
-            "a dynamic size",
-            "use integer bounds, and an integer step other than 0",
+            f"a range with a dynamic bound must have integer bounds and an integer step other than "
+            f"0, not {first} to {last} in steps of {by}",
+            "use integers, or give the dynamic size: --dim",
         )
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
 

@@ -117,12 +117,11 @@ def _check(op: Operation, retype: Retyping) -> None:
         if declared := _inside(type_, spv.DeclaredType):
             refuse(op, f"{declared} needs bfloat16: use another type")
     wrapped = isinstance(op.parent_op(), spv.SpecConstantOperationOp) and isinstance(op, COMPUTES)
-    carried = isinstance(op, spv.Carried) or (
-        isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
-    )
-    if wrapped or carried:
-        refuse(op, "a specialization constant or an instruction without an operation computes "
-               "bfloat16: run spirv-specialize first, or use another type")  # fmt: skip
+    raw = isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
+    if wrapped or raw:
+        refuse(op, "a specialization constant computes with bfloat16: run spirv-specialize first")
+    if isinstance(op, spv.Carried):
+        refuse(op, "the pass cannot rewrite a raw instruction on bfloat16: use another type")
     if op.name not in MOVES and not isinstance(op, COMPUTES):
         refuse(op, "the pass cannot rewrite this operation on bfloat16: use f32")
 

@@ -119,7 +119,7 @@ spirv.module Logical Vulkan {
   }
   spirv.EntryPoint "GLCompute" @main
 }
-// CHECK: Operation does not verify: the entry point @main must have no arguments and results: use global variables
+// CHECK: Operation does not verify: the entry point @main must have no arguments or results: use global variables
 
 // -----
 
