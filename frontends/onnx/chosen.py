@@ -76,8 +76,8 @@ def apply(
             results = compute(operator, whole)
             return [None if t is None else Chosen(t, axis, mask) for t in results]
     b.refuse(
-        f"the length of an operand depends on data, which {operator} does not support",
-        "use an operator that supports it (ReduceSum, Shape, ScatterND), or cut the model before",
+        "the length of an operand depends on data",
+        "reduce the operand, take its Shape, or cut the model before this node",
     )
 
 

@@ -232,7 +232,7 @@ class Plan(ContractionPlan[ContractionAttr]):
         return sum(map(self._tile_bytes, (self.a, self.b)))
 
     def _tile_bytes(self, tile: Tile) -> int:
-        """Returns a tile's bytes in Workgroup memory. Each unsupported small integer takes a word."""
+        """Returns a tile's bytes in Workgroup memory. An unsupported small integer takes a word."""
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
         in_words = tile.element_bytes < WORD_BYTES and feature not in self.target.features
