@@ -56,8 +56,11 @@ SIGNS = 0x80808080
 
 IN_EACH_HALF = 0x00010001
 
-BIAS, BIASED = 1024, 0x64006400
-"""The binary16 number 1024, whose last bit has the value 1, and a word of two such numbers."""
+BIAS, BIASED, MANTISSA = 1024, 0x6400, 10
+"""The binary16 number 1024, whose last bit has the value 1, its bits, and its fraction's bits."""
+
+EXPONENT = 0x7C00
+"""All bits of a binary16 number's exponent."""
 
 
 class ElementCode(ABC):
@@ -194,8 +197,9 @@ class UnitCode(ElementCode):
         Converts four integers to two pairs of binary16, with `more` added to each. Returns None if
         binary16 cannot represent them.
 
-        A byte combined with the exponent of 1024 is 1024 too large. A field that starts at bit
-        `low` of its byte is 2^low times too large. A single multiply-add corrects both.
+        A field that starts at bit `low` of its byte is combined with the exponent of the number
+        2^(10 - low), in which this bit has the value 1. The result is that number too large. The
+        fields of a word share the operation that sets all bits of the exponents.
         """
         b = self.builder
         if not all(isinstance(value, Whole) for value in values):
@@ -212,13 +216,13 @@ class UnitCode(ElementCode):
         word, offset = bits.word, more - (1 << BYTE - 1 if signed else 0)
         if signed:
             word = b.pure(arith.XOrIOp, word, b.number(SIGNS, i32))
-        mask = b.number(((1 << bits.count) - 1 << bits.low) * IN_EACH_HALF, i32)
+        kept = BIASED - (bits.low << MANTISSA) | (1 << bits.count) - 1 << bits.low
+        mask, exponents = (b.number(each * IN_EACH_HALF, i32) for each in (kept, EXPONENT))
         pairs: list[SSAValue] = []
         for source in (word, b.pure(arith.ShRUIOp, word, b.i32(BYTE))):
-            bytes = b.add(arith.AndIOp(source, mask))
-            biased = b.add(spv.BitcastOp(b.add(arith.OrIOp(bytes, b.number(BIASED, i32))), PAIR))
-            least = float(offset - (BIAS >> bits.low))
-            pairs.append(self.code.correct_float(biased, bits.low, least))
+            bytes = b.add(arith.AndIOp(b.pure(arith.OrIOp, source, exponents), mask))
+            biased = b.add(spv.BitcastOp(bytes, PAIR))
+            pairs.append(self.code.correct_float(biased, 0, float(offset - (BIAS >> bits.low))))
         return pairs
 
 

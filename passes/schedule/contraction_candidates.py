@@ -149,7 +149,8 @@ def _candidates(
             ]
             for path_a, path_b in product(*choices):
                 grid, group, first = candidate.subgroups, candidate.group, candidate.first
-                ways = tile, grid, instruction, path_a, path_b, stages
+                raster = _raster(contraction, tile) if group > 1 else "rows"
+                ways = tile, grid, instruction, path_a, path_b, stages, raster
                 stored = {"result": candidate.result, "operands": operands}
                 schedule = ContractionAttr(*ways, group=group, first=first, **stored)
                 planned = Plan(contraction, schedule, target, rates)
@@ -159,6 +160,21 @@ def _candidates(
                         schedule = planned.schedule.replace_values(result=stored)
                         planned = replace(planned, schedule=schedule)
                 yield planned
+
+
+def _raster(contraction: Contraction, tile: tuple[int, int, int]) -> str:
+    """
+    Returns the dimension along which consecutive workgroups are adjacent.
+
+    With a dynamic number of tiles there are no groups of rows. Consecutive workgroups then walk the
+    dimension with fewer tiles, so that concurrent workgroups share parts of both operands.
+    """
+    rows, columns = (
+        ceil_div(typical(size), part)
+        for size, part in zip((contraction.m, contraction.n), tile, strict=False)
+    )
+    is_static = not is_dynamic(contraction.m) and not is_dynamic(contraction.n)
+    return "rows" if is_static or columns <= rows else "columns"
 
 
 def _rates(
