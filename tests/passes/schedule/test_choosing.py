@@ -13,10 +13,10 @@ from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr
 from xdsl_spirv.passes.analysis.contraction import contraction_of
 from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass, choose, find_nearest
-from xdsl_spirv.passes.schedule.paths import Decisions
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, Decisions
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
 
@@ -65,3 +65,29 @@ def test_a_chosen_schedule_is_nearest_to_itself(path: str, target: str) -> None:
     chosen = choose(contraction, device, Decisions(), (path,))
     assert chosen.path == path
     assert find_nearest(contraction, chosen.schedule, device) == chosen.schedule
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "raster"), [("?", 4096, "columns"), ("?", 64, "rows"), (512, 4096, "rows")]
+)
+def test_workgroups_of_a_dynamic_size_walk_the_dimension_with_fewer_tiles(
+    m: str | int, n: int, raster: str
+) -> None:
+    text = f"""
+    func.func @main(%a: tensor<{m}x512xf16>, %b: tensor<512x{n}xf16>, %out: tensor<{m}x{n}xf32>)
+        -> tensor<{m}x{n}xf32> {{
+      %z = arith.constant 0.0 : f32
+      %f = linalg.fill ins(%z : f32) outs(%out : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+      %r = linalg.matmul ins(%a, %b : tensor<{m}x512xf16>, tensor<512x{n}xf16>)
+                         outs(%f : tensor<{m}x{n}xf32>) -> tensor<{m}x{n}xf32>
+      func.return %r : tensor<{m}x{n}xf32>
+    }}"""
+    module = parse_text(text, ctx=context())
+    (product,) = (
+        op
+        for op in module.walk()
+        if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp)
+    )
+    chosen = choose(contraction_of(product), load("nvidia-h200"), Decisions(), (COOPERATIVE_MATRIX,))
+    assert isinstance(chosen.schedule, ContractionAttr)
+    assert chosen.schedule.raster.data == raster
