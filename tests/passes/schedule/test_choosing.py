@@ -88,6 +88,7 @@ def test_workgroups_of_a_dynamic_size_walk_the_dimension_with_fewer_tiles(
         for op in module.walk()
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, FillOp)
     )
-    chosen = choose(contraction_of(product), load("nvidia-h200"), Decisions(), (COOPERATIVE_MATRIX,))
+    paths = (COOPERATIVE_MATRIX,)
+    chosen = choose(contraction_of(product), load("nvidia-h200"), Decisions(), paths)
     assert isinstance(chosen.schedule, ContractionAttr)
     assert chosen.schedule.raster.data == raster
