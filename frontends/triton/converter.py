@@ -48,6 +48,8 @@ class Converter:
     def __init__(self, writer: Writer, arguments: list[SSAValue]):
         self.writer, self.arguments = writer, arguments
         self.forms: dict[SSAValue, Form] = {}
+        self.converted: set[Block] = set()
+        """Blocks of the kernel that were converted, except blocks that only return."""
 
     # Values
 
@@ -107,7 +109,14 @@ class Converter:
     # Operations
 
     def blocks(self, block: Block) -> None:
-        """Converts a block and its successors, except branches to `return`."""
+        """Converts a block and its successors, up to `return`. Refuses a second conversion."""
+        if block in self.converted:
+            self.writer.refuse(
+                "a branch that returns to a later line is not supported",
+                "move a `return` out of an outer branch: `if a and b: return`",
+            )
+        if not _returns(block):
+            self.converted.add(block)
         for op in block.ops:
             self.writer.at(op)
             match op.name:
@@ -116,27 +125,27 @@ class Converter:
                 case "cf.br" if not op.operands:
                     return self.blocks(op.successors[0])
                 case "cf.cond_br" if len(op.operands) == 1:
-                    return self._return_early(op)
+                    return self._branch(op)
                 case _:
                     self.convert(op)
 
-    def _return_early(self, op: Operation) -> None:
-        """Converts `if c: return` to an `scf.if` with the following operations."""
+    def _branch(self, op: Operation) -> None:
+        """Converts a branch, one arm of which returns early, to an `scf.if` with both arms."""
         w, condition = self.writer, self.operand(op.operands[0])
-        leaves = [_returns(block) for block in op.successors]
-        if not any(leaves):
-            w.refuse(
-                "a branch that returns to a later line is not supported",
-                "use `return` to leave the kernel early",
-            )
-        if leaves[0]:
+        successors = list(op.successors)
+        if _returns(successors[0]):
             true = w.add(arith.ConstantOp(IntegerAttr(1, i1)))
             condition = w.add(arith.XOrIOp(condition, true))
-        rest = Block()
-        with w.inside(rest):
-            self.blocks(op.successors[leaves[0]])
-            w.insert(scf.YieldOp())
-        w.insert(scf.IfOp(condition, [], Region(rest)))
+            successors.reverse()
+        arms: list[Region] = []
+        for successor in successors:
+            arm = Block()
+            with w.inside(arm):
+                self.blocks(successor)
+                w.insert(scf.YieldOp())
+            arms.append(Region(arm))
+        rest = None if _returns(successors[1]) else arms[1]
+        w.insert(scf.IfOp(condition, [], arms[0], rest))
 
     def convert(self, op: Operation) -> None:
         """Converts one operation. Raises `FrontendError` for a malformed operation."""

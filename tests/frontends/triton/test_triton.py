@@ -225,6 +225,25 @@ def test_a_text_that_is_not_read_is_refused(body: str, said: str):
     assert said in refusal(lambda: from_ttir(f"{HEAD} {body}\n tt.return\n }}\n}}\n"))
 
 
+@pytest.mark.parametrize("options", [{}, {"target": "lavapipe"}])
+def test_a_branch_may_store_before_it_returns(options: Any):
+    body = """
+ %zero = arith.constant 0 : i32
+ %one = arith.constant 1.0 : f32
+ %two = arith.constant 2.0 : f32
+ %c = arith.cmpi slt, %n, %zero : i32
+ cf.cond_br %c, ^a, ^b
+^a:
+ tt.store %x, %one : !tt.ptr<f32>
+ tt.return
+^b:
+ tt.store %x, %two : !tt.ptr<f32>"""
+    made = from_ttir(f"{HEAD} {body}\n tt.return\n }}\n}}\n")
+    for n, expected in ((-1, 1), (1, 2)):
+        launched = made.launch(np.zeros(1, np.float32), n, grid=1, **options)
+        assert launched["x"] == [expected]
+
+
 def test_arguments_that_do_not_fit_are_refused():
     x = np.ones(70, np.float32)
     launch = kernel("overlapping").launch
