@@ -68,6 +68,7 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
     back.add_ops([following, spv.BranchOp(header, [following.result])])
     merge.add_op(spv.MergeOp([]))
     tracer.insert(spv.LoopOp(Region([entry, header, body, back, merge]), []))
+    tracer.code.left |= {header, body}
 
 
 class _Arm(AbstractContextManager[None]):
@@ -88,6 +89,7 @@ class _Arm(AbstractContextManager[None]):
         if kind is None:
             self.tracer.insert(spv.BranchOp(self.merge))
         self._inside.__exit__(None, None, None)
+        self.tracer.code.left.add(self.block)
         if kind is None:
             self.finish()
 

@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.kernels.lines import Lines
-from xdsl_spirv.kernels.tracer import KernelError
+from xdsl_spirv.kernels.tracer import KernelError, refuse_left
 
 
 class TileTracer:
@@ -25,9 +25,12 @@ class TileTracer:
         self.lines = Lines()
         self.variables: list[Any] = []
         self.fault: str | None = None
+        self.left: set[Block] = set()
+        """Bodies of the loops that the code has left."""
 
     def insert(self, op: Operation) -> None:
         """Appends an operation to the program."""
+        refuse_left(op, self.left)
         op.location = self.lines.here()
         self.block.add_op(op)
 
@@ -64,6 +67,7 @@ class TileTracer:
             yield
         finally:
             self.block = before
+            self.left.add(block)
 
 
 _current: ContextVar[TileTracer | None] = ContextVar("tile program", default=None)

@@ -186,7 +186,10 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
         return lambda a, b: kind(a, b, predicate)
     found = _OPERATORS.get(symbol, (None,) * 3)[_column(type)]
     if found is None:
-        remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
+        other = "use unsigned integers, or floats"
+        remedy = "convert with .to(f32)" if symbol == "/" else other
+        if type.is_float and symbol not in ("//", "%"):
+            remedy = "convert with .to(i32)"
         raise KernelError(f"the operator {symbol} does not support {type}", "", remedy)
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import index
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects import spv
@@ -22,6 +22,22 @@ class KernelError(ProgramError):
     """Raised for a Python kernel that cannot be traced, and for invalid arguments of a launch."""
 
 
+def refuse_left(op: Operation, left: set[Block]) -> None:
+    """
+    Raises `KernelError` if an operation uses a value of one of the blocks `left`: the bodies of
+    loops and branches that the code has left.
+    """
+    for inner in op.walk():
+        for value in inner.operands:
+            block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+            if block is not None and block in left and not op.is_ancestor(block):
+                raise KernelError(
+                    "a value that a loop or branch computes is used after it",
+                    "",
+                    "make it a variable: v = variable(...) before, v.value = ... inside",
+                )
+
+
 class Code(SpirvEmitter):
     """
     The code of a kernel while it is traced. `interface` names the global variables that the code
@@ -32,8 +48,11 @@ class Code(SpirvEmitter):
         super().__init__(InsertPoint.at_end(function.body.block), module)
         self.interface: dict[str, None] = {}
         self.lines = Lines()
+        self.left: set[Block] = set()
+        """Blocks of the loops and branches that the code has left."""
 
     def insert(self, op: Operation, depth: int = -1) -> None:
+        refuse_left(op, self.left)
         op.location = self.lines.here()
         super().insert(op, depth)
 

@@ -43,6 +43,29 @@ def text_for_numbers() -> object:
     return f.launch(1, "x")
 
 
+def value_of_a_loop() -> object:
+    @k.kernel(workgroup=1)
+    def f(x: Any = k.buffer(k.f32), n: Any = k.push(k.u32)):
+        total = 0.0
+        for i in k.range(n):
+            total = total + x[i]
+        x[0] = total
+
+    return f
+
+
+def value_of_a_branch() -> object:
+    @k.kernel(workgroup=1)
+    def f(x: Any = k.buffer(k.f32)):
+        first = x[0]
+        with k.when(first < 1.0):
+            with k.when(first < 0.5):
+                small = x[1]
+            x[2] = small + 1.0
+
+    return f
+
+
 @pytest.mark.parametrize(
     ("make", "cause"),
     [
@@ -50,6 +73,8 @@ def text_for_numbers() -> object:
         (builtin, "is not a Python function"),
         (huge_memory, "Workgroup memory cannot have the sizes"),
         (huge_buffer, "is not a size of a buffer"),
+        (value_of_a_loop, "is used after it .test_refusals.py:.*: x.0. = total"),
+        (value_of_a_branch, "is used after it .test_refusals.py:.*: x.2. = small"),
         (text_for_numbers, "the argument is not an array of f32: could not convert"),
     ],
 )
@@ -68,7 +93,7 @@ def of_values() -> object:
 
 def of_tiles() -> object:
     @t.kernel
-    def f(x: t.View = t.view(k.u32, None)):  # pyright: ignore[reportUnusedFunction]
+    def f(x: t.View = t.view(k.f32, None)):  # pyright: ignore[reportUnusedFunction]
         x.store(0, x.load(0, 16) << 1)
 
     return f
@@ -78,7 +103,7 @@ def of_tiles() -> object:
     ("make", "cause"),
     [
         (of_values, r"the operator // .*test_refusals.py:\d+: x\[0\] = x\[0\] // 2"),
-        (of_tiles, r"the operator << .*test_refusals.py:\d+: x\.store.*; use \+ - \* / // % & \|"),
+        (of_tiles, r"the operator << .*test_refusals.py:\d+: x\.store.*; convert with .to\(i32\)"),
     ],
 )
 def test_a_refused_operator_is_shown_with_the_kernels_line(make: Callable[[], object], cause: str):

@@ -285,6 +285,28 @@ def test_factors_of_two_types_are_refused():
             t.multiply_add(a, b, t.zeros(k.f32, 1, 1))
 
 
+def test_a_value_of_a_loop_is_refused_after_it():
+    """A tile that the loop computes, and a number that a later operation on elements uses."""
+    at_line = r"is used after it \(test_tiles.py:\d+: y.store.*; make it a variable"
+    with pytest.raises(k.KernelError, match=at_line):
+
+        @t.kernel
+        def sums(x: t.View = t.view(k.f32, None), y: t.View = t.view(k.f32, None)):  # pyright: ignore[reportUnusedFunction]
+            total = t.zeros(k.f32, 16)
+            for at in t.range(0, x.size(0), 16):
+                total = total + x.load(at, 16)
+            y.store(t.place(y, 16), total)
+
+    with pytest.raises(k.KernelError, match=at_line):
+
+        @t.kernel
+        def last(y: t.View = t.view(k.i32, None)):  # pyright: ignore[reportUnusedFunction]
+            at = t.place(y, 16)
+            for at in t.range(0, 32, 16):
+                pass
+            y.store(0, t.zeros(k.i32, 16) + at)
+
+
 @pytest.mark.vulkan
 def test_tiles_compute_the_same_on_a_device(lavapipe: Path):
     done = subprocess.run(
