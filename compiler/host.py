@@ -422,7 +422,9 @@ class _HostReader:
         for operand in buffers:
             if operand not in self.names:
                 raise ProgramError(
-                    f"kernel arguments of type {operand.type} are not supported", place(op)
+                    f"kernel arguments of type {operand.type} are not supported",
+                    place(op),
+                    "pass the value in a tensor",
                 )
         dispatch = Dispatch(
             kernel=op.kernel.root_reference.data,

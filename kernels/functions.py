@@ -300,7 +300,11 @@ def dot_4x8(a: Value, b: Value) -> Value:
     """
     for value in (a, b):
         if value.type not in (i32, u32):
-            raise KernelError(f"four packed bytes must be an i32 or u32, not {value.type}", "", "")
+            raise KernelError(
+                f"four packed bytes must be i32 or u32, not {value.type}",
+                "",
+                "convert it: .to(u32)",
+            )
     if a.type == u32 and b.type == i32:
         a, b = b, a
     kind = {

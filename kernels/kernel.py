@@ -121,7 +121,7 @@ class Kernel(HasBinary):
         for name, value in named.items():
             if name not in self.parameters or name in given:
                 cause = "is given twice" if name in given else "is not a parameter"
-                raise KernelError(f"{name!r} {cause}", wanted, "")
+                raise KernelError(f"{name!r} {cause}", wanted, "give each parameter once")
             given[name] = value
         for name, parameter in self.parameters.items():
             if isinstance(parameter, ConstantType):

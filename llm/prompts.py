@@ -56,7 +56,7 @@ class Prompts:
             )
         tokens = self.tokenizer.encode(prompt, control=True)
         if not prompt:
-            raise _empty("the prompt")
+            raise _empty("the prompt is empty")
         return tokens
 
     def _conversation(self, prompt: Prompt, system: str | None) -> list[int]:
@@ -73,7 +73,7 @@ class Prompts:
             messages = [{"role": "system", "content": system}, *messages]
         for message in messages or [{"role": "user", "content": ""}]:
             if not message["content"].strip():
-                raise _empty(f"the message of the {message['role']}")
+                raise _empty(f"the message of the {message['role']} is empty")
         return self.chat.encode(messages)
 
 
@@ -81,5 +81,5 @@ def _entry(message: Any, field: str) -> Any:
     return message.get(field) if isinstance(message, Mapping) else None
 
 
-def _empty(what: str) -> ProgramError:
-    return ProgramError(f"{what} is empty", "the prompt", "give some text")
+def _empty(cause: str) -> ProgramError:
+    return ProgramError(cause, "the prompt", "give some text")

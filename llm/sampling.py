@@ -48,13 +48,13 @@ class Sampling:
 
     def __post_init__(self):
         if not 0 <= self.temperature < math.inf:
-            raise _refusal("temperature", self.temperature, "give 0 or more")
+            raise _refusal(f"temperature is {self.temperature}", "give 0 or more")
         if self.top_k is not None and self.top_k < 1:
-            raise _refusal("top_k", self.top_k, "give at least 1")
+            raise _refusal(f"top_k is {self.top_k}", "give at least 1")
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise _refusal("top_p", self.top_p, "give a number above 0 and up to 1")
+            raise _refusal(f"top_p is {self.top_p}", "give a number above 0 and up to 1")
         if self.seed is not None and self.seed < 0:
-            raise _refusal("seed", self.seed, "give 0 or more")
+            raise _refusal(f"seed is {self.seed}", "give 0 or more")
         if not self.temperature:
             for name in ("top_k", "top_p", "seed"):
                 if getattr(self, name) is not None:
@@ -65,8 +65,8 @@ class Sampling:
                     )
 
 
-def _refusal(name: str, value: float, remedy: str) -> ProgramError:
-    return ProgramError(f"{name} is {value}", "sampling", remedy)
+def _refusal(cause: str, remedy: str) -> ProgramError:
+    return ProgramError(cause, "sampling", remedy)
 
 
 class Sampler:

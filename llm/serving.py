@@ -78,7 +78,9 @@ class Server:
         async def handle(request: Any) -> Any:
             try:
                 if not open and not self._is_known(request):
-                    raise BadRequestError("the bearer token is missing or wrong", status=401)
+                    raise BadRequestError(
+                        "the bearer token is missing or wrong: send the server's token", status=401
+                    )
                 response = await reply(request)
             except BadRequestError as error:
                 response = self._refusal(str(error), error.status, error.field)
@@ -231,7 +233,7 @@ async def _body_of(request: Any) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise BadRequestError(f"the body is larger than {MOST_BYTES:,} bytes", status=413)
+            raise BadRequestError(f"the body must have at most {MOST_BYTES:,} bytes", status=413)
     return body
 
 

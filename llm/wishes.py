@@ -73,7 +73,7 @@ def read_wish(body: bytes, chat: bool) -> Wish:
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"the body is not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise BadRequestError("the body is not a JSON object")
+        raise BadRequestError("the body must be a JSON object")
     # A null field counts as missing.
     fields = _Fields({str(k): v for k, v in given.items() if v is not None})  # pyright: ignore
     prompt = fields.conversation() if chat else fields.text("prompt")
@@ -158,12 +158,12 @@ class _Fields:
                 for one in ONLY.get(name, ())
             )
             if name not in IGNORED and not known:
-                raise BadRequestError(f"{name} is not supported", name)
+                raise BadRequestError(f"{name} is not supported: leave it out", name)
 
 
 def _message_of(message: Any) -> Message:
     if not isinstance(message, dict):
-        raise BadRequestError("a message is not a JSON object", "messages")
+        raise BadRequestError("a message must be a JSON object", "messages")
     given: dict[str, Any] = {k: v for k, v in message.items() if v is not None}  # pyright: ignore
     role, content = given.pop("role", None), given.pop("content", None)
     given.pop("name", None)
@@ -177,7 +177,9 @@ def _message_of(message: Any) -> Message:
         ]  # pyright: ignore
         content = None if None in texts else "".join(map(str, texts))  # pyright: ignore
     if not isinstance(content, str):
-        raise BadRequestError("the content of a message is not text", "messages")
+        raise BadRequestError("the content of a message must be text", "messages")
     if given:
-        raise BadRequestError(f"{next(iter(given))} of a message is not supported", "messages")
+        raise BadRequestError(
+            f"{next(iter(given))} of a message is not supported: leave it out", "messages"
+        )
     return {"role": ROLES[role], "content": content}

@@ -88,11 +88,12 @@ def read_file(path: str | os.PathLike[str]) -> File:
     tensors: dict[str, StoredTensor] = {}
     for name, sizes, number, offset in listed:
         if name in tensors:
-            raise _refusal(place, name, "is listed twice")
+            raise _refusal(place, f"the tensor {name!r} is listed twice")
         tensors[name] = _store_tensor(place, name, sizes, number, data[first + offset :])
         if offset % alignment:
             raise _refusal(
-                place, name, f"begins at {offset}, which is not a multiple of {alignment}"
+                place,
+                f"the tensor {name!r} begins at {offset}, which is not a multiple of {alignment}",
             )
     _check_overlaps(place, {name: offset for name, *_, offset in listed}, tensors)
     return File(place, values, tensors)
@@ -105,7 +106,7 @@ def _check_overlaps(
     end, before = 0, ""
     for name in sorted(offsets, key=lambda name: (offsets[name], tensors[name].data.nbytes)):
         if offsets[name] < end:
-            raise _refusal(place, name, f"begins within the tensor {before!r}")
+            raise _refusal(place, f"the tensor {name!r} begins within the tensor {before!r}")
         end, before = offsets[name] + tensors[name].data.nbytes, name
 
 
@@ -114,7 +115,10 @@ def _read_listed_tensor(start: Header) -> tuple[str, tuple[int, ...], int, int]:
     name = start.string()
     (rank,) = start.numbers("I", 1)
     if rank > MOST_DIMENSIONS:
-        raise _refusal(start.place, name, f"has {rank} dimensions, more than {MOST_DIMENSIONS}")
+        raise _refusal(
+            start.place,
+            f"the tensor {name!r} has {rank} dimensions, more than {MOST_DIMENSIONS}",
+        )
     # The file lists the columns first.
     sizes = start.numbers("Q", rank)[::-1]
     (number,) = start.numbers("I", 1)
@@ -143,8 +147,8 @@ def _store_tensor(
     if columns % elements:
         raise _refusal(
             place,
-            name,
-            f"has {columns} columns, which is not a multiple of the block size {elements}",
+            f"the tensor {name!r} has {columns} columns, which is not a multiple of the block size "
+            f"{elements}",
         )
     size *= math.prod(sizes) // elements
     if len(data) < size:
@@ -156,7 +160,5 @@ def _store_tensor(
     return StoredTensor(name, format, sizes, data[:size])
 
 
-def _refusal(place: str, name: str, cause: str) -> FrontendError:
-    return FrontendError(
-        f"the tensor {name!r} {cause}", place, "download or convert the file again"
-    )
+def _refusal(place: str, cause: str) -> FrontendError:
+    return FrontendError(cause, place, "download or convert the file again")

@@ -54,13 +54,13 @@ def array_of(tensor: Any) -> Array:
     if tensor.data_type == STRING:
         raise _refusal(
             tensor,
-            "is text, but kernels read only numbers",
+            "the data is text, but kernels read only numbers",
             "convert the text to numbers on the host",
         )
     try:
         return import_module("onnx.numpy_helper").to_array(tensor)
     except Exception as error:
-        raise _refusal(tensor, f"does not fit its shape {list(tensor.dims)}") from error
+        raise _refusal(tensor, f"the data does not fit its shape {list(tensor.dims)}") from error
 
 
 def without_weights(
@@ -146,25 +146,27 @@ def _map_values(tensor: Any, folder: Path | None) -> Array:
     if folder is None:
         raise _refusal(
             tensor,
-            "is in another file, but the model's folder is unknown",
+            "the data is in another file, but the model's folder is unknown",
             "give the path of the model",
         )
     location = entries.get("location", "")
     if not location.isprintable():
-        raise _refusal(tensor, f"is in {location!a}, which is not a file name")
+        raise _refusal(tensor, f"the data is in {location!a}, which is not a file name")
     path = Path(folder, location)
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        raise _refusal(tensor, f"is in a file outside of the model's folder: {path}")
+        raise _refusal(tensor, f"the data is in a file outside of the model's folder: {path}")
     if not os.path.isfile(path):
-        raise _refusal(tensor, f"is in {path}, which is not a file")
+        raise _refusal(tensor, f"the data is in {path}, which is not a file")
     bits, dtype = _width(tensor)
     offset = entries.get("offset") or "0"
     if not (offset.isascii() and offset.isdecimal() and len(offset) < 20):
-        raise _refusal(tensor, f"must begin at an offset in bytes, not {offset!a}")
+        raise _refusal(tensor, f"the data must begin at an offset in bytes, not {offset!a}")
     start, count = int(offset), math.prod(tensor.dims)
     size = (count * bits + 7) // 8
     if start < 0 or size < 0 or start + size > os.path.getsize(path):
-        raise _refusal(tensor, f"needs {size} bytes at offset {start}, but {path} is too short")
+        raise _refusal(
+            tensor, f"the data needs {size} bytes at offset {start}, but {path} is too short"
+        )
     if bits < 8:
         copy = type(tensor)(dims=tensor.dims, data_type=tensor.data_type)
         with path.open("rb") as file:
@@ -180,7 +182,7 @@ def _width(tensor: Any) -> tuple[int, Any]:
     onnx: Any = import_module("onnx")
     name = onnx.TensorProto.DataType.Name(tensor.data_type)
     if name in ("STRING", "UNDEFINED"):
-        raise _refusal(tensor, f"has the type {name.lower()}, which is not numeric")
+        raise _refusal(tensor, f"the data has the type {name.lower()}, which is not numeric")
     narrow = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
     return narrow.get(name, 8 * dtype.itemsize), dtype
@@ -191,5 +193,4 @@ def _refusal(
     cause: str,
     remedy: str = "export the model again, or put the file with its data next to the model",
 ) -> FrontendError:
-    name = tensor.name
-    return FrontendError(f"the data of {name!r} {cause}", f"initializer {name!r}", remedy)
+    return FrontendError(cause, f"initializer {tensor.name!r}", remedy)

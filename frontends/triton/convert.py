@@ -64,8 +64,8 @@ def kernel_of(module: ModuleOp, name: str | None = None) -> FunctionOp:
         return functions[0]
     if name in names:
         return functions[names.index(name)]
-    listed = ", ".join(names) or "none"
-    raise FrontendError("it is not known which kernel to convert", f"kernels: {listed}", "name one")
+    cause = f"there is no kernel {name!r}" if name else f"the module has {len(names)} kernels"
+    raise FrontendError(cause, f"kernels: {', '.join(names) or 'none'}", "name one of its kernels")
 
 
 def parameters_of(kernel: FunctionOp) -> list[Parameter]:

@@ -111,6 +111,6 @@ def whole(value: SSAValue, held: Any) -> Array:
     assert isinstance(type, MemRefType)
     dtype = scalar_dtype(type.element_type)
     if dtype is None or held.base or held.index.any():
-        raise InterpreterError(f"a `linalg` operation in a kernel cannot take a {type}")
+        raise InterpreterError(f"a `linalg` operation in a kernel cannot take {type}")
     shape = type.get_shape() if type.has_static_shape() else held.memory.shape
     return held.memory.view(dtype)[0].reshape(shape)

@@ -307,7 +307,7 @@ def _tensor(
         or any(w not in (spv.DYNAMIC, s) for w, s in zip(wanted, shape, strict=True))
     ):
         raise InterpreterError(
-            f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}",
+            f"@{op.sym_name.data} is {type}, but an array of shape {shape} is given",
             "buffers",
             "give an array of the variable's shape",
         )

@@ -104,19 +104,19 @@ def external_data_that_is_absent(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "nowhere.bin")
 
 
-@hostile("the data of 'w' needs 12 bytes at offset 0")
+@hostile("the data needs 12 bytes at offset 0")
 def external_data_that_is_too_short(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "short.bin").write_bytes(bytes(5))
     return external(onnx, "short.bin")
 
 
-@hostile("the data of 'w' needs 12 bytes")
+@hostile("the data needs 12 bytes")
 def external_data_from_beyond_the_end(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "short.bin").write_bytes(bytes(12))
     return external(onnx, "short.bin", offset=1 << 50, length=12)
 
 
-@hostile("the data of 'w' is in 'w\\x00', which is not a file name")
+@hostile("the data is in 'w\\x00', which is not a file name")
 def external_data_whose_name_holds_a_nul(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "w\0")
 
@@ -126,7 +126,7 @@ def external_data_whose_name_is_too_long(onnx: ModuleType, folder: Path) -> Mode
     return external(onnx, "w" * 5000)
 
 
-@hostile("the data of 'w' must begin at an offset in bytes, not 'junk'")
+@hostile("the data must begin at an offset in bytes, not 'junk'")
 def external_data_from_a_word(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder, "w.bin").write_bytes(bytes(12))
     return external(onnx, "w.bin", offset="junk")
@@ -137,7 +137,7 @@ def an_input_without_a_rank(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [relu(onnx)], inputs=(value(onnx, "x", None),))
 
 
-@hostile("the data of 'w' is in a file outside")
+@hostile("the data is in a file outside")
 def external_data_outside_of_the_folder(onnx: ModuleType, folder: Path) -> ModelProto:
     Path(folder.parent, "outside.bin").write_bytes(bytes(12))
     return external(onnx, "../outside.bin")
@@ -154,7 +154,7 @@ def external_data_behind_a_link(onnx: ModuleType, folder: Path) -> ModelProto:
     return external(onnx, "linked.bin", length=12)
 
 
-@hostile("the data of 'inner' is in a file outside")
+@hostile("the data is in a file outside")
 def external_data_of_a_node(onnx: ModuleType, folder: Path) -> ModelProto:
     constant = onnx.TensorProto(name="inner", dims=[3], data_type=1, data_location=1)
     constant.external_data.add(key="location", value="/etc/passwd")
@@ -171,7 +171,7 @@ def too_little_data(onnx: ModuleType, folder: Path) -> ModelProto:
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
-@hostile("the data of 'w' is text")
+@hostile("the data is text")
 def a_weight_of_text(onnx: ModuleType, folder: Path) -> ModelProto:
     weight = onnx.helper.make_tensor("w", 8, [3], [b"a", b"b", b"c"])
     return model(onnx, [relu(onnx)], initializers=[weight])

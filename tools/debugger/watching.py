@@ -119,7 +119,11 @@ class Watch:
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in FUNCTIONS:
                 return FUNCTIONS[name](*map(self._value, arguments))
             case _:
-                raise Misuse(f"{ast.unparse(node)} is not allowed in an expression", "", "")
+                raise Misuse(
+                    f"{ast.unparse(node)} is not allowed in an expression",
+                    "",
+                    "use variables, numbers and operators",
+                )
 
     def _find_variable(self, name: str) -> View:
         name = name[:-1] if name[:-1] in kwlist else name

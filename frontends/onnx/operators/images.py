@@ -264,7 +264,7 @@ def _sizes(
             numbers = [s for s in (*old, *wanted) if isinstance(s, int)]
             if len(numbers) != 2 * len(along):
                 b.refuse(
-                    "an aspect ratio cannot be kept, because a size is dynamic", "give the sizes"
+                    "an aspect ratio cannot be kept, because a size is dynamic", "give it: --dim"
                 )
             ratios = [w / o for w, o in zip(numbers[len(along) :], numbers, strict=False)]
             scale = min(ratios) if policy == "not_larger" else max(ratios)

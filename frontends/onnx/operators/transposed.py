@@ -64,7 +64,8 @@ def conv_transpose(
             low[i], high[i] = (more, less) if auto_pad == "SAME_LOWER" else (less, more)
     if exact_quotient(w.sizes[0], group) is None:
         b.refuse(
-            f"{w.sizes[0]} inputs do not divide into {group} groups", "use a multiple of group"
+            f"{w.sizes[0]} input channels do not divide into {group} groups",
+            "use a multiple of group",
         )
     beyond = [e + r - p - q for e, r, p, q in zip(extra, reach, low, high, strict=True)]
     phases = [_Phases.derive(*axis) for axis in zip(kernel, apart, steps, low, beyond, strict=True)]

@@ -213,7 +213,9 @@ def convolve(
         return b.contract(image, maps[0], w, maps[1], sizes, first + rank, element)
     per_group = exact_quotient(m, group)
     if per_group is None:
-        b.refuse(f"{m} outputs do not divide into {group} groups", "use a multiple of group")
+        b.refuse(
+            f"{m} output channels do not divide into {group} groups", "use a multiple of group"
+        )
     image = padded(b, b.reshape(x, [n, group, depth, *x.sizes[2:]]), window, fill)
     weights = b.reshape(w, [group, per_group, depth, *w.sizes[2:]])
     loops = 3 + rank
