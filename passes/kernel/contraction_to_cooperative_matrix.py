@@ -235,54 +235,40 @@ class FragmentTile(ResultTile):
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
         """
         Copies a fragment from Workgroup memory to the result, without elements that lie outside of
-        the result.
+        the result. Neighbouring lanes copy neighbours in a row.
+
+        Few elements of an invocation are all loaded first: it would wait for each load in a loop.
         """
-        b, lanes = self.builder, self.plan.target.subgroup_size
-        step = lanes // self.n
-        few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS
-        if not few or not self.plan.contraction.epilogue.is_empty:
-            self._copy_by_loop(at)
-            return
-        # Issues all loads first: a loop would wait for each load.
-        row, column = b.divided(self.place.lane, self.n), b.remainder(self.place.lane, self.n)
-        rows = [b.plus(row, first) for first in range(0, self.m, step)]
-        values = [b.load(self._scratch(), (b.plus(self._scratch_row, r), column)) for r in rows]
-        to = b.plus(at[1], column)
-        for row, value in zip(rows, values, strict=True):
-            place = b.plus(at[0], row)
-            b.when(self.inside(place, to), partial(self.code.store, place, to, value))
+        b, lanes, count = self.builder, self.plan.target.subgroup_size, self.m * self.n
+        # A lane stays in its column if rows divide the lanes evenly.
+        unit = self.n if lanes % self.n == 0 else 1
+        few = unit > 1 and count % lanes == 0 and count // lanes <= UNROLLED_ROWS
+        step = count if few and self.plan.contraction.epilogue.is_empty else lanes
+        own, in_unit = b.divided(self.place.lane, unit), b.remainder(self.place.lane, unit)
+
+        def trip(first: Index, _: Sequence[SSAValue]) -> None:
+            rows = [b.plus(b.plus(first, own), number // unit) for number in range(0, step, lanes)]
+            column = in_unit
+            if unit == 1:
+                rows, column = [b.divided(rows[0], self.n)], b.remainder(rows[0], self.n)
+            exists = b.below(rows[-1], self.m) if count % lanes else True
+            values = [self._from_scratch(b.index_inside(exists, row), column) for row in rows]
+            to = b.plus(at[1], column)
+            for row, value in zip(rows, values, strict=True):
+                place = b.plus(at[0], row)
+                inside = b.both(exists, self.inside(place, to))
+                b.when(inside, partial(self.code.store, place, to, value))
+
+        b.loop(count // unit, step // unit, (), trip)
+
+    def _from_scratch(self, row: Index, column: Index) -> SSAValue:
+        return self.builder.load(
+            self._scratch(), (self.builder.plus(self._scratch_row, row), column)
+        )
 
     def _scratch(self) -> SSAValue:
         assert self.scratch is not None
         return self.scratch
-
-    def _copy_by_loop(self, at: tuple[Index, Index]) -> None:
-        """Copies a fragment in a loop. Neighbouring lanes copy neighbours in a row."""
-        b, lanes = self.builder, self.plan.target.subgroup_size
-
-        lane, in_column = self.place.lane, lanes % self.n == 0
-        own: tuple[Index, Index] = 0, lane
-        if in_column and lanes > self.n:
-            own = b.divided(lane, self.n), b.remainder(lane, self.n)
-
-        def trip(first: Index, _: Sequence[SSAValue]) -> None:
-            if in_column:
-                row, column = b.plus(first, own[0]), own[1]
-            else:
-                position = b.plus(first, lane)
-                row, column = b.divided(position, self.n), b.remainder(position, self.n)
-            exists = b.below(row, self.m) if self.m * self.n % lanes else True
-            place = b.plus(self._scratch_row, row), column
-
-            def copy() -> None:
-                to = b.plus(at[0], row), b.plus(at[1], column)
-                load = partial(b.load, self._scratch(), place)
-                b.when(self.inside(*to), lambda: self.code.store(*to, load()))
-
-            b.when(exists, copy)
-
-        rows = (self.m, lanes // self.n) if in_column else (self.m * self.n, lanes)
-        b.loop(*rows, (), trip)
 
 
 class ResultStrips:

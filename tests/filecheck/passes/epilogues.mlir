@@ -57,7 +57,7 @@ builtin.module attributes {schedule.target = "lavapipe"} {
 // CHECK: spirv.KHR.CooperativeMatrixStore %{{.*}}, %{{.*}}, %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<f32, Workgroup>
 // CHECK-NEXT: spirv.ControlBarrier <Subgroup>, <Subgroup>, <AcquireRelease|WorkgroupMemory|MakeAvailable|MakeVisible>
 // CHECK: [[V:%.*]] = memref.load %scratch
-// CHECK-NEXT: [[T:%.*]] = math.tanh [[V]] : f32
+// CHECK: [[T:%.*]] = math.tanh [[V]] : f32
 // CHECK-NEXT: [[I:%.*]] = arith.fptosi [[T]] : f32 to i32
 // CHECK: memref.store [[I]], %d_elements
 // CHECK-NOT: CooperativeMatrixStore
