@@ -245,6 +245,8 @@ class Target:
     """
     True if all invocations of a subgroup store the same number of components of each fragment.
     """
+    signed_matrices: bool
+    """False if the driver converts negative components of signless integer matrices wrongly."""
     processor: bool
     """
     True if the driver runs kernels on the CPU: subgroups run in turn, and nothing hides latency.
@@ -478,6 +480,7 @@ def _target(fields: Fields) -> Target:
         merged_parts=fields.numbers("merged_parts", {}),
         rates=fields.numbers("rates", {}),
         even_fragments=fields.flag("even_fragments", default=False),
+        signed_matrices=fields.flag("signed_matrices", default=True),
         processor=processor,
         keep_loops=fields.flag("keep_loops", default=False),
         idle_subgroups=fields.flag("idle_subgroups", default=True),

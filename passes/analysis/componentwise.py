@@ -147,7 +147,8 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
     m, n, _ = sizes
     lanes = target.subgroup_size
     components = m * n // lanes if target.even_fragments and m * n % lanes == 0 else 0
-    values = _values(epilogue.results, epilogue.root, components)
+    refused = () if target.signed_matrices else (arith.SIToFPOp,)
+    values = _values(epilogue.results, epilogue.root, components, refused)
     return (
         values is not None
         and all(moved.has_matrices(placed_value.element_type) for placed_value in values)
@@ -206,12 +207,18 @@ class _MatrixMoves:
         return all(is_multiple(step, count) for step in (minor, *steps))
 
 
-def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Placed] | None:
+def _values(
+    results: Sequence[Placed],
+    root: Placed,
+    components: int,
+    refused: tuple[type[Operation], ...],
+) -> list[Placed] | None:
     """
     Returns every value of an epilogue that a kernel computes. Returns None if a value has no form
     on matrices.
 
-    `components` is the number of a fragment's components in an invocation; 0 if unknown.
+    `components` is the number of a fragment's components in an invocation; 0 if unknown. The driver
+    computes the operations `refused` wrongly on matrices.
     """
     values: list[Placed] = []
     waiting = list(results)
@@ -226,7 +233,7 @@ def _values(results: Sequence[Placed], root: Placed, components: int) -> list[Pl
         if not isinstance(op, linalg.ops.GenericOp):
             return None
         spread = homes(op)
-        if spread is None:
+        if spread is None or any(isinstance(o, refused) for o in body_ops(op.body.block)):
             return None
         instructions = _cost(op, spread)
         if instructions and not 0 < instructions * components <= MOST_INSTRUCTIONS:

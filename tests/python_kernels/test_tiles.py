@@ -84,12 +84,27 @@ def integers(
     c.store(i, j, t.multiply_add(x, y, t.zeros(k.i32, 16, 16)))
 
 
+@t.kernel
+def dequantize(
+    a: t.View = t.view(k.i8, None, 32),
+    b: t.View = t.view(k.i8, 32, None),
+    c: t.View = t.view(k.f32, None, None),
+):
+    i, j = t.place(c, 16, 16)
+    x, y = a.load(i, 0, 16, 32), b.load(0, j, 32, 16)
+    c.store(i, j, t.multiply_add(x, y, t.zeros(k.i32, 16, 16)).to(k.f32) * 0.5)
+
+
 def case(name: str) -> tuple[t.TileKernel, list[Array | int], Array, float]:
     """Returns a kernel, its arguments (the result last), the expected result, and the tolerance."""
     g = np.random.default_rng(1)
     if name == "integers":
         a, b = (g.integers(-128, 128, shape).astype(np.int8) for shape in ((20, 32), (32, 18)))
         return integers, [a, b, np.zeros((20, 18), np.int32)], a.astype(np.int32) @ b, 0
+    if name == "dequantize":
+        a, b = (g.integers(-128, 128, (32, 32)).astype(np.int8) for _ in "ab")
+        expected = 0.5 * a.astype(np.float32) @ b.astype(np.float32)
+        return dequantize, [a, b, np.zeros((32, 32), np.float32)], expected, 0
     if name == "bfloats":
         a, b = (g.standard_normal(s).astype(k.bf16.dtype) for s in ((20, 16), (16, 18)))
         expected = a.astype(np.float32) @ b.astype(np.float32)
@@ -320,7 +335,12 @@ def test_tiles_compute_the_same_on_a_device(lavapipe: Path):
 
 
 if __name__ == "__main__":
-    for each in ("matmul", "integers"):
+    tile_by_tile: dict[str, Any] = {"subgroups": (1, 1)}
+    for each, options in (
+        ("matmul", tile_by_tile),
+        ("integers", tile_by_tile),
+        ("dequantize", {}),
+    ):
         tile_kernel, given, right, allowed = case(each)
-        device = [*tile_kernel.launch(*given, device="vulkan", subgroups=(1, 1)).buffers.values()]
+        device = [*tile_kernel.launch(*given, device="vulkan", **options).buffers.values()]
         assert np.abs(device[-1] - right).max() <= allowed, each
