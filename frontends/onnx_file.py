@@ -363,12 +363,11 @@ def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
         if name not in kept and not places <= set(kept)
     ]
     if missing:
+        options = " ".join(f"--dim {name}=N" for name in missing)
         raise FrontendError(
             f"the inputs' dimensions {', '.join(missing)} have no size",
             ", ".join(describe(value) for value in inputs_of(model)),
-            "give "
-            + " ".join(f"--dim {name}=N" for name in missing)
-            + "; ? (None in Python) is a size that is known only at run time",
+            f"give {options}; N = ? (None in Python) is a size that is known only at run time",
         )
 
 

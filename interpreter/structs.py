@@ -73,17 +73,20 @@ def _write_struct(
 ) -> None:
     names = member_names(module, struct)
     if not isinstance(values, Mapping):
-        raise _refuse_value(
-            path, f"is a struct of {', '.join(names)}", "give a mapping of its members"
+        raise _refusal(
+            f"the member {path.removesuffix('.')} is a struct of {', '.join(names)}",
+            "give a mapping of its members",
         )
     unknown = sorted(set(map(str, values)) - set(names))
     if unknown:
-        raise _refuse_value(
-            f"{path}{unknown[0]}", "is not a member", f"members: {', '.join(names)}"
+        raise _refusal(
+            f"the struct has no member {path}{unknown[0]}", f"its members are {', '.join(names)}"
         )
     for number, name in enumerate(names):
         if name not in values:
-            raise _refuse_value(f"{path}{name}", "has no value", f"give all of: {', '.join(names)}")
+            raise _refusal(
+                f"the member {path}{name} has no value", f"give all of: {', '.join(names)}"
+            )
         at = start + layout.offset(struct, number)
         part = layout.member(struct, number)
         _write(data, at, module, part, values[name], layout, f"{path}{name}")
@@ -108,7 +111,7 @@ def _write(
         return _write_number(data, at, I64, value, path)
     count, stride, element = layout.count(plain), layout.stride(type), layout.element(type)
     if isinstance(value, str | Mapping) or not np.ndim(value) or len(value) != count:
-        raise _refuse_value(path, f"is {plain}", f"give a list of {count}")
+        raise _refusal(f"the member {path} is {plain}", f"give a list of {count} elements")
     for number, part in enumerate(value):
         _write(data, at + number * stride, module, element, part, layout, f"{path}[{number}]")
     return None
@@ -119,11 +122,9 @@ def _write_number(data: bytearray, at: int, dtype: DType, value: Any, path: str)
         octets = given_scalar(value, dtype, f"the member {path}").tobytes()
     except ValueError as error:
         remedy = "give one number that the type can hold"
-        raise InterpreterError(str(error), "push_constants", remedy) from None
+        raise _refusal(str(error), remedy) from None
     data[at : at + len(octets)] = octets
 
 
-def _refuse_value(path: str, cause: str, remedy: str) -> InterpreterError:
-    return InterpreterError(
-        f"the member {path.removesuffix('.')} {cause}", "push_constants", remedy
-    )
+def _refusal(cause: str, remedy: str) -> InterpreterError:
+    return InterpreterError(cause, "push_constants", remedy)

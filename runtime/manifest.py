@@ -275,12 +275,16 @@ class Buffer:
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.first is not None and self.kind != "state":
             raise ProgramError(
-                f"only a state can have a first value, not a {self.kind}", f"{place}.first"
+                f"only a state can have a first value, but the kind is {self.kind!r}",
+                f"{place}.first",
             )
         if self.kind in SHARED and self.is_dynamic:
             raise ProgramError(f"a {self.kind} cannot have dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
-            raise ProgramError(f"a {self.kind} cannot have offset {self.offset}", f"{place}.offset")
+            raise ProgramError(
+                f"the offset is {self.offset}, but only a temporary can have one, of at least 0",
+                f"{place}.offset",
+            )
 
     def __str__(self) -> str:
         return "x".join([*map(str, self.shape), self.type])

@@ -197,7 +197,7 @@ def _buffer(op: GlobalVariableOp, length: int) -> tuple[tuple[int, int], Input]:
     name = op.sym_name.data
     if op.descriptor_set is None or op.binding is None:
         raise ProgramError(
-            f"@{name} has no descriptor set and binding", f"@{name}", "add bind(SET, BINDING)"
+            f"@{name} lacks a descriptor set or a binding", f"@{name}", "add bind(SET, BINDING)"
         )
     scalars = set(_scalars(op.type.pointee))
     if len(scalars) != 1:

@@ -96,13 +96,18 @@ def check_operand_sizes(
             continue
         wanted, count = rule(inputs, attributes), prod(given[place].sizes)
         if isinstance(wanted, int) and isinstance(count, int) and count != wanted:
-            raise _wrong(entry, place, f"has {counted(count, 'element')}, but must have {wanted}")
+            raise ValueError(
+                f"the input {entry.inputs[place]} has {counted(count, 'element')}, but must have "
+                f"{wanted}"
+            )
         b.insist_equal(count, wanted)
     for place, rank in RANKS.get(entry.name, {}).items():
         limit = inputs[0].rank if rank is None else rank
         if place in given and given[place].rank > limit and "block_size" not in attributes:
-            has = f"has {given[place].rank} dimensions"
-            raise _wrong(entry, place, f"{has}, but may have at most {limit}")
+            raise ValueError(
+                f"the input {entry.inputs[place]} has {given[place].rank} dimensions, but may have "
+                f"at most {limit}"
+            )
     if entry.name in PARTS:
         _check_part(b, entry, inputs[0].sizes, given[1].sizes, attributes.get("axis", 0))
 
@@ -114,10 +119,8 @@ def _check_part(
         if dimension == axis % len(whole):
             continue
         if isinstance(size, int) and isinstance(count, int) and count > size:
-            has = f"has {count} rows along axis {dimension}"
-            raise _wrong(entry, 1, f"{has}, but may have at most {size}")
+            raise ValueError(
+                f"the input {entry.inputs[1]} has {count} rows along axis {dimension}, but may "
+                f"have at most {size}"
+            )
         b.insist_natural(size - count)
-
-
-def _wrong(entry: Operator, place: int, cause: str) -> ValueError:
-    return ValueError(f"the input {entry.inputs[place]} {cause}")

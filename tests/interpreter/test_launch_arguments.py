@@ -129,7 +129,7 @@ def test_push_constants_by_name_or_as_bytes(push: Any):
         (b"1234", "76 bytes, but 4 bytes were given"),
         ({}, "but no bytes were given"),
         ({"n": 1}, "the member v has no value"),
-        (NAMES | {"q": 1}, "the member q is not a member"),
+        (NAMES | {"q": 1}, "the struct has no member q"),
         (NAMES | {"v": [1]}, "give a list of 2"),
         (NAMES | {"n": [1]}, "give one number"),
         (NAMES | {"s": {"h": 1}}, r"the member s\.a has no value"),
