@@ -123,27 +123,31 @@ def dequantize(
     planes: Mapping[str, Tensor],
     element: Element,
     transposed: bool = False,
+    order: Sequence[int] = (),
 ) -> Tensor:
     """
     Dequantizes a tensor of leading dimensions x columns, given by one array per field of a block.
 
-    If `transposed`, the result of a matrix is columns x rows.
+    If `transposed`, the result of a matrix is columns x rows. `order` lists, for each leading
+    dimension of the arrays, its place in the result (default: the same).
     """
     first = next(iter(format.planes))
-    outer = planes[first].sizes[: planes[first].rank - len(format.planes[first].loops)]
+    given = planes[first].sizes[: planes[first].rank - len(format.planes[first].loops)]
+    order = [*order, *range(len(order), len(given))]
+    outer = [given[order.index(place)] for place in range(len(given))]
     sizes: tuple[Size, ...] = (*outer, *format.loops.values())
     loops = {letter: loop for loop, letter in enumerate(format.loops, len(outer))}
     operands = [
-        (planes[name], [*range(len(outer)), *(loops[letter] for letter in plane.loops)])
+        (planes[name], [*order, *(loops[letter] for letter in plane.loops)])
         for name, plane in format.planes.items()
     ]
-    order = [*range(1, len(sizes)), 0] if transposed else list(range(len(sizes)))
-    shape = [sizes[loop] for loop in order]
+    written = [*range(1, len(sizes)), 0] if transposed else list(range(len(sizes)))
+    shape = [sizes[loop] for loop in written]
 
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
         return [format.element(s, numbers, len(outer)).to(element)]
 
-    out = (b.empty(shape, element), element, shape, order)
+    out = (b.empty(shape, element), element, shape, written)
     blocks = b.generic(operands, [out], len(sizes), write)[0]
     columns = prod(sizes[len(outer) - 1 :])
     rows = outer[:-1]

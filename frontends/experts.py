@@ -2,7 +2,7 @@
 Builds mixture-of-experts layers: a router chooses experts for each token and weights their
 results.
 
-    few tokens:   each row of each expert is one block
+    few tokens:   one product per token and expert
     many tokens:  rows are sorted by expert into blocks with one expert each
                     %w[b, n, k] = weights[expert[b], n, k]
                     %r[b, m, n] = sum over k of %x[token[b, m], k] * %w[b, n, k]
@@ -23,6 +23,7 @@ from xdsl_spirv.frontends.blocks import BlockFormat, dequantize
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.order import first_indices
+from xdsl_spirv.frontends.onnx.order import ranks as ranks_of
 from xdsl_spirv.frontends.onnx.reading import Reader, gather_rows
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
@@ -50,20 +51,21 @@ class Matrices:
 
     def multiply(self, b: TensorBuilder, x: Tensor, experts: Tensor, element: Element) -> Tensor:
         """
-        Multiplies the rows of each block by the matrix of the block's expert, and adds the bias.
+        Multiplies each row by the matrix of an expert, and adds the bias. The result is f32.
 
-        `x` is blocks x rows x columns, or rows x columns for all blocks. The result is blocks x
-        rows x matrix rows in f32. Factors have type `element`.
+        - `experts` has an expert per block: `x` is blocks x rows x columns, the result blocks x
+          rows x matrix rows.
+        - `experts` is tokens x used: `x` is tokens x columns, the result tokens x used x matrix
+          rows.
+
+        Factors of blocks have type `element`, those of single rows are f32.
         """
-        planes = {name: gather_rows(b, plane, experts) for name, plane in self.planes.items()}
-        if self.format is None:
-            weights = b.convert(planes[""], element)
-        else:
-            weights = dequantize(b, self.format, planes, element)
-        x = b.convert(x, element)
-        sizes = [experts.sizes[0], x.sizes[-2], weights.sizes[1]]
-        own = [0, 1, 3] if x.rank == 3 else [1, 3]
-        result = b.contract(x, own, weights, [0, 2, 3], sizes, 4, F32)
+        by_token = experts.rank == 2
+        element = F32 if by_token else element
+        x, weights = b.convert(x, element), self._choose(b, experts, element, ())
+        sizes = [*experts.sizes, *x.sizes[1:-1], weights.sizes[-2]]
+        own, theirs = ([0, 3], [0, 1, 2, 3]) if by_token else ([0, 1, 3], [0, 2, 3])
+        result = b.contract(x, own, weights, theirs, sizes, 4, F32)
         if self.bias is None:
             return result
         biases = Reader(b, b.convert(self.bias, F32))
@@ -71,7 +73,47 @@ class Matrices:
         def add(s: Scalars, expert: Number, x: Number) -> Number:
             return x + biases.read(s, [expert, s.index(2)])
 
-        return b.mapped(add, [(experts, [0]), (result, [0, 1, 2])], result.sizes, F32)
+        operands = [(experts, range(experts.rank)), (result, [0, 1, 2])]
+        return b.mapped(add, operands, result.sizes, F32)
+
+    def add_up(self, b: TensorBuilder, x: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
+        """
+        Returns the weighted sums of the results of each token's experts: tokens x matrix rows, f32.
+
+        `x` is tokens x used x columns; `experts` and `weights` are tokens x used. One product sums
+        over experts and columns.
+        """
+
+        def scale(s: Scalars, weight: Number, x: Number) -> Number:
+            return x.to(F32) * weight.to(F32)
+
+        x = b.mapped(scale, [(weights, [0, 1]), (x, [0, 1, 2])], x.sizes, F32)
+        matrices = self._choose(b, experts, F32, (0, 2, 1, 3))
+        sizes = list(matrices.sizes[:2])
+        result = b.contract(x, [0, 2, 3], matrices, [0, 1, 2, 3], sizes, 4, F32)
+        if self.bias is None:
+            return result
+        biases = Reader(b, b.convert(self.bias, F32))
+
+        def add(s: Scalars, weight: Number, expert: Number, total: Number) -> Sequence[Number]:
+            return [total + weight.to(F32) * biases.read(s, [expert, s.index(1)])]
+
+        added = b.accumulate(add, [(0, F32)], [(weights, [0, 2]), (experts, [0, 2])], sizes)[0]
+        return b.elementwise(lambda s, x, y: x + y, added, result)
+
+    def _choose(
+        self, b: TensorBuilder, experts: Tensor, element: Element, order: tuple[int, ...]
+    ) -> Tensor:
+        """
+        Returns the matrices of the experts: dimensions of `experts`, rows, columns.
+
+        `order` has the place of each dimension (see `dequantize`).
+        """
+        planes = {name: gather_rows(b, plane, experts) for name, plane in self.planes.items()}
+        if self.format is not None:
+            return dequantize(b, self.format, planes, element, order=order)
+        matrices = b.convert(planes[""], element)
+        return b.transpose(matrices, order) if order else matrices
 
 
 def choose_experts(
@@ -91,6 +133,36 @@ def choose_experts(
     return chosen, b.mapped(read, [(chosen, [0, 1])], chosen.sizes, scores.element)
 
 
+def choose_by_softmax(b: TensorBuilder, logits: Tensor, used: int) -> tuple[Tensor, Tensor]:
+    """
+    Returns indices (i32) of each token's experts, and the softmax over the logits of these experts.
+
+    The experts with the largest logits (tokens x experts) are chosen. All sums of a chosen expert
+    go over all experts, so that one kernel computes them.
+    """
+    ranks = ranks_of(b, logits, 1, True)
+    operands: list[tuple[Tensor, list[int]]] = [(ranks, [0, 2]), (logits, [0, 2])]
+    sizes = [logits.sizes[0], used]
+
+    def greatest(s: Scalars, x: Number, most: Number) -> Sequence[Number]:
+        return [s.maximum(most, x)]
+
+    (most,) = b.accumulate(greatest, [(F32.least, F32)], operands[1:], sizes)
+
+    def add(s: Scalars, rank: Number, x: Number, most: Number, *sums: Number) -> Sequence[Number]:
+        own, power = rank.equals(s.index(1, I32)), s.exp(x - most)
+        number, mine, total = sums
+        return [
+            number + s.select(own, s.index(2, I32), 0),
+            mine + s.select(own, power, 0),
+            total + s.select(rank < used, power, 0),
+        ]
+
+    starts: list[tuple[float, Element]] = [(0, I32), (0, F32), (0, F32)]
+    chosen, own, total = b.accumulate(add, starts, [*operands, (most, [0, 1])], sizes)
+    return chosen, b.elementwise(lambda s, t, x: x / t, total, own)
+
+
 def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
     """Divides the weights of a token's experts by their sum, which is at least `least`."""
     total = b.reduce(lambda s, x, total: total + x, 0, weights, [1])
@@ -103,16 +175,17 @@ class Mixture:
     The experts chosen for each token, and the network of the experts.
 
     `chosen` (tokens x used) holds distinct indices of experts. `weights` holds the factors of the
-    experts' results. `network` takes blocks of rows, and the expert of each block. There are
-    `count` experts and at most `most` tokens. `constant` makes a named constant. Rows have type
-    `element` in memory.
+    experts' results. `hidden` takes blocks of rows, and the expert of each block; `down` multiplies
+    its result. There are `count` experts and at most `most` tokens. `constant` makes a named
+    constant. Rows have type `element` in memory.
     """
 
     b: TensorBuilder
     chosen: Tensor
     weights: Tensor
     count: int
-    network: Callable[[Tensor, Tensor], Tensor]
+    hidden: Callable[[Tensor, Tensor], Tensor]
+    down: Matrices
     element: Element
     most: int
     constant: Callable[[str, Array], Tensor]
@@ -126,22 +199,9 @@ class Mixture:
         return self._by_blocks(x)
 
     def _row_by_row(self, x: Tensor) -> Tensor:
-        """Computes the layer with one block per token and expert."""
-        b, (tokens, used) = self.b, self.chosen.sizes
-        experts = b.reshape(self.chosen, [tokens * used])
-        own = x
-        if tokens != 1:
-            own = b.mapped(lambda s, x: x, [(x, [0, 2])], [tokens, used, x.sizes[1]], x.element)
-            own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
-        down = self.network(own, experts)
-        width = down.sizes[2]
-
-        def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
-            return [total + weight * x]
-
-        down = b.reshape(down, [tokens, used, width])
-        operands: list[tuple[Tensor, list[int]]] = [(self.weights, [0, 2]), (down, [0, 2, 1])]
-        return b.accumulate(add, [(0, F32)], operands, [tokens, width])[0]
+        """Computes the layer with one product per token and expert."""
+        hidden = self.hidden(x, self.chosen)
+        return self.down.add_up(self.b, hidden, self.chosen, self.weights)
 
     def _by_blocks(self, x: Tensor) -> Tensor:
         """Computes the layer with blocks of rows that are sorted by expert."""
@@ -153,7 +213,8 @@ class Mixture:
 
         sizes = [*blocks.tokens.sizes, x.sizes[1]]
         sorted = b.mapped(own, [(blocks.tokens, [0, 1])], sizes, self.element)
-        results = Reader(b, self.network(sorted, blocks.experts))
+        hidden = self.hidden(sorted, blocks.experts)
+        results = Reader(b, self.down.multiply(b, hidden, blocks.experts, self.element))
 
         def add(s: Scalars, weight: Number, place: Number, total: Number) -> Sequence[Number]:
             return [total + weight * results.read(s, [place / ROWS, place % ROWS, s.index(1)])]

@@ -347,7 +347,8 @@ class SelectedViewOp(IRDLOperation):
     A view of selected parts of a tensor or memref along its first dimension.
 
     `schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xi32> to tensor<5x64xi8>`:
-    element `[i, j]` of the view is `%w[%n[i], j]`. A kernel reads the elements from the source.
+    element `[i, j]` of the view is `%w[%n[i], j]`. `%n` may have several dimensions. A kernel reads
+    the elements from the source.
     """
 
     name = "schedule.selected_view"
@@ -366,9 +367,9 @@ class SelectedViewOp(IRDLOperation):
 
     def verify_(self) -> None:
         source, numbers, view = map(shaped_of, (self.source, self.numbers, self.result))
-        if numbers.get_num_dims() != 1 or not isinstance(numbers.element_type, IntegerType):
+        if not numbers.get_num_dims() or not isinstance(numbers.element_type, IntegerType):
             raise VerifyException(
-                f"the selected indices must be a one-dimensional array of integers, not {numbers}"
+                f"the selected indices must be an array of integers, not {numbers}"
             )
         shape = (*numbers.get_shape(), *source.get_shape()[1:])
         if view.get_shape() != shape or view.element_type != source.element_type:

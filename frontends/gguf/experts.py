@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.frontends.attention import softmax
-from xdsl_spirv.frontends.experts import Matrices, Mixture, choose_experts, normalize_weights
+from xdsl_spirv.frontends.experts import (
+    Matrices,
+    Mixture,
+    choose_by_softmax,
+    choose_experts,
+    normalize_weights,
+)
 from xdsl_spirv.frontends.onnx.values import F32, Tensor
 
 if TYPE_CHECKING:
@@ -29,7 +35,8 @@ def mixture(step: Step, x: Tensor, block: str) -> Tensor:
         chosen,
         weights,
         experts.count,
-        lambda x, numbers: _network(step, x, numbers, block),
+        lambda x, numbers: _hidden(step, x, numbers, block),
+        _matrices(step, block, "ffn_down_exps"),
         step.products,
         step.weights.context,
         step.constant,
@@ -55,6 +62,9 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
     if kind == "softmax" and router.normalized and bias not in step.weights:
         # Normalized scores equal a softmax over the chosen experts.
         kind = "chosen" if experts.used >= LEAST * experts.count else kind
+    if kind == "chosen" and bias not in step.weights:
+        chosen, weights = choose_by_softmax(b, logits, experts.used)
+        return chosen, step.scale(weights, experts.scale)
     if kind == "softmax":
         scores = softmax(b, logits, 1)
     if kind == "sigmoid":
@@ -68,21 +78,26 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
     return chosen, step.scale(weights, experts.scale)
 
 
-def _network(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
-    """Applies the expert of each block to the block's rows (blocks x rows x columns)."""
+def _hidden(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
+    """Returns the activations (blocks x rows x hidden size) of the blocks' experts."""
 
-    def multiply(x: Tensor, *names: str) -> Tensor:
-        planes = step.joined(block, names, "weight")
-        is_biased = f"{block}{names[0]}.bias" in step.weights
-        added = step.joined(block, names, "bias")[""] if is_biased else None
-        matrices = Matrices(planes, step.weights.format(f"{block}{names[0]}.weight"), added)
+    def multiply(*names: str) -> Tensor:
+        matrices = _matrices(step, block, *names)
         return matrices.multiply(step.b, x, experts, step.products)
 
     names = ("ffn_gate_exps", "ffn_up_exps")
     if step.weights.are_alike([block + name for name in names]):
-        gates = multiply(x, *names)
+        gates = multiply(*names)
         assert isinstance(gates.sizes[2], int)
         gate, up = step.parts(gates, [gates.sizes[2] // 2] * 2)
     else:
-        gate, up = (multiply(x, name) for name in names)
-    return multiply(step.activate(up, gate), "ffn_down_exps")
+        gate, up = map(multiply, names)
+    return step.activate(up, gate)
+
+
+def _matrices(step: Step, block: str, *names: str) -> Matrices:
+    """Returns the matrices of all experts; several names give matrices above each other."""
+    is_biased = f"{block}{names[0]}.bias" in step.weights
+    added = step.joined(block, names, "bias")[""] if is_biased else None
+    planes = step.joined(block, names, "weight")
+    return Matrices(planes, step.weights.format(f"{block}{names[0]}.weight"), added)

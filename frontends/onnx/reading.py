@@ -74,13 +74,14 @@ def choose(b: TensorBuilder, condition: Tensor, new: Tensor, old: Tensor) -> Ten
 
 
 def gather_rows(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
-    """Gathers slices of a tensor along its first dimension, by a list of indices."""
-    source = Reader(b, t)
+    """Gathers slices of a tensor along its first dimension, by an array of indices."""
+    source, rank = Reader(b, t), numbers.rank
 
     def read(s: Scalars, number: Number) -> Number:
-        return source.read(s, [number, *map(s.index, range(1, t.rank))])
+        return source.read(s, [number, *map(s.index, range(rank, rank + t.rank - 1))])
 
-    return b.mapped(read, [(numbers, [0])], [*numbers.sizes, *t.sizes[1:]], t.element)
+    sizes = [*numbers.sizes, *t.sizes[1:]]
+    return b.mapped(read, [(numbers, range(rank))], sizes, t.element)
 
 
 def chosen_by_data(

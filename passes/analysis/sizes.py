@@ -80,7 +80,8 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             around = op.low.get_values()[dimension] + op.high.get_values()[dimension]
             return extent(op.memref, dimension) + around
         case SelectedViewOp() as op:
-            return extent(op.source if dimension else op.numbers, dimension)
+            inner = dimension - shaped_of(op.numbers).get_num_dims() + 1
+            return extent(op.source, inner) if inner > 0 else extent(op.numbers, dimension)
         case tensor.PadOp() as op:
             around = listed_sizes(op.static_low, op.low), listed_sizes(op.static_high, op.high)
             return extent(op.source, dimension) + around[0][dimension] + around[1][dimension]

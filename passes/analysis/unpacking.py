@@ -31,7 +31,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PackedViewOp, bit_width, shaped_of
+from xdsl_spirv.dialects.schedule import PackedViewOp, SelectedViewOp, bit_width, shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, layout_of
 from xdsl_spirv.passes.analysis.pointwise import SCALAR_DIALECTS, body_ops, is_permutation
@@ -85,6 +85,8 @@ class Plane:
     inner: int
     layout: Layout
     apart: Size = 0
+    by_data: bool = False
+    """True if indices along M, N or K, and not only along the batch, depend on data."""
 
     @property
     def element_type(self) -> Attribute:
@@ -375,7 +377,11 @@ def _planes(
         if isinstance(view := value.owner, PackedViewOp):
             _, _, rows, depth = view.packing.shape
             layout = _in_panels(layout, depth // count, rows)
-        planes.append(Plane(value, numbers, count, last, layout))
+        by_data = False
+        if isinstance(view := value.owner, SelectedViewOp):
+            counted = walked[: shaped_of(view.numbers).get_num_dims()]
+            by_data = any(loop is not None and loop not in batch for loop in counted)
+        planes.append(Plane(value, numbers, count, last, layout, by_data=by_data))
     return tuple(planes)
 
 

@@ -44,7 +44,7 @@ def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
         return None
     read, write = (attribute.data for attribute in op.get_indexing_maps())
     rank, block = write.num_dims, op.body.block
-    first = AffineMap(rank, 0, (AffineDimExpr(0),))
+    first = AffineMap(rank, 0, tuple(map(AffineDimExpr, range(len(read.results)))))
     if read != first or write != AffineMap.identity(rank) or block.last_op is None:
         return None
     extract = block.last_op.operands[0].owner
@@ -54,7 +54,7 @@ def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
     loops = [
         p.owner.dim.value.data if isinstance(p.owner, linalg.ops.IndexOp) else -1 for p in places
     ]
-    if places[0] is not block.args[0] or loops[1:] != list(range(1, rank)):
+    if places[0] is not block.args[0] or loops[1:] != list(range(len(first.results), rank)):
         return None
     inside = op.is_ancestor(extract.tensor.owner)
     return None if inside else (extract.tensor, op.inputs[0])

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width, shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
@@ -66,12 +66,14 @@ class LeafCode:
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
-        self.selected: tuple[SSAValue, int] | None = None
-        """If a `SelectedViewOp` is read: its part indices, and the loop that counts parts."""
+        self.selected: tuple[SSAValue, list[int]] | None = None
+        """If a `SelectedViewOp` is read: its part indices, and the loops that count parts."""
         if isinstance(memory.owner, SelectedViewOp):
-            (first, *_), selection = leaf.placed.map.results, memory.owner
-            assert isinstance(first, AffineDimExpr)
-            self.selected, memory = (selection.numbers, first.position), selection.source
+            selection, places = memory.owner, leaf.placed.map.results
+            counted = places[: shaped_of(selection.numbers).get_num_dims()]
+            loops = [place.position for place in counted if isinstance(place, AffineDimExpr)]
+            assert len(loops) == len(counted)
+            self.selected, memory = (b.elements_of(selection.numbers), loops), selection.source
         bits = self.width * bit_width(self.type)
         narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
         self.in_words = narrow and bits % WORD == 0
@@ -112,7 +114,7 @@ class LeafCode:
         base: Index = leaf.start // width if width > 1 else leaf.start
         constant = 0
         for loop in self.order:
-            first, added = self._select_part(loop, *point[loop])
+            first, added = self._select_part(loop, point)
             stride = leaf.strides[loop]
             if width == 1:
                 base = b.plus(base, b.times(b.plus(first, added), stride))
@@ -123,16 +125,22 @@ class LeafCode:
         number, place = divmod(constant, width)
         return b.index_inside(self._inside(point), b.plus(base, number)), place
 
-    def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
+    def _select_part(self, loop: int, point: Point) -> tuple[Index, int]:
         """
-        Returns the index of a loop. For the loop that counts selected parts, returns the part index
-        that memory contains.
+        Returns a loop's index. If loops select parts by data, the last of them has the loaded part
+        index, and the others have 0.
         """
-        if self.selected is None or self.selected[1] != loop:
-            return first, added
-        b = self.b
-        number = b.load_once(self.selected[0], (b.plus(first, added),))
-        return b.add(arith.IndexCastOp(number, IndexType())), 0
+        if self.selected is None or loop not in self.selected[1]:
+            return point[loop]
+        numbers, loops = self.selected
+        if loop != loops[-1]:
+            return 0, 0
+        b, sizes = self.b, self.leaf.placed.shape
+        place: Index = 0
+        for counted, size in zip(loops, sizes, strict=False):
+            first, added = point[counted]
+            place = b.plus(b.times(place, size), b.plus(first, added))
+        return b.pure(_as_index, b.load_once(numbers, (place,))), 0
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
         """Returns `first` * `stride` in vectors. One factor is a multiple of the vector width."""
@@ -252,6 +260,10 @@ class ComputedOperand:
         if place is None:
             return 0
         return index_at(self.b, linear(place, max(point) + 1), point)
+
+
+def _as_index(number: SSAValue) -> arith.IndexCastOp:
+    return arith.IndexCastOp(number, IndexType())
 
 
 def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:

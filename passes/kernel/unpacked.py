@@ -281,7 +281,8 @@ class PlaneSource:
         self.batch = batch
         """Index of the part of the plane to read: the batch, or a loaded index."""
         if isinstance(memory.owner, SelectedViewOp):
-            number = builder.load_once(memory.owner.numbers, (batch,))
+            numbers = builder.elements_of(memory.owner.numbers)
+            number = builder.load_once(numbers, (batch,))
             self.batch = builder.add(arith.IndexCastOp(number, IndexType()))
             memory = memory.owner.source
         elif isinstance(memory.owner, PackedViewOp):

@@ -59,6 +59,9 @@ def problems_of(plan: Plan) -> Iterator[str]:
             )
         else:
             yield from _operand(name, tile, plan)
+        planes = () if isinstance(tile, PackedTile) or not tile.unpacking else tile.unpacking.planes
+        if any(plane.by_data for plane in planes):
+            yield f"{name}: data select weights along M, N or K: use a schedule of rows"
     yield from _limits(plan)
     yield from _stages(plan)
     if plan.contraction.epilogue.parts > 1:

@@ -228,10 +228,18 @@ def _apply_experts(
     chosen, weights = choose_experts(b, logits, own, a.k)
     if a.normalize_routing_weights:
         weights = normalize_weights(b, weights, LEAST)
-    network = _network(b, projections, rows, x.element, a)
+    hidden, down = _network(b, projections, rows, x.element, a)
     most = tokens if isinstance(tokens, int) else MOST_TOKENS
     mixture = Mixture(
-        b, chosen, weights, count, network, x.element, most, lambda name, array: Tensor.of(array)
+        b,
+        chosen,
+        weights,
+        count,
+        hidden,
+        down,
+        x.element,
+        most,
+        lambda name, array: Tensor.of(array),
     )
     result = mixture.apply(b.reshape(x, [tokens, x.sizes[-1]]))
     return b.reshape(b.convert(result, x.element), list(x.sizes))
@@ -243,9 +251,10 @@ def _network(
     count: Size,
     element: Element,
     a: ExpertAttributes,
-) -> Callable[[Tensor, Tensor], Tensor]:
+) -> tuple[Callable[[Tensor, Tensor], Tensor], Matrices]:
     """
-    Returns a function that applies the experts to blocks of rows, given the expert of each block.
+    Returns a function that computes activations of blocks of rows, given the expert of each block,
+    and the matrices that multiply these activations.
 
     FC1 has `count` rows; factors have type `element`.
     """
@@ -268,15 +277,13 @@ def _network(
         if a.activation_type == "swiglu" and third is None:
             b.refuse("swiglu_fusion is 0 and there is no FC3", "give FC3, or fuse FC3 into FC1")
         gate, up = first(whole), None if third is None else third(whole)
-    down = second(whole)
 
     def apply(rows: Tensor, experts: Tensor) -> Tensor:
         gates = gate.multiply(b, rows, experts, element)
         values = [] if up is None else [up.multiply(b, rows, experts, element)]
-        hidden = b.elementwise(activation, *values, gates)
-        return down.multiply(b, hidden, experts, element)
+        return b.elementwise(activation, *values, gates)
 
-    return apply
+    return apply, second(whole)
 
 
 def _make_activation(b: Nodes, a: ExpertAttributes) -> Callable[..., Number]:

@@ -8,8 +8,8 @@ func.func @sizes(%w: tensor<8x64xi8>, %n: tensor<5xi32>) {
 
 // -----
 
-// CHECK: the selected indices must be a one-dimensional array of integers, not tensor<5x1xi32>
-func.func @numbers(%w: tensor<8x64xi8>, %n: tensor<5x1xi32>) {
-  %s = schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5x1xi32> to tensor<5x64xi8>
+// CHECK: the selected indices must be an array of integers, not tensor<5xf32>
+func.func @numbers(%w: tensor<8x64xi8>, %n: tensor<5xf32>) {
+  %s = schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xf32> to tensor<5x64xi8>
   func.return
 }
