@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType, f32
 
 from xdsl_spirv.dialects.schedule import RowsAttr
@@ -125,6 +126,17 @@ def _digits_pay(plan: RowsPlan, few: int) -> bool:
     return plan.sums.type == f32 and dots > 0 and dots >= 2 * products
 
 
+def _converts_integers(plan: RowsPlan) -> bool:
+    """
+    True if the streamed operand's integers are converted to floats, so that digits multiply them.
+
+    Other packed weights (MXFP4) are parts of a float's bits.
+    """
+    unpacking = plan.contraction.unpackings[plan.streamed]
+    kinds = arith.SIToFPOp | arith.UIToFPOp
+    return unpacking is not None and any(isinstance(o, kinds) for o in unpacking.op.body.block.ops)
+
+
 def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
     Yields the schedule of one row in which subgroups share the row's digits (see `RowsDigits`).
@@ -137,6 +149,8 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
         return
     planes = [isinstance(leaf.element, IntegerType) for leaf in plan.leaves[plan.streamed]]
+    if not _converts_integers(plan):
+        return
     along = ceil_div(plan.units, size)
     sharing = next((subgroups for subgroups in model.sharing if subgroups >= 2 * along), 0)
     if along < model.least_sharing or not sharing or planes.count(True) != 1:
@@ -166,6 +180,8 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     target, size, model = plan.target, plan.target.subgroup_size, plan.target.model.rows
     most, most_beside = model.most_rows, model.most_beside
     results = typical(plan.columns) * typical(plan.contraction.batch)
+    digits = _converts_integers(plan)
+    least = model.least_in_groups if digits else model.least_in_narrow_groups
     for spread in (model.most_spread, model.most_spread // 2):
         bytes, elements = _load(plan, spread)
         in_units = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
@@ -178,7 +194,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             continue
         across = max(1, 4 // along)
         workgroups = max(1, model.resident // (along * across))
-        widths = [(max(1, min(4, model.most_sums // 2 // rows)), model.least_in_groups)]
+        widths = [(max(1, min(4, model.most_sums // 2 // rows)), least)]
         if few == 1:
             widths.append((2, model.least_in_narrow_groups))
         for width, least in widths:
@@ -187,7 +203,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             sums = target.residency.memory_bytes // workgroups // of_column
             groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
             if width * groups >= least:
-                of_load = rows, width, size, steps, bytes, groups
+                # Without digits, all loads of a short tile may come before the sum of the norm.
+                ahead = 2 if not digits and groups <= model.few_groups else 1
+                of_load = rows, width, size, steps, bytes, groups, ahead
                 yield RowsAttr(*of_load, digits=MOST_DIGITS, subgroups=(along, across))
                 break
         else:
