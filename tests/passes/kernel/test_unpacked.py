@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.reading import Reader
+from xdsl_spirv.frontends.onnx.reading import Reader, gather_rows
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F16, F32, I32, U8, Element, Tensor
 from xdsl_spirv.interpreter.checks import Checks
@@ -170,6 +170,51 @@ def test_few_rows_of_selected_parts(name: str, target: str) -> None:
     exact = np.einsum("rk,rnk->rn", values[:, 0].astype(np.float64), all_weights)
     bound = np.einsum("rk,rnk->rn", abs(values[:, 0]), abs(all_weights))
     assert (abs(result[:, 0] - exact) <= 2.0**-20 * bound + 1e-7).all()
+
+
+def test_parts_selected_along_columns() -> None:
+    """
+    An array of indices selects several matrices for each row, which a schedule of tiles refuses.
+
+    Each load is in the kernel once, although its address depends on a loaded index.
+    """
+    format, rows, used, parts, n, k = FORMATS["MXFP4"], 2, 3, 5, 64, 256
+    stored = planes_of(format, parts * n, k)
+    planes = {p: array.reshape(parts, n, *array.shape[1:]) for p, array in stored.items()}
+    entry = Block()
+    b = TensorBuilder(entry)
+    x, chosen = Tensor(F16, [rows, k]), Tensor(I32, [rows, used])
+    tensors = {p: Tensor.of(array) for p, array in planes.items()}
+    for t in (x, chosen, *tensors.values()):
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    selected = {p: gather_rows(b, t, chosen) for p, t in tensors.items()}
+    weights = dequantize(b, format, selected, F16)
+    product = b.value(b.contract(x, [0, 3], weights, [0, 1, 2, 3], [rows, used, n], 4, F32))
+    entry.add_op(ReturnOp(product))
+    type = FunctionType.from_lists([a.type for a in entry.args], [product.type])
+    module = ModuleOp([FuncOp("main", type, Region(entry))])
+    tile = "[16, 64, 64], subgroups = [1, 4], instruction = coopmat 16x16x16"
+    path = "staged<padding = 8, vector = 8>"
+    text = f"#schedule.contraction<workgroup_tile = {tile}, a = {path}, b = {path}>"
+    assert isinstance(product.owner, GenericOp)
+    product.owner.attributes["schedule"] = parse_schedule(text)
+    with pytest.raises(RefusedError, match="data select weights along M, N or K"):
+        compile(module.clone(), "nvidia-h200")
+    del product.owner.attributes["schedule"]
+    program = compile(module, "nvidia-h200")
+    assert [layer.path for layer in program.layers] == ["rows"]
+    (code,) = program.code.values()
+    assert xs.disassemble(code.binary).count("OpLoad") < 20
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 1, (rows, k)).astype(np.float16)
+    own = np.array([[4, 0, 2], [1, 4, 3]], np.int32)
+    names = [buffer.name for buffer in program.manifest.inputs]
+    given = dict(zip(names, (values, own, *planes.values()), strict=True))
+    (result,) = run(program, given, checks=Checks.all(stop=True)).values()
+    all_weights = numbers(format, stored).reshape(parts, n, k)[own]
+    exact = np.einsum("rk,renk->ren", values.astype(np.float64), all_weights)
+    bound = np.einsum("rk,renk->ren", abs(values.astype(np.float64)), abs(all_weights))
+    assert (abs(result.reshape(exact.shape) - exact) <= 2.0**-9 * bound + 1e-7).all()
 
 
 def test_f16_weights_for_few_rows_are_computed_in_pairs() -> None:
