@@ -17,11 +17,10 @@ Times steps of language models with random weights: tokens, batches of tokens, p
 - `of_bandwidth`: time to read `bytes` at the bandwidth of a copy (`--bandwidth` in TB/s, or
   PyTorch's), relative to `run_ms`, or to `device_ms` if `run_ms` was disturbed.
 - `TFLOPS`: two operations for each weight and token, in the same time.
-
-- `cosine` of `check`: least cosine between logits of two functions for the same tokens: the logits
-  of `prefill` and then `decode`, and those in the file `--like`, which `--logits` of another call
-  wrote (the same model with another `--cache` or `--window`). Models whose name starts with
-  "tiny" are compared with the interpreter's whole arrays.
+- `cosine` of `check`: least cosine between the logits of a prompt and of a token and other logits
+  of the same tokens. A file that `--logits` of another call wrote has them (`--like`; the same
+  model with another `--cache` or `--window`). For models whose name starts with "tiny", the
+  interpreter computes them on whole arrays.
 
 `--cache` is the type of keys and values, and `--window` the number of tokens of sliding windows, 0
 for none. `--keep FOLDER` stores the compiled program; a stored program is not compiled again.
@@ -270,7 +269,7 @@ def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
     return steps
 
 
-def compiled(path: Path, options: Any, context: int, texts: int) -> Program:
+def compile_file(path: Path, options: Any, context: int, texts: int) -> Program:
     """Compiles a model file, or loads the program that an earlier call kept."""
     named = (options.model, options.format, options.blocks, options.cache, options.window)
     kept = options.keep and options.keep / f"{'-'.join(map(str, named))}-{texts}x{context}"
@@ -291,7 +290,7 @@ def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None)
         path = Path(folder, "model.gguf")
         write(path, options, context)
         begin = time.perf_counter()
-        program = compiled(path, options, context, texts)
+        program = compile_file(path, options, context, texts)
         record[f"compile_s of {texts}"] = round(time.perf_counter() - begin, 1)
         file = read_file(path)
         p = parameters_of(file)

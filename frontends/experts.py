@@ -58,7 +58,7 @@ class Matrices:
         - `experts` is tokens x used: `x` is tokens x columns, the result tokens x used x matrix
           rows.
 
-        Factors of blocks have type `element`, those of single rows are f32.
+        Factors have type `element` for blocks, and f32 for single rows.
         """
         by_token = experts.rank == 2
         element = F32 if by_token else element

@@ -35,7 +35,7 @@ def mixture(step: Step, x: Tensor, block: str) -> Tensor:
         chosen,
         weights,
         experts.count,
-        lambda x, numbers: _hidden(step, x, numbers, block),
+        lambda x, numbers: _activations(step, x, numbers, block),
         _matrices(step, block, "ffn_down_exps"),
         step.products,
         step.weights.context,
@@ -78,7 +78,7 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
     return chosen, step.scale(weights, experts.scale)
 
 
-def _hidden(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
+def _activations(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
     """Returns the activations (blocks x rows x hidden size) of the blocks' experts."""
 
     def multiply(*names: str) -> Tensor:
