@@ -336,7 +336,7 @@ def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
     if limits.allowed and limits.allowed not in paths:
         remedy = f"leave out --allow {limits.allowed}"
         raise ProgramError(
-            f"{limits.allowed} changes nothing: no product of f32 has 16 rows and columns",
+            f"{limits.allowed} changes nothing: no product of f32 has at least 16 rows and columns",
             "the model",
             remedy,
         )

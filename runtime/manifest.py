@@ -274,16 +274,12 @@ class Buffer:
         if any(isinstance(size, int) and size < 0 for size in self.shape):
             raise ProgramError(f"a size is negative: {list(self.shape)}", f"{place}.shape")
         if self.first is not None and self.kind != "state":
-            raise ProgramError(
-                f"only a state can have a first value, but the kind is {self.kind!r}",
-                f"{place}.first",
-            )
+            raise ProgramError("only a state can have a first value", f"{place}.first")
         if self.kind in SHARED and self.is_dynamic:
             raise ProgramError(f"a {self.kind} cannot have dynamic sizes: {self}", f"{place}.shape")
         if self.offset is not None and (self.offset < 0 or self.kind != "temporary"):
             raise ProgramError(
-                f"the offset is {self.offset}, but only a temporary can have one, of at least 0",
-                f"{place}.offset",
+                "only a temporary can have an offset, which must be at least 0", f"{place}.offset"
             )
 
     def __str__(self) -> str:

@@ -531,5 +531,5 @@ def _choose(text: str) -> Follow:
         if follow == text:
             return follow
     raise ProgramError(
-        f"follow {text} is unknown", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS))
+        f"the debugger cannot follow {text}", "", did_you_mean(text, FOLLOWS, ", ".join(FOLLOWS))
     )
