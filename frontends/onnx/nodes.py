@@ -323,7 +323,9 @@ class Nodes(TensorBuilder):
             for x, y in np.broadcast(*(np.asarray(array, object) for array in arrays)):
                 if isinstance(y, SymbolicSize) and not isinstance(x, SymbolicSize):
                     if is_cut and x < 0:
-                        raise UnknownSizeError(f"the remainder of {x} is negative")
+                        raise UnknownSizeError(
+                            f"the remainder of the negative {x} is not supported"
+                        )
                     self.insist_natural(y - 1 - x)
                     self.insist_natural(y + x)
         if not is_cut:

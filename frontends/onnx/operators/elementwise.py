@@ -360,7 +360,7 @@ def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
     """Casts sizes. Raises `UnknownSizeError` for types with less than 32 bits."""
     element = element_numbered(to)
     if element not in (I32, I64, U32, U64, F32, F64):
-        raise UnknownSizeError(f"a size cannot be cast to {element}")
+        raise UnknownSizeError(f"a dynamic size cannot be cast to {element}")
     return x if element.is_float else np.frompyfunc(truncate_size, 1, 1)(x)
 
 
