@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
-from xdsl.dialects import gpu, memref
+from xdsl.dialects import arith, gpu, memref
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
@@ -63,9 +63,13 @@ def distribute(
         if not results:
             refuse(collective, "the kernel writes no buffer")
         code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
-        begin = 0
-        for nest in nests_of(results):
-            begin += _Distribution(code, plan, nest, collective, begin).write()
+        nests = [_Distribution(code, plan, nest, collective) for nest in nests_of(results)]
+        runs = _side_by_side(nests)
+        for nest in nests:
+            if not any(nest in run for run in runs):
+                nest.write()
+        for run in runs:
+            _write_side_by_side(list(run.items()))
     except NotLoops as error:
         refuse(error.op, str(error))
     return partial(_move_vectors, builder, plan)
@@ -97,20 +101,40 @@ def erase_unused(block: Block) -> None:
             Rewriter.erase_op(op)
 
 
+def _side_by_side(nests: Sequence[_Distribution]) -> list[dict[_Distribution, int]]:
+    """
+    Groups small nests whose elements different workgroups compute. Maps each nest to its first
+    invocation.
+    """
+    runs: list[dict[_Distribution, int]] = []
+    end = 0
+    for nest in nests:
+        if (size := nest.small_size) is None:
+            continue
+        if not runs or end + size > nest.lanes.count:
+            runs.append({})
+            end = 0
+        runs[-1][nest] = end
+        end += size
+    return [run for run in runs if len(run) > 1]
+
+
+def _write_side_by_side(run: Sequence[tuple[_Distribution, int]]) -> None:
+    """Writes nests in a tree of branches, so that an invocation passes few of them."""
+    (nest, first), half = run[0], len(run) // 2
+    if not half:
+        nest.write_from(first)
+        return
+    condition = nest.b.below(nest.lanes.number, run[half][1])
+    nest.b.when(condition, *(partial(_write_side_by_side, r) for r in (run[:half], run[half:])))
+
+
 class _Distribution:
-    """
-    Distributes the elements of one loop nest over all invocations.
+    """Distributes the elements of one loop nest over all invocations."""
 
-    Elements that invocations compute alone are dealt to them from invocation `begin` on, so that
-    several small nests run side by side and not one after the other.
-    """
-
-    def __init__(
-        self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp, begin: int
-    ):
+    def __init__(self, code: LoopsCode, plan: LoopsPlan, nest: Nest, collective: CollectiveOp):
         self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
-        self.schedule, self.begin = plan.schedule, begin
-        schedule = plan.schedule
+        self.schedule = schedule = plan.schedule
         self.columns = dimensions_along_rows(nest)
         shape = nest.shape
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
@@ -120,40 +144,59 @@ class _Distribution:
             schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
         self.lanes: Lanes = group_of(self.b, schedule, plan.target)
 
-    def write(self) -> int:
-        """Writes the code. Returns the number of invocations after which the next nest begins."""
+    def write(self) -> None:
         if self.schedule.tile.data > 1:
             tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
             count = self.schedule.workgroups.data
             workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
             self._in_turns(tiles.count, workgroup, count, tiles.write)
-            return 0
-        if not self.columns and self.lanes.size == self.lanes.rows == 1:
-            return self._elements()
+            return
+        if self._by_elements:
+            self._in_turns(self._turns, self.lanes.number, self.lanes.count, self._compute)
+            return
         rows, lanes = prod(self.row_shape), self.lanes
         if lanes.rows > 1:
             blocks = ceil_div(rows, lanes.rows * self._elements_beside)
             self._in_turns(blocks, lanes.number, lanes.count, self._rows_beside)
-            return 0
+            return
         self._in_turns(rows, lanes.number, lanes.count, self._row)
-        return 0
 
-    def _elements(self) -> int:
-        total, step = prod(self.nest.shape), self.schedule.elements.data
-        if not is_multiple(total, step):
-            step = 1
+    @property
+    def _by_elements(self) -> bool:
+        """True if each invocation computes elements alone."""
+        return not self.columns and self.lanes.size == self.lanes.rows == 1
 
-        def compute(number: Index) -> None:
-            first = self.b.times(number, step)
-            numbers = [self.b.plus(first, i) for i in range(step)]
-            self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
+    @property
+    def _step(self) -> int:
+        """Number of neighbouring elements that an invocation computes at a time."""
+        step = self.schedule.elements.data
+        return step if is_multiple(prod(self.nest.shape), step) else 1
 
-        number, count, workgroup = self.lanes.number, self.lanes.count, self.schedule.workgroup.data
-        if begin := self.begin % count:
-            number = self.b.remainder(self.b.plus(number, count - begin), count)
-        self._in_turns(total // step, number, count, compute)
-        # Neighbours stay in one workgroup.
-        return 0 if is_dynamic(total) else ceil_div(total // step, workgroup) * workgroup
+    @property
+    def _turns(self) -> Size:
+        return prod(self.nest.shape) // self._step
+
+    @property
+    def small_size(self) -> int | None:
+        """Number of invocations, in whole workgroups, if half of all suffice for the nest."""
+        turns = self._turns
+        if self.schedule.tile.data > 1 or not self._by_elements or is_dynamic(turns):
+            return None
+        workgroup = self.schedule.workgroup.data
+        size = ceil_div(turns, workgroup) * workgroup
+        return size if 2 * size <= self.lanes.count else None
+
+    def write_from(self, first: int) -> None:
+        """Lets the invocations from `first` on compute one group of elements each."""
+        b = self.b
+        # The number is defined in this branch, so that nothing that depends on it leaves it.
+        number = b.add(arith.SubiOp(b.index(self.lanes.number), b.index(first)))
+        b.when(b.below(number, self._turns), lambda: self._compute(b.assume(number, self._turns)))
+
+    def _compute(self, number: Index) -> None:
+        first = self.b.times(number, self._step)
+        numbers = [self.b.plus(first, i) for i in range(self._step)]
+        self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
 
     def _in_turns(
         self, total: Size, number: Index, count: int, body: Callable[[Index], None]
