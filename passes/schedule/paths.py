@@ -151,10 +151,10 @@ class LimitedPass(TargetPass, ABC):
     """A pass that chooses paths within the user's limits."""
 
     only: tuple[str, ...] = ()
-    """Allows a path only for the layers that match: PATH=PATTERN."""
+    """Allows a kind of kernel (a path, such as `fma`) only for matching layers: PATH=PATTERN."""
 
     barred: tuple[str, ...] = ()
-    """Forbids a path for the layers that match: PATH=PATTERN."""
+    """Forbids a kind of kernel (a path, such as `fma`) for matching layers: PATH=PATTERN."""
 
     @property
     def limits(self) -> Limits:
