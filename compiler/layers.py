@@ -79,7 +79,7 @@ def _relies(op: Operation) -> bool:
     if schedule is None or schedule.uses_components or not schedule.direct:
         return schedule is not None and schedule.uses_components
     assert isinstance(op, LinalgStructuredOperation)
-    unpackings = contraction_of(op).unpackings
+    unpackings = contraction_of(op, schedule.is_transposed).unpackings
     return any(unpackings[operand] is not None for operand in schedule.direct)
 
 

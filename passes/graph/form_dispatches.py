@@ -212,10 +212,11 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
         from xdsl_spirv.passes.analysis.unpacking import unpacks
 
         if unpacks(owner):
-            if contraction.unpacking(0 if operand is contraction.a else 1) is not None:
+            number = 0 if operand is contraction.a else 1
+            if contraction.unpacking(number) is not None:
                 from xdsl_spirv.passes.graph.selected_parts import view_selected_parts
 
-                for op in (*view_selected_parts(owner), owner):
+                for op in (*view_selected_parts(owner, contraction, number), owner):
                     group.add(op)
             return
     padded: tensor.PadOp | None = None

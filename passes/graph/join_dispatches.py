@@ -50,14 +50,6 @@ OF_ONE_RESULT = 1 << 22
 FEW = 1 << 17
 """Maximum number of elements of two joined dispatches whose vector widths differ."""
 
-NUMBER_BYTES = 8
-"""
-Bytes of push constants for each dynamic size of a joined kernel: the size, and room for strides.
-"""
-
-LEAST_PUSHED = 128
-"""Bytes of push constants that every Vulkan device has."""
-
 MOST_RESULTS = 4
 """Maximum number of buffers that a joined kernel writes."""
 
@@ -73,12 +65,11 @@ class JoinDispatchesPass(TargetPass):
         # In a kernel with rows of several results, a workgroup may get no row. Some devices do not
         # allow that.
         reduces = target is None or target.idle_subgroups
-        pushed = LEAST_PUSHED if target is None else target.push_constant_bytes
         for function in functions_of(op):
-            _join_all(function.body.block, reduces, pushed // NUMBER_BYTES)
+            _join_all(function.body.block, reduces)
 
 
-def _join_all(block: Block, reduces: bool, most_numbers: int) -> None:
+def _join_all(block: Block, reduces: bool) -> None:
     dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
     works = {op: _Work.of(op, reduces) for op in dispatches} if len(dispatches) > 1 else {}
     left = {op: work for op, work in works.items() if work is not None}
@@ -89,9 +80,7 @@ def _join_all(block: Block, reduces: bool, most_numbers: int) -> None:
         fitting = (
             op
             for op in _siblings(first)
-            if op in left
-            and _is_worthwhile(first, op, work, left[op])
-            and _fit(first, op, most_numbers)
+            if op in left and _is_worthwhile(first, op, work, left[op]) and _fit(first, op)
         )
         second = next(fitting, None)
         if second is not None:
@@ -235,12 +224,12 @@ def _reads(op: Operation) -> Sequence[SSAValue]:
     return op.operands if isinstance(op, DispatchOp) else operands_of(op)
 
 
-def _fit(first: DispatchOp, second: DispatchOp, most_numbers: int) -> bool:
-    from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
+def _fit(first: DispatchOp, second: DispatchOp) -> bool:
+    from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS, MOST_NUMBERS, count_numbers
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
-    numbers = sum(not isinstance(value.type, TensorType) for value in inputs)
-    if numbers > most_numbers or len(inputs) - numbers > MOST_INPUTS:
+    buffers = sum(isinstance(value.type, TensorType) for value in inputs)
+    if buffers > MOST_INPUTS or count_numbers(inputs) > MOST_NUMBERS:
         return False
     return len((*first.results, *second.results)) <= MOST_RESULTS
 

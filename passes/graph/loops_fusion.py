@@ -13,7 +13,7 @@ same rows. An operation is left out if each of its readers would recompute it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, math, tensor
@@ -24,7 +24,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
@@ -54,7 +54,7 @@ LARGEST = 96
 """Maximum number of operations of a group."""
 
 MOST_NUMBERS = 32
-"""Maximum number of dynamic sizes and offsets of a group: push constants have room for 32."""
+"""Maximum number of dynamic sizes and offsets of a kernel: push constants have room for 32."""
 
 MOST_INPUTS = 12
 """Maximum number of buffers that a kernel reads, because devices limit bindings."""
@@ -329,11 +329,21 @@ def _points(op: Operation) -> int:
     )
 
 
+def count_numbers(inputs: Iterable[SSAValue]) -> int:
+    """Returns the number of indices and of different dynamic sizes among a kernel's inputs."""
+    sizes, indices = set[Size](), 0
+    for value in inputs:
+        if isinstance(value.type, TensorType):
+            sizes.update(filter(is_dynamic, extents(value)))
+        indices += isinstance(value.type, IndexType)
+    return indices + len(sizes)
+
+
 def _fits(group: Group) -> bool:
     """True if one kernel can run the group: few buffers, and reductions of the same rows."""
     inputs = {v for op in group.members for v in group.outside(op)}
-    numbers = sum(isinstance(value.type, IndexType) for value in inputs)
-    if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS or numbers > MOST_NUMBERS:
+    few = count_numbers(inputs) <= MOST_NUMBERS
+    if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS or not few:
         return False
     try:
         _, results = results_of_operations(group.ordered(), group.results())

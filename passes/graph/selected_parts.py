@@ -16,17 +16,33 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SelectedViewOp
+from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, tensor_type
 from xdsl_spirv.passes.analysis.values import erase_dead
 
 CASTS = arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
 
 
-def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
-    """Replaces operands that gather parts of a tensor by views. Returns the views."""
+def view_selected_parts(
+    op: linalg.ops.GenericOp, contraction: Contraction, operand: int
+) -> list[Operation]:
+    """
+    Replaces operands that gather parts of a tensor by views. Returns the views.
+
+    `op` computes operand `operand` of a contraction. If all loops that count parts belong to the
+    batch, a kernel of tiles finds a part by the index of the batch. They must then be the whole
+    batch, in order.
+    """
     views: list[Operation] = []
-    for number, value in enumerate(op.inputs):
+    batch, loops = contraction.groups[0], contraction.maps[operand].results
+    for number, (value, map) in enumerate(zip(op.inputs, maps_of(op), strict=False)):
         selection = _selection_of(value)
         if selection is None:
+            continue
+        own = map.results[: len(tensor_type(selection[1]).get_shape())]
+        counted = [loops[place.position] for place in own if isinstance(place, AffineDimExpr)]
+        of_batch = [loop.position for loop in counted if isinstance(loop, AffineDimExpr)]
+        if all(loop in batch for loop in of_batch) and of_batch != list(batch):
             continue
         view = SelectedViewOp(*selection, value.type)
         view.result.name_hint = value.name_hint

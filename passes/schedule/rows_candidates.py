@@ -181,7 +181,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     most, most_beside = model.most_rows, model.most_beside
     results = typical(plan.columns) * typical(plan.contraction.batch)
     digits = _converts_integers(plan)
-    least = model.least_in_groups if digits else model.least_in_narrow_groups
+    fewest = model.least_in_groups if digits else model.least_in_narrow_groups
     for spread in (model.most_spread, model.most_spread // 2):
         bytes, elements = _load(plan, spread)
         in_units = replace(plan, schedule=plan.schedule.replace_values(bytes=bytes))
@@ -194,7 +194,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             continue
         across = max(1, 4 // along)
         workgroups = max(1, model.resident // (along * across))
-        widths = [(max(1, min(4, model.most_sums // 2 // rows)), least)]
+        widths = [(max(1, min(4, model.most_sums // 2 // rows)), fewest)]
         if few == 1:
             widths.append((2, model.least_in_narrow_groups))
         for width, least in widths:

@@ -183,3 +183,30 @@ def test_a_wrong_epilogue_is_found(report_of: ReportOf):
     report = report_of(gelu_chain().text(), [FormDispatchesPass(), Forgetful()], inputs=4)
     assert report.finding is not None
     assert report.finding.stage == "forgetful"
+
+
+@pytest.mark.parametrize(("results", "each"), [(1, 40), (2, 16)])
+def test_kernels_read_as_many_offsets_as_push_constants_hold(results: int, each: int):
+    """Sums of slices at dynamic offsets. The kernel also reads the size of the sliced tensor."""
+    count = results * each
+    arguments = ", ".join(["%x: tensor<?x?xf32>", *(f"%o{i}: index" for i in range(count))])
+    types = ", ".join(["tensor<4x8xf32>"] * results)
+    text = (
+        f"func.func @main({arguments}) -> ({types}) {{\n  %e = tensor.empty() : tensor<4x8xf32>\n"
+    )
+    for i in range(count):
+        kind, read = "copy", f"%s{i} : tensor<4x8xf32>"
+        if i % each:
+            kind, read = "add", f"%a{i - 1}, %s{i} : tensor<4x8xf32>, tensor<4x8xf32>"
+        text += (
+            f"  %s{i} = tensor.extract_slice %x[%o{i}, 0] [4, 8] [1, 1] : "
+            f"tensor<?x?xf32> to tensor<4x8xf32>\n"
+            f"  %a{i} = linalg.{kind} ins({read}) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>\n"
+        )
+    sums = ", ".join(f"%a{each * (n + 1) - 1}" for n in range(results))
+    program = compile_module(parse_text(f"{text}  return {sums} : {types}\n}}"), "lavapipe")
+    x = np.arange(40 * 9, dtype=np.float32).reshape(40, 9)
+    offsets = {f"o{i}": i * 7 % 36 for i in range(count)}
+    for n, result in enumerate(run(program, {"x": x, **offsets}).values()):
+        own = [*offsets.values()][n * each : (n + 1) * each]
+        np.testing.assert_array_equal(result, sum(x[o : o + 4, :8] for o in own))

@@ -6,6 +6,8 @@ Covers: graph/selected_parts, graph/unpacked_operands.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, ModuleOp, TensorType
@@ -217,6 +219,44 @@ def test_parts_selected_along_columns() -> None:
     assert (abs(result.reshape(exact.shape) - exact) <= 2.0**-9 * bound + 1e-7).all()
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (2,)])
+def test_parts_that_are_not_selected_in_the_order_of_the_batch_are_gathered(
+    shape: tuple[int, ...],
+) -> None:
+    """The batch is the indices' dimensions in reverse order, or has one more dimension."""
+    format, m, parts, n, k, turned = FORMATS["Q4_1"], 24, 5, 32, 128, len(shape) == 2
+    inner = () if turned else (3,)
+    stored = planes_of(format, parts * prod(inner) * n, k)
+    planes = {p: array.reshape(parts, *inner, n, *array.shape[1:]) for p, array in stored.items()}
+    entry = Block()
+    b = TensorBuilder(entry)
+    x, chosen = Tensor(F16, [2, 3, m, k]), Tensor(I32, [*shape])
+    tensors = {p: Tensor.of(array) for p, array in planes.items()}
+    for t in (x, chosen, *tensors.values()):
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    selected = {p: gather_rows(b, t, chosen) for p, t in tensors.items()}
+    weights = dequantize(b, format, selected, F16)
+    batch, sizes = ([1, 0], [3, 2]) if turned else ([0, 1], [2, 3])
+    maps = [*batch, 2, 4], [*batch, 3, 4]
+    product = b.value(b.contract(x, maps[0], weights, maps[1], [*sizes, m, n], 5, F32))
+    entry.add_op(ReturnOp(product))
+    type = FunctionType.from_lists([a.type for a in entry.args], [product.type])
+    program = compile(ModuleOp([FuncOp("main", type, Region(entry))]), "nvidia-h200")
+    assert program.layers[-1].path == "cooperative-matrix"
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 1, (2, 3, m, k)).astype(np.float16)
+    own = (4 - np.arange(prod(shape), dtype=np.int32) % parts).reshape(shape)
+    names = [buffer.name for buffer in program.manifest.inputs]
+    given = dict(zip(names, (values, own, *planes.values()), strict=True))
+    (result,) = run(program, given, checks=Checks.all(stop=True)).values()
+    matrices = numbers(format, stored).reshape(parts, *inner, n, k)[own]
+    exact = np.einsum("tumk,tunk->tumn", values.astype(np.float64), matrices)
+    bound = np.einsum("tumk,tunk->tumn", abs(values.astype(np.float64)), abs(matrices))
+    if turned:
+        exact, bound = exact.swapaxes(0, 1), bound.swapaxes(0, 1)
+    assert (abs(result - exact) <= 2.0**-9 * bound + 1e-7).all()
+
+
 def test_f16_weights_for_few_rows_are_computed_in_pairs() -> None:
     planes = planes_of(FORMATS["MXFP4"], 64, 512)
     program = compile(model(FORMATS["MXFP4"], 1, planes, F32, False), "nvidia-h200")
@@ -321,6 +361,16 @@ def test_weights_may_be_the_first_operand(name: str, m: int, k: int, n: int, til
     x = np.random.default_rng(1).normal(0, 1, (m, k)).astype(np.float16)
     run(program, {"x": x}, checks=checks)
     assert not checks.report, str(checks.report)
+
+
+def test_a_transposed_product_that_reads_its_weights_directly_relies_on_components() -> None:
+    """The weights are the first operand of the kernel, and the second one of the operation."""
+    planes = planes_of(FORMATS["Q4_1"], 48, 1024)
+    staged = "staged<padding = 8, vector = 8>"
+    schedule = write_schedule("[16, 8, 512], subgroups = [1, 1]").replace(ROWS, staged)
+    program = compile(model(FORMATS["Q4_1"], 8, planes, F16, False, schedule, F16), "nvidia-h200")
+    assert program.manifest.component_map == "nvidia-h200"
+    check(program, 8, numbers(FORMATS["Q4_1"], planes), 2.0**-9, "interpreter")
 
 
 PANELS = [
