@@ -32,7 +32,7 @@ test-oldest: $(STAMPS)/dev  ## the dialects and all FileCheck tests on the oldes
 		"xdsl==$$(sed -n 's/.*"xdsl>=\([0-9.]*\),.*/\1/p' pyproject.toml).*"
 	PYTHONPATH=$(VENV)/oldest $(BIN)/lit -j $(JOBS) -q tests/filecheck
 	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -q -n $(JOBS) tests/dialects/test_linalg_neighbours.py \
-		tests/dialects/test_linalg_named.py
+		tests/dialects/test_linalg_named.py tests/dialects/test_fast_core.py
 
 lit: $(STAMPS)/dev
 	@if [ -n "$$(find tests/filecheck -name '*.mlir' -print -quit)" ]; \

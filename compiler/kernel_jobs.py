@@ -90,7 +90,7 @@ def _lower_kernels(
     for name, kernel in spv.modules_by_name(module).items():
         if name is None:
             continue
-        code = KernelCode(encode(kernel, names=True), verified=True)
+        code = KernelCode.of_verified(encode(kernel, names=True))
         pairs = [
             pair for e in spv.entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
         ]

@@ -112,8 +112,9 @@ class Matrices:
         planes = {name: gather_rows(b, plane, experts) for name, plane in self.planes.items()}
         if self.format is not None:
             return dequantize(b, self.format, planes, element, order=order)
-        matrices = b.convert(planes[""], element)
-        return b.transpose(matrices, order) if order else matrices
+        # The gathered elements are stored in their own type, and converted where they are read.
+        matrices = b.transpose(planes[""], order) if order else planes[""]
+        return b.convert(matrices, element)
 
 
 def choose_experts(

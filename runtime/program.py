@@ -59,8 +59,15 @@ class KernelCode:
     """A kernel's SPIR-V binary."""
 
     binary: bytes
-    verified: bool = field(default=False, compare=False)
-    """True if this process encoded the binary from a module that it had verified."""
+    verified: bool = field(default=False, init=False, compare=False)
+    """True if the compiler encoded the binary from a verified module."""
+
+    @classmethod
+    def of_verified(cls, binary: bytes) -> KernelCode:
+        """Returns the code of a verified module. A copy with another binary is not verified."""
+        code = cls(binary)
+        object.__setattr__(code, "verified", True)
+        return code
 
     def __repr__(self) -> str:
         return f"<kernel of {len(self.binary):,} bytes>"

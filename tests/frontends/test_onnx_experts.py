@@ -51,10 +51,9 @@ def model_of(
         "x": ["tokens", HIDDEN] if is_open else list(x.shape),
         "router": ["tokens" if is_open else x.size // HIDDEN, EXPERTS],
     }
-    inputs = [
-        helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in shapes.items()
-    ]
-    outputs = [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)]
+    element = helper.np_dtype_to_tensor_dtype(x.dtype)
+    inputs = [helper.make_tensor_value_info(n, element, s) for n, s in shapes.items()]
+    outputs = [helper.make_tensor_value_info("y", element, None)]
     node = helper.make_node(operator, names, ["y"], name="it", domain="com.microsoft", **attributes)
     graph = helper.make_graph([node], "g", inputs, outputs, held)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
@@ -86,6 +85,23 @@ def test_experts_give_the_results_of_onnxruntime(attributes: dict[str, Any], tok
     x, router = floats(tokens, HIDDEN) * 3, floats(tokens, EXPERTS) * 3
     result, expected = results_of(model_of("MoE", x, weights, attributes), x, router)
     np.testing.assert_allclose(result, expected, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_gathered_weights_of_a_token_keep_their_type(target: str, tmp_path: Path):
+    shapes = [(EXPERTS, INNER, HIDDEN), (EXPERTS, HIDDEN, INNER)]
+    first, second, x = (floats(*shape).astype(np.float16) for shape in (*shapes, (3, HIDDEN)))
+    router = floats(3, EXPERTS).astype(np.float16)
+    model = model_of("MoE", x, [first, None, second], {"k": 2})
+    import_module("onnx").save(model, tmp_path / "model.onnx")
+    program = xs.compile(tmp_path / "model.onnx", target=target)
+    matrices = {str(b.type) for b in program.manifest.buffers if len(b.shape) == 4}
+    assert matrices == {"f16"}
+    (result,) = run(program, {"x": x, "router": router}).values()
+    wide = [values.astype(np.float32) for values in (x, router, first, second)]
+    in_f32 = model_of("MoE", wide[0], [wide[2], None, wide[3]], {"k": 2})
+    (expected,) = run_onnxruntime(in_f32, {"x": wide[0], "router": wide[1]})
+    np.testing.assert_allclose(result, expected, atol=4e-3 * np.abs(expected).max())
 
 
 def test_tokens_of_several_sequences():
