@@ -88,7 +88,7 @@ def own(name: str, share: float) -> tuple[bytes, Case]:
 
 
 def of_ggml(name: str, share: float, checkout: Path) -> tuple[bytes, Case]:
-    """Returns a module of ggml, and its launch with about a million invocations times `share`."""
+    """Returns a module of ggml, and a launch with about `share` million invocations."""
     case = Case(name, (1, 1, 1), {}, {})
     if name == "product":
         size = (int(128 * share) * 64, 4096, 32)

@@ -168,7 +168,7 @@ class _Translator:
     def fill(self, op: Operation) -> Value:
         number, shape = self.value(op.operands[0]), _shape(op.results[0])
         if not isinstance(number, np.ndarray):
-            raise refusal(op, "the value that fills a tensor is not a constant")
+            raise refusal(op, "the value that fills a tensor must be a constant")
         return np.broadcast_to(number.reshape([1] * len(shape)), shape)
 
     def reshape(self, op: Operation) -> Value:
@@ -181,7 +181,9 @@ class _Translator:
         assert yielded is not None
         fill = self.values.get(yielded.operands[0])
         if len(op.operands) > 1 or not isinstance(fill, np.ndarray) or min([*low, *high, 0]) < 0:
-            raise refusal(op, "the amounts or the fill value of tensor.pad are not constant")
+            raise refusal(
+                op, "tensor.pad must have constant amounts of at least 0, and a constant fill value"
+            )
         return self.b.pad(self.value(op.operands[0]), low, high, fill[0])
 
     def extract_slice(self, op: Operation) -> Value:
@@ -198,7 +200,7 @@ class _Translator:
     def insert_slice(self, op: Operation) -> None:
         offsets, sizes, strides = _static_slice(op, op.operands[2:])
         if set(strides) != {1}:
-            raise refusal(op, "tensor.insert_slice has strides other than 1")
+            raise refusal(op, "tensor.insert_slice with strides other than 1 is not supported")
         piece = self.b.reshape(self.value(op.operands[0]), sizes)
         target = op.operands[1]
         if target in self.pieces:
@@ -300,7 +302,7 @@ class _Generic:
         elif maps[0].loops() is None:
             if len(body) > 1 or inputs[0] not in last.operands:
                 raise self.refusal(
-                    "a reduction over windows combines a value that its body computes"
+                    "a reduction over windows must combine elements, not computed values"
                 )
             result = self._pool(self.translator.value(op.operands[0]), kind)
         else:
@@ -413,7 +415,7 @@ class _Generic:
         windows = read.windows(op, self.sizes)
         rest = [k for k in range(len(read.rows)) if k not in windows.dimensions]
         if kind.pool is None:
-            raise self.refusal("a reduction over windows is neither a sum nor a maximum")
+            raise self.refusal("a reduction over windows must be a sum or a maximum")
         if any(d != 1 for d in windows.dilation):
             raise self.refusal("a reduction over windows with a dilation is not supported")
         shape = self.b.shape(value)
@@ -464,7 +466,9 @@ class _Generic:
         rows = [i for i in range(len(sizes)) if i in x_access.used and i not in both]
         columns = [i for i in range(len(sizes)) if i in w_access.used and i not in both]
         if any(i not in parallel for i in (*rows, *columns)):
-            raise self.refusal("a contraction sums over a dimension that only one operand has")
+            raise self.refusal(
+                "a contraction cannot sum over a dimension that only one operand has"
+            )
         count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
         a = self._group_loops(x, x_access, [*batch, *rows, *inner])
         c = self._group_loops(w, w_access, [*batch, *inner, *columns])
@@ -503,7 +507,7 @@ class _Generic:
         batch = [i for i in loops if i in parallel and i not in w_loops]
         out = [i for i in w_loops if i in parallel and i not in shared]
         if (shared and summed) or any(i not in w_loops for i in (*summed, *windows.inner)):
-            raise self.refusal("a grouped convolution has several channels per group")
+            raise self.refusal("a grouped convolution must have one channel per group")
         shape = self.b.shape(x)
         channel = shared or summed
         by_loop = dict(zip(loops, rest, strict=True))
@@ -551,7 +555,7 @@ def _yields(op: GenericOp, value: Operation) -> bool:
 def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> Sequence[list[int]]:
     """Returns a slice's offsets, sizes and strides. Raises `ProgramError` if not constant."""
     if sizes:
-        raise refusal(op, "a slice has offsets or sizes that are not constant")
+        raise refusal(op, "the offsets and sizes of a slice must be constants")
     return [
         [int(n) for n in cast("DenseArrayBase[IntegerType]", op.properties[name]).get_values()]
         for name in ("static_offsets", "static_sizes", "static_strides")

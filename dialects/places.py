@@ -46,8 +46,8 @@ def node_of(op: Operation) -> str | None:
 
 def nodes_of(op: Operation) -> tuple[str, ...]:
     """
-    Returns the names of the model's nodes that the operations in its regions come from. If there
-    are none, returns the name of the operation's own node.
+    Returns the names of the model's nodes from which the operations in `op`'s regions come. If
+    there are none, returns the name of `op`'s own node.
     """
     inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
     nodes = [node_of(inner) for inner in inside if not isinstance(inner, SHARED)]

@@ -223,7 +223,7 @@ def compare_with_numpy(layer: Layer, result: Array) -> Comparison:
 
 
 def read(model: onnx.ModelProto, scores: Array) -> str:
-    """Decodes the classifier's scores: the best class of each position, repetitions merged."""
+    """Decodes the classifier's scores: takes each position's best class, and merges repetitions."""
     best = np.argmax(scores + constants(model)["linear_85.b_0"], axis=1)
     characters = next(p.value for p in model.metadata_props if p.key == "character").splitlines()
     classes = ["", *characters, " "]

@@ -176,9 +176,9 @@ class Mixture:
     The experts chosen for each token, and the network of the experts.
 
     `chosen` (tokens x used) holds distinct indices of experts. `weights` holds the factors of the
-    experts' results. `hidden` takes blocks of rows, and the expert of each block; `down` multiplies
-    its result. There are `count` experts and at most `most` tokens. `constant` makes a named
-    constant. Rows have type `element` in memory.
+    experts' results. `hidden` computes the hidden layer, given blocks of rows and each block's
+    expert. `down` has the matrices that multiply the hidden layer. There are `count` experts and at
+    most `most` tokens. `constant` makes a named constant. Rows have type `element` in memory.
     """
 
     b: TensorBuilder

@@ -184,8 +184,8 @@ class Flow:
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
         """
-        Returns the next block of each lane. The terminator gives it, or an exit from an inner
-        construct.
+        Returns the next block of each lane. Either the terminator or an exit from an inner
+        construct determines this block.
         """
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:

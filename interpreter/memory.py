@@ -432,8 +432,8 @@ def store(pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
 
 def leaders(pointer: Pointer | Pointers, mask: Mask, axes: tuple[int, ...]) -> Pointer:
     """
-    Returns the pointer of the first active lane along `axes`. An instruction of a whole scope uses
-    this pointer.
+    Returns the pointer of the first active lane along `axes`. An instruction that a whole scope
+    executes together uses this pointer.
     """
     if isinstance(pointer, Pointers):
         raise InterpreterError(

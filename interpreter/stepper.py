@@ -131,10 +131,10 @@ def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
 @dataclass
 class Stepper:
     """
-    Runs `launch`, several times if needed, and is its debugger (`Options.debug`).
+    Debugs `launch` (`Options.debug`). Runs the launch again to go back.
 
-    The thread of the launch calls `listen`: at a stop with the state and the reason, and at the end
-    of the run.
+    The launch has its own thread, which calls `listen` with the state and the reason at each stop,
+    and with an `End` at the end of the run.
     """
 
     launch: Callable[[Stepper], None]

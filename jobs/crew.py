@@ -91,7 +91,7 @@ class Crew:
         return self.places[resource]
 
     def perform(self, job: Job) -> Result:
-        """Returns the result of a job, also if its process dies. Waits until a GPU has room."""
+        """Returns the result of a job, even if its process dies. Waits until a GPU has room."""
         place = self._enter(job)
         try:
             return self._perform(job, place)

@@ -147,7 +147,7 @@ def to_bytes(value: Any) -> bytes:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_encode_bytes)
     except (TypeError, ValueError) as error:
         raise ProgramError(
-            f"a job's data cannot be written as JSON: {error}", "", "use JSON and bytes"
+            f"a job's data cannot be written as JSON: {error}", "", "use only JSON values and bytes"
         ) from error
     return text.encode()
 

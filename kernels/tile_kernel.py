@@ -348,7 +348,8 @@ def kernel(function: Callable[..., None]) -> TileKernel:
         else:
             raise KernelError(
                 f"the parameter {parameter.name!r} has no type", function.__name__,
-                "give its type as the default: view(f32, None), push(i32), push(f32), or *, N=64",
+                "give its type as the default: view(f32, None), push(i32) or push(f32); "
+                "or make it a keyword-only integer: *, N=64",
             )  # fmt: skip
     if not any(isinstance(p, ViewType) for p in parameters.values()):
         raise KernelError(

@@ -213,7 +213,7 @@ def raise_program(
         }
         given = sum(prod(v.shape) * v.element.bitwidth // 8 for v in views.values())  # pyright: ignore
         if (compiled.manifest.memory or 0) > given:
-            raise NotRaised("the program's temporaries would take more memory than its arguments")
+            raise NotRaised("tensors for intermediate values would be larger than the arguments")
         stored = [op.view.name_hint or "" for op in placed.walk() if isinstance(op, tile.StoreOp)]
         shapes = {name: view.shape for name, view in views.items()}
         return RaisedProgram(traced, target, compiled, stored, shapes)

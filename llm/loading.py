@@ -160,7 +160,7 @@ class ModelFile:
         return state_bytes(self.parameters, self.context, self.cache)
 
     def texts(self, session: Session, slots: int = 1) -> Texts:
-        """Returns a tracker of the texts in a session's states."""
+        """Returns an object that tracks and extends the text in each of a session's slots."""
         sliding = Sliding.find(self.parameters, self.context)
         states = session if sliding is None else SlidingSession(session, sliding, slots)
         return Texts(states, self.context, slots)

@@ -74,7 +74,7 @@ class ReadText:
 
 
 class Texts:
-    """The texts in the states of a session; `read` holds the tokens of each slot."""
+    """Tracks and extends the text in each of a session's slots. `read` holds the tokens."""
 
     def __init__(self, session: Session, context: int, slots: int = 1):
         self.session = session

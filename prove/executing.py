@@ -44,7 +44,7 @@ from xdsl_spirv.prove.values import (
 )
 
 State = dict[Hashable, Value]
-"""Values by key: of variables, and of memory whose contents are modelled."""
+"""Maps the keys of variables, and of memory whose contents are modelled, to values."""
 
 TRIPS = 256
 """Maximum number of iterations of a loop that is unrolled."""

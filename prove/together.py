@@ -140,7 +140,7 @@ def find_unused(
 
 
 def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
-    """Returns the suggested premises that differ from `text` in a smaller factor, in order."""
+    """Returns the premises in `known` that equal `text` except for a smaller factor at the end."""
     stem, _, factor = text.rpartition(" * ")
     if " >= " not in stem or not factor.isdecimal():
         return []

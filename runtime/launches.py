@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def check_launches(manifest: Manifest, place: str) -> None:
-    """Raises `ProgramError` for an impossible number in a function's manifest, with its field."""
+    """Raises `ProgramError`, which names the field, if a number in the manifest is impossible."""
     for i, buffer in enumerate(manifest.buffers):
         _check_buffer(buffer, f"{place}.buffers[{i}]")
     _check_signature(manifest, place)

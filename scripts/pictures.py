@@ -44,7 +44,7 @@ FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def command(*arguments: str, folder: Path = ROOT) -> str:
-    """Returns the output of `xdsl-spirv`, also if the command fails (a test that finds a bug)."""
+    """Returns the output of `xdsl-spirv`, even if the command fails (a test that finds a bug)."""
     program = [sys.executable, "-m", "xdsl_spirv.tools.main", *arguments]
     return subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False).stdout
 

@@ -36,7 +36,7 @@ def byte_pair_metadata(
 
 def sentence_piece_metadata(seed: int = 0, **values: Any) -> dict[str, Any]:
     """
-    Returns a vocabulary of all bytes and of short pieces. Pieces have random scores, of which some
+    Returns a vocabulary of all bytes and of short pieces. Pieces have random scores; some scores
     are equal.
     """
     generator = random.Random(seed)

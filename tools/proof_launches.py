@@ -116,7 +116,7 @@ def runtime_array(node: Node) -> tuple[int, int] | None:
 
 
 def array_length(node: Node, given: Contents) -> int | None:
-    """Returns the length of a block's runtime array that a description implies, or None."""
+    """Returns the length of a block's runtime array for the size in `given`. None if unknown."""
     array = runtime_array(node)
     while given.members and isinstance(node, Struct):
         last = node.members[-1]

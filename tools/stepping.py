@@ -49,7 +49,7 @@ class UnitDiff:
 @dataclass
 class Session:
     """
-    A module and a plan of passes, the first `position` of which are applied.
+    A module and a plan of passes. The first `position` passes are applied.
 
     `states` are the modules computed so far, the source first.
     """

@@ -384,7 +384,7 @@ class AttentionOp(IRDLOperation):
                 expected = (self.parts.value.data, shape[-1])
                 if (shape[0], loops[e] + 2) != expected:
                     raise VerifyException(
-                        f"the result with parts must be {expected[0]}x...x{loops[e] + 2}"
+                        f"with `parts`, the result must be {expected[0]}x...x{loops[e] + 2}"
                     )
                 shape = (*shape[1:-1], shape[-1] - 2)
             read, type = map.data, value.type

@@ -295,7 +295,7 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
         entry, header, back, merge = blocks[0], blocks[1], blocks[-2], blocks[-1]
         if not isinstance(entry.first_op, BranchOp) or entry.first_op.target is not header:
             raise VerifyException(
-                "a loop's entry block must hold one spirv.Branch to the header, its second block"
+                "a loop's entry block must hold only a spirv.Branch to the second block, the header"
             )
         if not isinstance(header.last_op, BranchOp | BranchConditionalOp):
             raise VerifyException(

@@ -451,7 +451,7 @@ class CopyObjectOp(Foldable):
 
 class ChainOfChains(RewritePattern):
     """
-    Joins two access chains, of which the first computes the base of the second.
+    Joins two access chains if the first one computes the base of the second one.
 
         spirv.AccessChain %p[%i]; spirv.AccessChain %0[%j]  ->  spirv.AccessChain %p[%i, %j]
     """

@@ -104,7 +104,7 @@ class IntegerOperation(SPIRVOp, ABC, result=lambda first: first):
 
     BY_SIGNATURE: ClassVar[bool] = True
     MATRICES: ClassVar[bool] = False
-    """True if cooperative matrices of equal types (CM-26) are also allowed."""
+    """True if operands may be cooperative matrices of one type (rule CM-26 in docs/rules.md)."""
 
     result = result_def()
     traits = traits_def(Pure())

@@ -113,7 +113,7 @@ def _parse_number(parser: AttrParser) -> Attribute:
 
 
 NUMBER = or_symbol((_parse_number, lambda printer, value: printer.print_int(value.data)))
-"""The spelling `2` or `@rank`."""
+"""Parser and printer of a number: an integer (`2`) or the symbol of a constant (`@rank`)."""
 
 
 def _parse_further(parser: AttrParser) -> Attribute:

@@ -82,7 +82,10 @@ def apply(
 
 
 def _hide_candidates(b: TensorBuilder, lists: Chosen, inputs: Sequence[Any]) -> Inputs:
-    """Moves indices of ScatterND that are not chosen out of bounds, and repeats single updates."""
+    """
+    Broadcasts the updates of a ScatterND, so that each index has its own. Replaces unchosen indices
+    with an out-of-bounds index, so that their updates have no effect.
+    """
     x, indices, updates = inputs
     hidden = b.elementwise(lambda s, m, i: s.select(m, i, NOWHERE), _repeat_mask(b, lists), indices)
     sizes = [*indices.sizes[:-1], *x.sizes[indices.sizes[-1] :]]

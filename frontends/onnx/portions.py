@@ -92,7 +92,9 @@ def _exact(number: Any) -> Portion:
     """
     portion = portion_of(number)
     if portion.divisor & (portion.divisor - 1):
-        raise TypeError(f"floats cannot represent {portion} exactly")
+        raise TypeError(
+            f"{portion.size} / {portion.divisor} is not exact in floats: divide by a power of two"
+        )
     return portion
 
 

@@ -104,7 +104,7 @@ class Operator:
         ]
 
     def _group_inputs(self, inputs: Sequence[Tensor | None]) -> list[Any]:
-        """Converts inputs to arguments, some of which are NamedTuples of several inputs."""
+        """Converts inputs to arguments. Several inputs may form one argument, a NamedTuple."""
         grouped: list[Any] = []
         start = 0
         for parameter in self._positional:

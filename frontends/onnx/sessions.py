@@ -83,7 +83,7 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
         pairs = {name: output for name in inputs if (output := _following(name, outputs))}
     if not pairs:
         raise FrontendError(
-            "the names do not show which output is the next value of which input",
+            "no output is recognized by its name as the next value of an input",
             f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}",
             "name the pairs: --state INPUT=OUTPUT",
         )

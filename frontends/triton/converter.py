@@ -112,8 +112,8 @@ class Converter:
         """Converts a block and its successors, up to `return`. Refuses a second conversion."""
         if block in self.converted:
             self.writer.refuse(
-                "a branch that returns to a later line is not supported",
-                "move a `return` out of an outer branch: `if a and b: return`",
+                "branches that join at a later line are not supported",
+                "a `return` in a nested branch causes them: write `if a and b: return`",
             )
         if not _returns(block):
             self.converted.add(block)

@@ -232,7 +232,10 @@ def _for(c: Converter, op: Operation) -> None:
 
 @converts("scf.if")
 def _if(c: Converter, op: Operation) -> None:
-    """Converts a branch. Results are indices (for sums with equal steps), tiles or scalars."""
+    """
+    Converts a branch. If both values of a result are affine with equal steps, the new branch
+    returns only the start value. Otherwise, it returns a tile or scalar.
+    """
     assert isinstance(op, scf.IfOp)
     w, condition = c.writer, c.operand(op.cond)
     arms: list[Block] = []

@@ -90,8 +90,8 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
     """
-    Returns two masks of the reading members: one that read outside the group, one that read an
-    inactive member.
+    Returns two masks of the reading members: of those that read outside the group, and of those
+    that read an inactive member.
     """
     count = active.shape[2]
     outside = (source < 0) | (source >= count)

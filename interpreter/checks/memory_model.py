@@ -292,8 +292,8 @@ class MemoryModel:
 
 def weakest_store(model: MemoryModel, storage: int) -> int:
     """
-    Returns the narrowest scope level to which any store of the module makes its data available,
-    among stores to the kind `storage`. Returns `SAME_DEVICE` if there is no store.
+    Returns the narrowest scope level to which a store makes its data available. Considers only
+    stores to memory of kind `storage`. Returns `SAME_DEVICE` if there is none.
     """
     weakest = SAME_DEVICE
     for op in model.context.module.walk():

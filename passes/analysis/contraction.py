@@ -198,7 +198,7 @@ class Contraction:
         )
 
     def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
-        """Returns the layout (by batch, M and N) of an array that `map` indexes by the loops."""
+        """Returns an array's layout by batch, M and N. `map` maps the loops to its indices."""
         batch, m, n, _ = self.groups
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 

@@ -265,7 +265,7 @@ def _is_candidate(op: Operation, group: Group) -> bool:
 
 
 def _find_whole(value: SSAValue) -> SSAValue:
-    """Returns the tensor of which a value is a part, or the value itself."""
+    """Returns the tensor from which slices and reshapes make the value."""
     while isinstance(owner := value.owner, (tensor.ExtractSliceOp, *RESHAPES)):
         value = owner.operands[0]
     return value

@@ -214,8 +214,8 @@ class _Placed:
 
     def _extent(self, room: Array, source: Source, size: int) -> int:
         """
-        Returns the size of an axis of which a mask cuts the last tile. `room` is the number of
-        elements that the mask leaves, as a function of the workgroup.
+        Returns the size of an axis whose last tile is cut by a mask. `room` is the number of
+        elements that the mask leaves in each workgroup.
         """
         terms = self.digits.split(room) or {}
         extent = terms.pop(None, 0)

@@ -103,7 +103,7 @@ class AttentionCode(Numbers[AttentionPlan]):
         """
 
     def _workgroup(self) -> tuple[Index, Index]:
-        """Returns the workgroup's index of the query tile and its batch index."""
+        """Returns the index of the workgroup's query tile, and the index of the batch."""
         b, plan = self.b, self.plan
         x, y = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
         if plan.schedule.order.data == "batch":

@@ -67,7 +67,7 @@ class LeafCode:
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
         self.selected: tuple[SSAValue, list[int]] | None = None
-        """If a `SelectedViewOp` is read: its part indices, and the loops that count parts."""
+        """If a `SelectedViewOp` is read: its part indices, and its loops over parts."""
         if isinstance(memory.owner, SelectedViewOp):
             selection, places = memory.owner, leaf.placed.map.results
             counted = places[: shaped_of(selection.numbers).get_num_dims()]

@@ -76,8 +76,8 @@ class FragmentTile(ResultTile):
         single = plan.schedule.slices > 1 and plan.schedule.fragments[:2] == (1, 1)
         self.reuses_sums = shape is not None and single
         """
-        True if each subgroup has one fragment, and slices of K. Results then go through the memory
-        of the slices' partial sums, to which `scratch` is set later.
+        True if each subgroup has one fragment and K is divided into slices. `scratch` is then set
+        later, to the memory of the slices' partial sums.
         """
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")

@@ -76,7 +76,8 @@ def schedule_of(
         asked = m, n, k
     grid = subgroups or _usual_grid(program, target)
     if len(grid) != 2 or min(grid) < 1:
-        refuse(PASS, program, f"subgroups = {list(grid)} is not (rows, columns): write [2, 2]")
+        cause = f"subgroups = {list(grid)} must be two positive numbers (rows, columns)"
+        refuse(PASS, program, f"{cause}, for example [2, 2]")
     invocations = grid[0] * grid[1] * target.subgroup_size
     if invocations > target.max_invocations:
         cause = f"{invocations} invocations exceed {target.name}'s {target.max_invocations}"

@@ -57,7 +57,7 @@ SIGNS = 0x80808080
 IN_EACH_HALF = 0x00010001
 
 BIAS, BIASED, MANTISSA = 1024, 0x6400, 10
-"""The binary16 number 1024, whose last bit has the value 1, its bits, and its fraction's bits."""
+"""1024, its binary16 bit pattern, and its number of fraction bits. Its last bit is worth 1."""
 
 EXPONENT = 0x7C00
 """All bits of a binary16 number's exponent."""

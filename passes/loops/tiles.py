@@ -25,7 +25,7 @@ from xdsl_spirv.passes.loops.code import LoopsCode
 
 
 class Tiles:
-    """Writes the tiles of a loop nest; `count` is the number of tiles."""
+    """Emits the code that computes a loop nest tile by tile. `count` is the number of tiles."""
 
     def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
         self.code, self.b, self.nest = code, code.b, nest

@@ -419,8 +419,8 @@ def merge_parts(
     code: Code, parts: SSAValue, place: AffineMap, type: TensorType, nan_to_zero: bool
 ) -> SSAValue:
     """
-    Builds the result of an attention, given `parts`, the result of a `schedule.attention` with
-    parts.
+    Merges partial results of an attention: `parts` is the result of a `schedule.attention` that
+    divides the keys into runs.
 
         f[s, b, m] = exp(top[s, b, m] - the greatest top over s)
         total[b, m, e] = sum over s of f[s, b, m] * parts[s, b, m, e]

@@ -466,7 +466,7 @@ def _stand_in(value: SSAValue, order: Order, inside: list[Operation]) -> SSAValu
     """
     Returns a placeholder for a tensor in another order.
 
-    Appends operations to `inside`, such as a padding, that the dispatch of a reader would contain.
+    Appends to `inside` the operations that the reader's dispatch would contain, such as a padding.
     """
     owner, given = value.owner, tensor_type(value)
     stored = TensorType(given.element_type, permute(given.get_shape(), order))

@@ -64,9 +64,9 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
     Estimates the seconds of multiply-adds by invocations.
 
-    A compute unit takes the time of all its multiply-adds, but at least the latency of one
-    subgroup, which waits in each step along K. If both times are similar, they overlap only
-    partly, and the estimate exceeds both.
+    A compute unit takes at least the time of all its multiply-adds, and at least the latency of
+    one subgroup, which waits in each step along K. If these two bounds are similar, waits overlap
+    only partly with multiply-adds, and the estimate exceeds both bounds.
     """
     m, n, _ = plan.schedule.instruction.sizes
     tile_m, tile_n, _ = plan.schedule.tile

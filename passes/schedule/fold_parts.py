@@ -52,7 +52,7 @@ Generic: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class FoldPartsPass(FoldPass):
-    """Fuses dispatches that combine equal column blocks of a product into the product's kernel."""
+    """Fuses a product with the dispatch that combines equal blocks of the product's columns."""
 
     name = "fold-parts"
     kind = "coopmat"
@@ -161,7 +161,7 @@ def _walks_columns_alike(value: SSAValue, map: AffineMap) -> bool:
 @dataclass
 class _Parts:
     """
-    A dispatch that computes a product, and elements from `count` equal parts of its columns.
+    A dispatch that computes a product and combines `count` equal parts of the product's columns.
 
     The product's columns are reordered, so that each of `groups` blocks of columns has a fragment
     of `width` columns of every part.

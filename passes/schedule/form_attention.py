@@ -248,7 +248,7 @@ class _Match:
 
     def _add(self, x: Node, y: Node) -> Node:
         if self.more or self.scale != 1.0 or self.cap is not None:
-            raise NotTraced("there is a second mask, or the mask is scaled")
+            raise NotTraced("an attention cannot have a second mask, or scale or cap a mask")
         if not _reaches_contraction(x):
             x, y = y, x
         self.more["mask"] = _find_tensor(y, "mask", {"d", "e"})
@@ -257,7 +257,7 @@ class _Match:
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
         """Matches `n > m + c ? -inf : scores` in any equivalent form."""
         if self.scale <= 0 or self.cap is not None:
-            raise NotTraced("the mask is scaled")
+            raise NotTraced("an attention cannot cap masked scores, or scale them by 0 or less")
         masked_if = is_least(x)
         if masked_if == is_least(y):
             raise NotTraced("a select does not mask scores: no operand is -inf")

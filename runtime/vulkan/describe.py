@@ -89,7 +89,7 @@ NEEDED = ("vulkan-memory-model", "storage-16-bit", "storage-8-bit", "float16", "
 
 TILES = [(128, 128), (128, 64), (64, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 32),
          (32, 16), (16, 16), (16, 8), (8, 16), (8, 8)]  # fmt: skip
-"""Sizes of a workgroup's result tile, the preferred one first if nothing was measured."""
+"""Sizes of a workgroup's result tile for untuned devices, in order of preference."""
 
 ALIGNMENT = (
     "VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986: pointer and stride are aligned to "

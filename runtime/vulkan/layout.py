@@ -144,5 +144,5 @@ def array(kind: Any, values: Any) -> Any:
 
 
 def array_of(kind: Any, length: int, values: Iterable[Any] = ()) -> Any:
-    """Creates a C array of `length` elements, the first of which are `values`."""
+    """Creates a C array of `length` elements that begins with `values`."""
     return (kind * length)(*values)

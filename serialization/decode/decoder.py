@@ -58,7 +58,7 @@ def _settle_layouts() -> None:
     Reduces the memory of all later operations.
 
     CPython stores an object's fields compactly if the first objects of the class had the same
-    fields. This function therefore creates operations with all fields set. Without them, each
+    fields. This function therefore creates operations with all fields set. Otherwise, each later
     operation needs a dictionary of 230 bytes, because xDSL sets some fields late.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])

@@ -211,7 +211,7 @@ class Declarations:
         operands: Sequence[int],
         result: int | None = None,
     ) -> int:
-        """Writes a declaration and returns its id, also if an equal declaration exists."""
+        """Writes a declaration, even if an equal declaration exists, and returns its id."""
         if result is None:
             result = self._ids.fresh()
         head = (result,) if result_type is None else (result_type, result)

@@ -233,7 +233,7 @@ class Draw:
 
         An operand is an `Operand`, a list of numbers (a constant), or None. A `named` value
         becomes an attribute or an input, depending on the opset, or is dropped. A tuple lists
-        choices, of which at most one is used.
+        choices; at most one choice is used.
         """
         given = [self._value(i, operand) for i, operand in enumerate(operands)]
         attributes: dict[str, Any] = {}

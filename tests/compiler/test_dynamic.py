@@ -70,7 +70,7 @@ def inputs_of(program: Program, sizes: Mapping[str, int]) -> dict[str, Array]:
 
 
 def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
-    """Checks the interpreter's results and that its checks find nothing."""
+    """Checks that the interpreter's results are right, and that its checks find nothing."""
     inputs = inputs_of(program, sizes)
     checks = Checks.of("all")
     results = run(program, inputs, checks=checks)

@@ -111,7 +111,7 @@ func.func @main(%x: tensor<?x40xf16>, %w: tensor<40x192xf16>, %c: tensor<?x32xf3
 
 
 def assert_right(program: Program, sizes: Mapping[str, int]) -> None:
-    """Checks the interpreter's results and that its checks find nothing."""
+    """Checks that the interpreter's results are right, and that its checks find nothing."""
     generator, inputs = np.random.default_rng(1), dict[str, Array]()
     for buffer in program.manifest.inputs:
         shape = tuple(evaluate(size, sizes, buffer.name) for size in buffer.shape)

@@ -201,7 +201,7 @@ def test_a_state_of_constant_size_is_replaced(onnx: ModuleType):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"context": 8}, "the names do not show which output is the next value of which input"),
+        ({"context": 8}, "no output is recognized by its name as the next value of an input"),
         ({"context": 0}, "a context of 0 tokens"),
         ({"state": {"z": "y"}}, "there is no input 'z'"),
         ({"state": {"x": "z"}}, "there is no output 'z'"),

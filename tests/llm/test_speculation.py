@@ -79,7 +79,7 @@ def test_a_draft_that_is_wrong_is_dropped():
 def test_texts_are_compared_only_from_their_last_tokens_on(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """The comparisons of a token do not grow with the text, also if proposals are wrong."""
+    """The comparisons of a token do not grow with the text, even if proposals are wrong."""
     compared: list[int] = []
 
     def common_start_counted(one: Sequence[int], other: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Converts a launch to work for a device."""
+"""Converts a kernel launch to a `Work`, which a device can run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def work_of(
     subgroup_size: int | None,
 ) -> Work:
     """
-    Converts a launch to work for a device. All buffers have the same `kind`.
+    Converts a launch to a `Work`, which a device can run. All buffers have the same `kind`.
 
     `names` are the buffers' names by descriptor, `sizes` their bytes by name, and `block` contains
     the push constants.

@@ -81,7 +81,7 @@ class Outcome:
     expected: list[Problem] = field(default_factory=list[Problem])
     """Findings that the test expects."""
     misuse: str = ""
-    """The fault of the description because of which nothing ran."""
+    """The fault of the description, if this fault is the reason why nothing ran."""
     notes: list[str] = field(default_factory=list[str])
     compared: int = 0
     """Number of elements that were compared with expected values."""

@@ -43,11 +43,11 @@ class Outcome:
     """
     The outcome of a candidate; `status` is one of `STATUSES`.
 
-    `microseconds` is the median time of all dispatches over `runs` runs, of which `packing` is
-    spent on packing operands. `reference` is the default schedule's time, which changed by the
-    fraction `drift`. `again` is the time relative to the default's in a second measurement, and
-    `again_beside` is the default's time in that measurement. `statistics` describe the kernels'
-    machine code.
+    `microseconds` is the median time of all dispatches over `runs` runs. It includes the time
+    `packing`, in which operands are packed. `reference` is the default schedule's time, which
+    changed by the fraction `drift`. `again` is the time relative to the default's in a second
+    measurement, and `again_beside` is the default's time in that measurement. `statistics`
+    describe the kernels' machine code.
     """
 
     key: str

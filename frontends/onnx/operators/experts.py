@@ -253,8 +253,8 @@ def _network(
     a: ExpertAttributes,
 ) -> tuple[Callable[[Tensor, Tensor], Tensor], Matrices]:
     """
-    Returns a function that computes activations of blocks of rows, given the expert of each block,
-    and the matrices that multiply these activations.
+    Returns a function and matrices. The function computes the activations of blocks of rows, given
+    each block's expert. The matrices multiply the activations.
 
     FC1 has `count` rows; factors have type `element`.
     """

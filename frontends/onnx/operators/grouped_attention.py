@@ -211,7 +211,7 @@ def _angles(
 
 def _room(b: Nodes, past: Size, total: Size, evicts: bool) -> Size:
     """
-    Returns the number of keys in the buffer, of which `total` are used.
+    Returns the number of keys that the buffer holds. `total` of these keys are used.
 
     A buffer of static size, or one that evicts keys, keeps its `past` size, which must suffice.
     """

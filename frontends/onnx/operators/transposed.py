@@ -71,7 +71,7 @@ def conv_transpose(
     phases = [_Phases.derive(*axis) for axis in zip(kernel, apart, steps, low, beyond, strict=True)]
     for size, axis, rest in zip(image, phases, beyond, strict=True):
         if isinstance(size, int) and (size - 1) * axis.step + rest < 1:
-            b.refuse(f"the result of {size} elements would be empty", "use less padding")
+            b.refuse(f"the result for an input of size {size} would be empty", "use less padding")
     sizes = [(s - 1) * t + rest for s, t, rest in zip(image, steps, beyond, strict=True)]
     return with_bias(b, _sum_of_phases(b, x, w, phases, group, sizes), bias)
 

@@ -223,7 +223,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """Splits a value of original type `type_` into scalars; repeats a scalar `count` times."""
+        """Splits a vector of original type `type_` into scalars. Lists a scalar `count` times."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]

@@ -59,7 +59,7 @@ BFLOAT16_ORDER = [*ORDER, "bfloat16", "muladd", "bfloat16", "cooperative"]
 
 
 def generate(seed: int, family: str | None = None, machine: Machine = LAVAPIPE) -> Kernel:
-    """Returns the kernel of a seed. By default it is for lavapipe, and of the seed's family."""
+    """Returns the kernel of a seed. If `family` is None, the seed determines the family."""
     order = [name for name in (BFLOAT16_ORDER if machine.bfloat16 else ORDER) if has(machine, name)]
     chosen = family or order[seed % len(order)]
     for attempt in range(ATTEMPTS):

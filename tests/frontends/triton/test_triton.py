@@ -217,7 +217,7 @@ HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
         (
             "%c = arith.cmpi slt, %n, %n : i32\n cf.cond_br %c, ^a, ^b\n^a:\n cf.br ^b\n^b:\n"
             " %k = arith.constant 1 : i32",
-            "a branch that returns to a later line",
+            "branches that join at a later line",
         ),
     ],
 )

@@ -206,7 +206,7 @@ def test_every_fragment_is_aligned():
 
 
 def test_long_functions_need_a_loop_over_components():
-    """An invocation of lavapipe has 8 components, and may have 256 instructions."""
+    """Without a loop, the code for an invocation's 8 components has at most 256 instructions."""
 
     def functions(count: int) -> str:
         steps = [f"%v{n + 1} = math.exp %v{n} : f32" for n in range(count)]

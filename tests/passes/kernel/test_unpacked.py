@@ -1,5 +1,5 @@
 """
-One kernel multiplies by packed weights, with right results and valid binaries.
+A single kernel multiplies by packed weights, with right results and valid binaries.
 
 Covers: graph/selected_parts, graph/unpacked_operands.
 """

@@ -198,7 +198,7 @@ spirv.func @f(%c: i1) "None" {
   }
   spirv.Return
 }
-// CHECK: Operation does not verify: a loop's entry block must hold one spirv.Branch to the header, its second block
+// CHECK: Operation does not verify: a loop's entry block must hold only a spirv.Branch to the second block, the header
 
 // -----
 
