@@ -53,6 +53,9 @@ RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
 LARGEST = 96
 """Maximum number of operations of a group."""
 
+MOST_COMPUTED = 32
+"""Maximum number of `linalg` operations of a group: kernels limit the length of a chain."""
+
 MOST_NUMBERS = 32
 """Maximum number of dynamic sizes and offsets of a kernel: push constants have room for 32."""
 
@@ -339,10 +342,14 @@ def count_numbers(inputs: Iterable[SSAValue]) -> int:
     return indices + len(sizes)
 
 
+def _count_computed(group: Group) -> int:
+    return sum(isinstance(op, linalg.ops.GenericOp) for op in group.members)
+
+
 def _fits(group: Group) -> bool:
     """True if one kernel can run the group: few buffers, and reductions of the same rows."""
     inputs = {v for op in group.members for v in group.outside(op)}
-    few = count_numbers(inputs) <= MOST_NUMBERS
+    few = count_numbers(inputs) <= MOST_NUMBERS and _count_computed(group) <= MOST_COMPUTED
     if sum(not is_cheap(value) for value in inputs) > MOST_INPUTS or not few:
         return False
     try:
