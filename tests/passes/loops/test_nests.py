@@ -1,4 +1,8 @@
-"""The small nests of one kernel run in different workgroups, and give numpy's results."""
+"""
+The small nests of one kernel run in different workgroups, and give numpy's results.
+
+Covers: loops/to_invocations.
+"""
 
 from __future__ import annotations
 
