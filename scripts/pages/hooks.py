@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import command_pages
@@ -91,12 +92,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
-    for path in sorted(links.linked_files(files)):
-        place = links.site_place(path)
-        if place.endswith(".md"):
-            files.append(File.generated(config, place, content=links.listing(path)))
-        else:
-            files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+    added: set[str] = set()
+    # A linked Markdown file has links of its own.
+    while new := links.linked_files(files) - added:
+        for path in sorted(new):
+            place = links.site_place(path)
+            if Path(path).suffix in links.LISTED:
+                files.append(File.generated(config, place, content=links.listing(path)))
+            else:
+                files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+        added |= new
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

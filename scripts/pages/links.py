@@ -2,7 +2,8 @@
 Translates links between files of the repository to links between pages of the site.
 
 A page of `docs/` has the same path on the site. `PAGES` lists pages outside `docs/`. Other linked
-files are added to the site: data files are copied, and source code becomes a page.
+files are added to the site: Markdown files become pages, source code becomes a page that shows it,
+and data files are copied.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ SHOWN = {"README.md": "index.md", "tools": "commands/index.md", "tutorials": "tu
 SOURCES = {path: repository for repository, path in PAGES.items()}
 
 LISTED = {
-    ".md": "markdown",
     ".py": "python",
     ".c": "c",
     ".mlir": "mlir",
@@ -57,6 +57,10 @@ TOKEN = re.compile(
 
 def repository_place(place: str) -> str:
     """Returns the repository path of a page of the site."""
+    if place.startswith("repository/"):
+        path = place.removeprefix("repository/")
+        shown = path.removesuffix(".md")
+        return shown if Path(shown).suffix in LISTED else path
     return SOURCES.get(place, f"docs/{place}")
 
 
