@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import command_pages
@@ -96,11 +95,11 @@ def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
     # A linked Markdown file has links of its own.
     while new := links.linked_files(files) - added:
         for path in sorted(new):
-            place = links.site_place(path)
-            if Path(path).suffix in links.LISTED:
-                files.append(File.generated(config, place, content=links.listing(path)))
-            else:
+            place, page = links.site_place(path), links.listing(path)
+            if page is None:
                 files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+            else:
+                files.append(File.generated(config, place, content=page))
         added |= new
 
 

@@ -130,8 +130,13 @@ def linked_files(files: Files) -> set[str]:
     }
 
 
-def listing(path: str) -> str:
-    """Returns a page that shows a source file."""
-    language = LISTED[Path(path).suffix]
-    head = f"---\nsearch:\n  exclude: true\nhide: [toc]\n---\n# `{path}`\n\n"
-    return f"{head}````{language}\n{(ROOT / path).read_text()}````\n"
+def listing(path: str) -> str | None:
+    """Returns a page for a Markdown file or a source file, and None for other files."""
+    suffix = Path(path).suffix
+    head = "---\nsearch:\n  exclude: true\n"
+    if suffix == ".md":
+        return f"{head}---\n{(ROOT / path).read_text()}"
+    if suffix not in LISTED:
+        return None
+    code = f"````{LISTED[suffix]}\n{(ROOT / path).read_text()}````\n"
+    return f"{head}hide: [toc]\n---\n# `{path}`\n\n{code}"
