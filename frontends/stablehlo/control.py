@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.frontends.onnx.dimensions import Map
-from xdsl_spirv.frontends.onnx.reading import choose
+from xdsl_spirv.frontends.onnx.reading import Reader, choose
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
-from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
 from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
-from xdsl_spirv.frontends.stablehlo.operations import integers, number, pad_tensor
+from xdsl_spirv.frontends.stablehlo.operations import find_inside, integers, number, pad_tensor
 
 FEW = 4
 """Maximum iterations of a loop that is unrolled."""
@@ -190,7 +192,7 @@ def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Ten
 
 
 @operation("stablehlo.reduce")
-def reduce(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
+def reduce_dimensions(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     count = len(operands) // 2
     axes = integers(op, "dimensions")
     kept = [i for i in range(operands[0].rank) if i not in axes]
@@ -264,6 +266,59 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     _, sizes = type_of(op.results[0])
     inputs = [(t, walk) for t in images]
     return b.accumulate(write, given, inputs, sizes, [window[i] for i in walked])
+
+
+@operation("stablehlo.select_and_scatter")
+def select_and_scatter(b: Importer, op: Any, x: Tensor, source: Tensor, start: Tensor) -> Tensor:
+    """
+    Imports the gradient of a pooling: each window selects one element of `x`, and combines the
+    window's element of `source` with the selected place of the result.
+    """
+    rank, ones = x.rank, [1] * x.rank
+    window, steps = integers(op, "window_dimensions", ones), integers(op, "window_strides", ones)
+    pads = op.attributes["padding"] if "padding" in op.attributes else None
+    before = [0] * rank if pads is None else np.array(pads).reshape(-1, 2)[:, 0].tolist()
+    select, combine = (region.blocks[0] for region in op.regions)
+    if start.numbers is None:
+        b.refuse("the start value is computed when the program runs", "start from a constant")
+    walked = [i for i in range(rank) if window[i] > 1]
+    extents = [window[i] for i in walked]
+    image, sources = Reader(b, x), Reader(b, source)
+
+    def offsets(s: Scalars) -> list[Number]:
+        """Returns the place in the window: one inner loop for each dimension of the window."""
+        inner = {i: s.index(rank + n) for n, i in enumerate(walked)}
+        return [inner.get(i, s.number(0, I64)) for i in range(rank)]
+
+    def find(s: Scalars, held: Number, chosen: Number) -> Sequence[Number]:
+        place = offsets(s)
+        at = [s.index(i) * steps[i] + place[i] - before[i] for i in range(rank)]
+        inside, held_at = find_inside(s, at, x)
+        item = image.read(s, held_at)
+        (stays,) = b.scalars(select, s, [held, item])
+        taken = inside & (~stays | (chosen < 0))
+        return [s.select(taken, item, held), s.select(taken, number_of(s, place), chosen)]
+
+    def number_of(s: Scalars, place: Sequence[Number]) -> Number:
+        number = s.number(0, I64)
+        for i in walked:
+            number = number * window[i] + place[i]
+        return number.to(I32)
+
+    starts = [(0, x.element), (-1, I32)]
+    _, chosen = b.accumulate(find, starts, [], source.sizes, extents)
+    choices = Reader(b, chosen)
+
+    def write(s: Scalars, held: Number) -> Sequence[Number]:
+        place = offsets(s)
+        ahead = [s.index(i) + before[i] - place[i] for i in range(rank)]
+        inside, at = find_inside(s, [p / k for p, k in zip(ahead, steps, strict=True)], source)
+        hits = [inside, choices.read(s, at).equals(number_of(s, place))]
+        hits += [(p >= 0) & (p % k).equals(0) for p, k in zip(ahead, steps, strict=True) if k > 1]
+        (new,) = b.scalars(combine, s, [held, sources.read(s, at)])
+        return [s.select(reduce(and_, hits), new, held)]
+
+    return b.accumulate(write, [(start.numbers.item(), x.element)], [], x.sizes, extents)[0]
 
 
 @operation("stablehlo.sort")

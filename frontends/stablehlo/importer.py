@@ -129,6 +129,9 @@ class Importer(TensorBuilder):
         body = BODIES.get(op.name)
         if body is None:
             self.refuse("the operation is not supported", "use other functions of JAX")
+        element, _ = type_of(op.results[0])
+        if element.narrow and op.name != "stablehlo.select":
+            return lambda s, *numbers: convert_number(s, body(s, *map(s.wide, numbers)), element)
         return body
 
     def scalars(self, block: Any, s: Scalars, numbers: Sequence[Number]) -> list[Number]:

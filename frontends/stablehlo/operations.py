@@ -181,9 +181,16 @@ def chosen_inside(
     """Reads a tensor's element at an index; returns `otherwise` if the index is out of bounds."""
     if not at:
         return source.read(s, [])
-    inside = reduce(and_, [(p >= 0) & (p < int(n)) for p, n in zip(at, t.sizes, strict=True)])  # pyright: ignore
-    held = [s.minimum(s.maximum(p, 0), int(n) - 1) for p, n in zip(at, t.sizes, strict=True)]  # pyright: ignore
+    inside, held = find_inside(s, at, t)
     return s.select(inside, source.read(s, held), otherwise)
+
+
+def find_inside(s: Scalars, at: Sequence[Number], t: Tensor) -> tuple[Number, list[Number]]:
+    """Returns whether an index is in a tensor's bounds, and the nearest index in bounds."""
+    sizes: Any = t.sizes
+    inside = [(p >= 0) & (p < n) for p, n in zip(at, sizes, strict=True)]
+    held = [s.minimum(s.maximum(p, 0), n - 1) for p, n in zip(at, sizes, strict=True)]
+    return reduce(and_, inside), held
 
 
 @operation("stablehlo.pad")
@@ -255,8 +262,10 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
-    if number(op, "batch_group_count") != 1:
-        b.refuse("batch_group_count is not supported", "use feature_group_count")
+    group = number(op, "feature_group_count")
+    if (parts := number(op, "batch_group_count")) != 1:
+        batch, feature = dims.input_batch_dimension, dims.input_feature_dimension
+        x, group = _batch_groups_as_features(b, x, batch, feature, parts), parts
     space, kernel = list(dims.input_spatial_dimensions), list(dims.kernel_spatial_dimensions)
     ones = [1] * len(space)
     pads = op.attributes["padding"] if "padding" in op.attributes else None
@@ -271,7 +280,6 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
         w = reversed_along(b, w, turned)  # pyright: ignore
     steps = integers(op, "window_strides", ones)
     distances = integers(op, "rhs_dilation", ones)
-    group = number(op, "feature_group_count")
     out = list(dims.output_spatial_dimensions)
     inputs, outputs = dims.kernel_input_feature_dimension, dims.kernel_output_feature_dimension
     images = {dims.input_batch_dimension: dims.output_batch_dimension}
@@ -300,6 +308,19 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
         images[axis], kernels[kernel[i]] = walk, loops + i
     maps = [[m[d] for d in range(len(m))] for m in (images, kernels)]
     return b.contract(image, maps[0], w, maps[1], sizes, loops + len(ones), element)
+
+
+def _batch_groups_as_features(
+    b: Importer, x: Tensor, batch: int, feature: int, groups: int
+) -> Tensor:
+    """Moves the groups of an image's batch in front of its features, and joins both."""
+    sizes: list[Any] = list(x.sizes)
+    sizes[batch] //= groups
+    apart = b.reshape(x, [*sizes[:batch], groups, *sizes[batch:]])
+    order = [i for i in range(apart.rank) if i != batch]
+    order.insert(feature, batch)
+    sizes[feature] *= groups
+    return b.reshape(b.transpose(apart, order), sizes)
 
 
 @operation("stablehlo.gather")
@@ -339,16 +360,16 @@ def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: in
 
 
 @operation("stablehlo.scatter")
-def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
+def scatter(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     """
     Imports a scatter: each element of the result loops over all updates.
 
     An update is skipped if its window is not completely inside the tensor.
     """
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
-    if len(tensors) != 3:
-        b.refuse("several tensors are scattered at once", "scatter one tensor at a time")
-    x, indices, updates = tensors
+    count = len(tensors) // 2
+    targets, indices, (updates, *_) = tensors[:count], tensors[count], tensors[count + 1 :]
+    x = targets[0]
     dims = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
     named, vector = list(dims.scattered_dims_to_operand_dims), dims.index_vector_dim
     windows = list(dims.update_window_dims)
@@ -358,11 +379,11 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     parts = {d: int(updates.sizes[i]) for d, i in zip(inner, windows, strict=True)}  # pyright: ignore
     counts = [int(updates.sizes[i]) for i in rows]  # pyright: ignore
     every = list(range(x.rank))
-    source, places = Reader(b, updates), Reader(b, indices)
+    sources, places = [Reader(b, t) for t in tensors[count + 1 :]], Reader(b, indices)
     combine = op.regions[0].blocks[0]
-    held_value = b.value(b.elementwise(lambda s, x: x, x))
+    starts = [(b.value(b.elementwise(lambda s, x: x, t)), t.element) for t in targets]
 
-    def write(s: Scalars, held: Number) -> Sequence[Number]:
+    def write(s: Scalars, *held: Number) -> Sequence[Number]:
         row = [s.index(x.rank + i) for i in range(len(rows))]
         at: list[Number] = [s.number(0, I64)] * updates.rank
         for i, place in zip(rows, row, strict=True):
@@ -383,8 +404,10 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
                 mine.append((offset >= 0) & (offset < size))
             if d in parts:
                 at[windows[inner.index(d)]] = s.minimum(s.maximum(offset, 0), size - 1)
-        update = source.read(s, at)
-        (new,) = b.scalars(combine, s, [held, update])
-        return [s.select(reduce(and_, mine), new, held) if mine else new]
+        new = b.scalars(combine, s, [*held, *(source.read(s, at) for source in sources)])
+        if not mine:
+            return new
+        hits = reduce(and_, mine)
+        return [s.select(hits, n, old) for n, old in zip(new, held, strict=True)]
 
-    return b.accumulate(write, [(held_value, x.element)], [], x.sizes, counts)[0]
+    return b.accumulate(write, starts, [], x.sizes, counts)

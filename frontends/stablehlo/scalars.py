@@ -6,10 +6,10 @@ import operator as python
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, surely_below
+from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.operators.elementwise import (
     quotient,
     remainder,
@@ -53,13 +53,17 @@ def power(s: Scalars, x: Number, y: Number) -> Number:
 
 
 def convert_number(s: Scalars, x: Number, element: Element) -> Number:
-    """Converts a number to another type; floats out of an integer's range are clamped."""
+    """
+    Converts a number to another type. Floats out of an integer's range are clamped; floats out of a
+    narrow float's range become infinity or NaN.
+    """
+    if element.is_narrow_float:
+        return formats.written(s, x, element, saturate=False)
     if not x.element.is_float or element.is_float or element.is_bool:
         return x.to(element)
     if element.bits < 32:
-        limits = np.iinfo(element.dtype)
         wide = saturate_integer(s, x, I32)
-        return s.minimum(s.maximum(wide, int(limits.min)), int(limits.max)).to(element)
+        return s.minimum(s.maximum(wide, element.least), element.greatest).to(element)
     return saturate_integer(s, x, element) if element in (I32, U32) else x.to(element)
 
 

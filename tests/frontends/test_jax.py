@@ -114,6 +114,9 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
         "conv_dilated": (lambda x, k: conv(x, k, (1, 1), "VALID", rhs_dilation=(2, 2), dimension_numbers=names), (image, kernel)),
         "conv_groups": (lambda x, k: conv(x, k, (1, 1), "SAME", dimension_numbers=names, feature_group_count=2), (image, floats(3, 3, 2, 6))),
         "conv_depthwise": (lambda x, k: conv(x, k, (1, 1), "SAME", dimension_numbers=names, feature_group_count=4), (image, floats(3, 3, 1, 4))),
+        "conv_batch_groups": (lambda x, k: conv(x, k, (1, 1), "SAME", dimension_numbers=names, batch_group_count=2), (image, floats(3, 3, 4, 6))),
+        "conv_gradients": (jax.grad(lambda x, k: (conv(x, k, (2, 1), "SAME", dimension_numbers=names, feature_group_count=2) ** 2).sum(), (0, 1)), (image, floats(3, 3, 2, 6))),
+        "max_pool_gradient": (jax.grad(lambda x: (lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 2, 1), (1, 2, 2, 1), "SAME") ** 2).sum()), (np.round(image),)),
         "conv_transpose": (lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME", dimension_numbers=names), (image, kernel)),
         "reduce_window": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), (image,)),
         "top_k": (lambda x: lax.top_k(x, 3), (x,)),
@@ -125,6 +128,8 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
         "random_categorical": (lambda key, x: jax.random.categorical(key, x), (np.array([1, 2], np.uint32), x)),
         "narrow": (lambda x: (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32), (x,)),
         "narrow_constants": (lambda x: (x.astype(jnp.bfloat16) * 3, jnp.arange(8, dtype=jnp.bfloat16) / 4, jnp.array([1.5, -2e-9, jnp.inf], jnp.bfloat16)), (x,)),
+        "float8": (lambda x: ((x.astype(jnp.float8_e4m3fn) + 1).astype(jnp.float32), (x * 3e4).astype(jnp.float8_e5m2).astype(jnp.float32), lax.dot(x.astype(jnp.float8_e4m3fn), x.T.astype(jnp.float8_e4m3fn), preferred_element_type=jnp.float32)), (x,)),
+        "int4": (lambda x: -(x * 4).astype(jnp.int4).astype(jnp.int8), (x,)),
         "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32) ^ lax.population_count(jnp.array(77, np.int32)), (x,)),
         "leading_zeros": (lambda i, j, k: (lax.clz(i), lax.clz(j), lax.clz(k)), (np.array([0, 1, -1, 77, 1 << 30], np.int32), np.array([0, 1, 255, 6], np.uint8), np.array([3, 1 << 15], np.uint16))),
         "special": (lambda x: (jax.scipy.special.erf(x), jax.scipy.special.logsumexp(x, 1), jax.scipy.special.gammaln(abs(x) + 1), lax.erf_inv(jnp.tanh(x))), (x,)),
@@ -157,6 +162,10 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
         parameters = module.init(jax.random.key(0), x)
         return (lambda x: module.apply(parameters, x)), (x,)
 
+    def training_step(module: Any, x: Any) -> Case:
+        parameters = module.init(jax.random.key(0), x)
+        return jax.grad(lambda p, x: (module.apply(p, x) ** 2).sum()), (parameters, x)
+
     def loss(w: Any, x: Any) -> Any:
         return jnp.mean((nn.relu(x @ w) - 1) ** 2)
 
@@ -167,6 +176,7 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
         "one_hot": (lambda i: nn.one_hot(i, 5), (np.array([1, 4, 0], np.int32),)),
         "attention": (lambda q: nn.dot_product_attention(q, q, q, is_causal=True), (heads,)),
         "gradient": (jax.grad(loss), (floats(8, 3), x)),
+        "training_step": training_step(Network(), floats(2, 16, 16, 3)),
         "vmap": (jax.vmap(lambda x, i: x[i] * jnp.cumsum(x)), (x, np.array([0, 7, 2, 3, 1, 4], np.int32))),
         "transformer_block": apply(Block(), floats(2, 6, 8)),
         "convolutional_network": apply(Network(), floats(2, 16, 16, 3)),
@@ -175,7 +185,10 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
     }  # fmt: skip
 
 
-FEW = ("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants", "leading_zeros")
+FEW = (
+    *("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants", "leading_zeros"),
+    *("conv_batch_groups", "max_pool_gradient", "float8"),
+)
 """Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
 
@@ -213,7 +226,7 @@ def test_all_functions_give_the_results_of_jax(jax: ModuleType):
         except Exception as error:
             wrong[name] = str(error)
     assert wrong == {}
-    assert len(every) >= 68
+    assert len(every) >= 74
 
 
 DOT = """
@@ -238,6 +251,58 @@ def test_stablehlo_keeps_signs_and_weights_apart(jax: ModuleType, tmp_path: Path
     np.testing.assert_array_equal(
         xs.compile(file, "lavapipe")(weights, x, device="interpreter"), x @ weights
     )
+
+
+SELECT = """
+func.func public @main(%x: tensor<5xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
+  %zero = stablehlo.constant dense<0.5> : tensor<f32>
+  %r = "stablehlo.select_and_scatter"(%x, %y, %zero) <{
+    padding = dense<[[1, 1]]> : tensor<1x2xi64>, window_dimensions = array<i64: 3>,
+    window_strides = array<i64: 2>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %s : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<5xf32>, tensor<3xf32>, tensor<f32>) -> tensor<5xf32>
+  return %r : tensor<5xf32>
+}
+"""
+
+
+def test_padding_is_never_selected(jax: ModuleType):
+    """Windows cover places -1 to 1, 1 to 3, 3 to 5 of the operand; the padding is 0."""
+    x, y = np.array([-3, -2, -5, -1, -1], np.float32), np.array([1, 2, 4], np.float32)
+    results = run_reference(import_stablehlo(SELECT), {"arg0": x, "arg1": y}).values()
+    compare(results, [np.array([0.5, 1.5, 0.5, 6.5, 0.5], np.float32)])
+
+
+SCATTER = """
+func.func public @main(%x: tensor<4xf32>, %y: tensor<4xi32>, %i: tensor<2x1xi32>,
+    %u: tensor<2xf32>, %v: tensor<2xi32>) -> (tensor<4xf32>, tensor<4xi32>) {
+  %r:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{scatter_dimension_numbers =
+    #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
+    index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<i32>, %c: tensor<f32>, %d: tensor<i32>):
+    %s = stablehlo.add %a, %c : tensor<f32>
+    stablehlo.return %s, %d : tensor<f32>, tensor<i32>
+  }) : (tensor<4xf32>, tensor<4xi32>, tensor<2x1xi32>, tensor<2xf32>, tensor<2xi32>)
+    -> (tensor<4xf32>, tensor<4xi32>)
+  return %r#0, %r#1 : tensor<4xf32>, tensor<4xi32>
+}
+"""
+
+
+def test_a_scatter_writes_several_tensors(jax: ModuleType):
+    x, y = np.arange(4, dtype=np.float32), np.arange(4, dtype=np.int32)
+    at, more = np.array([[3], [1]], np.int32), np.array([10, 20], np.float32)
+    inputs = dict(
+        zip(("arg0", "arg1", "arg2", "arg3", "arg4"), (x, y, at, more, -y[2:]), strict=True)
+    )
+    results = run_reference(import_stablehlo(SCATTER), inputs).values()
+    compare(results, [np.array([0, 21, 2, 13], np.float32), np.array([0, -3, 2, -2], np.int32)])
 
 
 def test_stablehlo_that_is_refused(jax: ModuleType):
