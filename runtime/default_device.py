@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import InterpreterWarning
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.given import VARIABLE, unknown_device
 
@@ -19,7 +21,7 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
     """
     Runs a program on the named device and returns the results. With None, the device is the one
     that the environment names, otherwise the best Vulkan device that can run the program,
-    otherwise the interpreter.
+    otherwise the interpreter, with an `InterpreterWarning`.
     """
     name = device or os.environ.get(VARIABLE)
     if name is not None:
@@ -31,7 +33,9 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
 
         with kept_device() as opened:
             return opened.execute(program.function(), inputs)
-    except (NoVulkanError, MisfitError):
+    except (NoVulkanError, MisfitError) as error:
+        # The caller called the program, which called this function.
+        warnings.warn(InterpreterWarning(error), stacklevel=3)
         return run(program, inputs)
 
 

@@ -44,6 +44,17 @@ class UndefinedResultWarning(RuntimeWarning):
         super().__init__(f"results are undefined, so a device may give different ones\n{report}")
 
 
+class InterpreterWarning(RuntimeWarning):
+    """Warns that the interpreter runs a program, because the `error` excludes every device."""
+
+    def __init__(self, error: ProgramError):
+        self.error = error
+        super().__init__(
+            "the program runs on the interpreter, which is much slower than a device "
+            f'(device="interpreter" selects it without a warning): {error}'
+        )
+
+
 class LateError(ProgramError):
     """Raised if a run on the interpreter or a device of this machine exceeds its time limit."""
 

@@ -212,8 +212,8 @@ class Program:
 
         `device` is `interpreter`, `vulkan` or `vulkan:N`. The default is that of `xdsl-spirv run`:
         the device that XDSL_SPIRV_DEVICE names, otherwise the best device that can run the
-        program, otherwise the interpreter. Returns the result, or a tuple of several. Raises the
-        errors of `runtime.run`.
+        program, otherwise the interpreter, with an `InterpreterWarning`. Returns the result, or a
+        tuple of several. Raises the errors of `runtime.run`.
         """
         from xdsl_spirv.runtime.default_device import run_on
 
