@@ -34,8 +34,12 @@ def run_on(device: str | None, program: Program, inputs: Mapping[str, Array]) ->
         with kept_device() as opened:
             return opened.execute(program.function(), inputs)
     except (NoVulkanError, MisfitError) as error:
+        text = (
+            "the program runs on the interpreter, which is much slower than a device "
+            f'(device="interpreter" selects it without a warning): {error}'
+        )
         # The caller called the program, which called this function.
-        warnings.warn(InterpreterWarning(error), stacklevel=3)
+        warnings.warn(text, InterpreterWarning, stacklevel=3)
         return run(program, inputs)
 
 

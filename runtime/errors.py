@@ -45,14 +45,7 @@ class UndefinedResultWarning(RuntimeWarning):
 
 
 class InterpreterWarning(RuntimeWarning):
-    """Warns that the interpreter runs a program, because the `error` excludes every device."""
-
-    def __init__(self, error: ProgramError):
-        self.error = error
-        super().__init__(
-            "the program runs on the interpreter, which is much slower than a device "
-            f'(device="interpreter" selects it without a warning): {error}'
-        )
+    """Warns that the interpreter runs a program because no device can."""
 
 
 class LateError(ProgramError):
