@@ -22,7 +22,13 @@ from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.functions import value_of, write_function
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
-from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compare, convert_number
+from xdsl_spirv.frontends.stablehlo.scalars import (
+    BODIES,
+    FOLDS,
+    compare,
+    convert_number,
+    reduce_precision,
+)
 from xdsl_spirv.upstream.collection import without_collection
 
 Function = Callable[..., "Tensor | Sequence[Tensor]"]
@@ -124,6 +130,9 @@ class Importer(TensorBuilder):
         if op.name == "stablehlo.convert":
             element, _ = type_of(op.results[0])
             return lambda s, x: convert_number(s, x, element)
+        if op.name == "stablehlo.reduce_precision":
+            widths = (op.attributes[f"{part}_bits"].value for part in ("exponent", "mantissa"))
+            return lambda s, x, widths=tuple(widths): reduce_precision(s, x, *widths)
         if op.name == "chlo.constant":
             self.refuse(f"{op.name} is not supported", "use other functions of JAX")
         body = BODIES.get(op.name)

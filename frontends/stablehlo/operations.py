@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
 from math import prod
-from operator import and_
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from xdsl_spirv.frontends.onnx.operators.shapes import reverse as reversed_along
 from xdsl_spirv.frontends.onnx.operators.windows import Window, convolve
 from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import I64, Tensor
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, I64, Tensor
 from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
 
 
@@ -89,12 +89,30 @@ def custom_call(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
 
 @operation("stablehlo.bitcast_convert")
 def bitcast_convert(b: Importer, op: Any, x: Tensor) -> Tensor:
+    """Reinterprets bits. A last dimension holds the parts of the wider type, the low bits first."""
     element, sizes = type_of(op.results[0])
-    if sizes != x.sizes:
-        b.refuse(
-            f"{x} cannot be read as {element}: their sizes differ", "use a type of the same size"
-        )
-    return b.elementwise(lambda s, x: s.reinterpret(x, element), x, element=element)
+    wide, narrow = max(x.element.bits, element.bits), min(x.element.bits, element.bits)
+    if wide == narrow:
+        return b.elementwise(lambda s, x: s.reinterpret(x, element), x, element=element)
+    if narrow < 8:
+        b.refuse(f"{x} cannot be read as {element}", "convert the numbers, or use whole bytes")
+    word, part = ELEMENTS[f"ui{wide}"], ELEMENTS[f"ui{narrow}"]
+
+    def split(s: Scalars, x: Number) -> Number:
+        place = s.index(len(sizes) - 1).to(word)
+        return s.reinterpret((s.reinterpret(x, word) >> place * narrow).to(part), element)
+
+    if element.bits == narrow:
+        return b.mapped(split, [(x, range(x.rank))], sizes, element)
+    source = Reader(b, x)
+
+    def join(s: Scalars) -> Number:
+        at = [s.index(i) for i in range(len(sizes))]
+        parts = [source.read(s, [*at, s.number(i, I64)]) for i in range(wide // narrow)]
+        words = [s.reinterpret(n, part).to(word) << i * narrow for i, n in enumerate(parts)]
+        return s.reinterpret(reduce(or_, words), element)
+
+    return b.mapped(join, [], sizes, element)
 
 
 @operation("stablehlo.concatenate")
@@ -161,6 +179,8 @@ def dynamic_slice(b: Importer, op: Any, x: Tensor, *starts: Tensor) -> Tensor:
 def dynamic_update_slice(
     b: Importer, op: Any, x: Tensor, update: Tensor, *starts: Tensor
 ) -> Tensor:
+    if 0 in update.sizes:
+        return x
     known = starts_of(b, x, update.sizes, starts)
     if known is not None:
         value = b.insert_slice(update, b.value(x), known)

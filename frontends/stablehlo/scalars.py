@@ -6,6 +6,7 @@ import operator as python
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 from xdsl.dialects import math
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, surely_below
@@ -65,6 +66,26 @@ def convert_number(s: Scalars, x: Number, element: Element) -> Number:
         wide = saturate_integer(s, x, I32)
         return s.minimum(s.maximum(wide, element.least), element.greatest).to(element)
     return saturate_integer(s, x, element) if element in (I32, U32) else x.to(element)
+
+
+def reduce_precision(s: Scalars, x: Number, exponent_bits: int, mantissa_bits: int) -> Number:
+    """
+    Rounds a float to the values of a format with fewer bits: numbers out of range become infinity
+    or zero. NaN stays, as in XLA.
+    """
+    limits, kind = ml_dtypes.finfo(x.element.dtype), ELEMENTS[f"ui{x.element.bits}"]
+    mantissa = int(limits.nmant)
+    bias, own = (1 << exponent_bits - 1) - 1, (1 << x.element.bits - mantissa - 2) - 1
+    word = s.reinterpret(x, kind)
+    sign = word & (1 << x.element.bits - 1)
+    size = word ^ sign
+    if (dropped := mantissa - mantissa_bits) > 0:
+        even = (size >> dropped) & 1
+        size = (size + even + ((1 << dropped - 1) - 1)) >> dropped << dropped
+    if bias < own:
+        size = s.select(size >= own + bias + 1 << mantissa, 2 * own + 1 << mantissa, size)
+        size = s.select(size < own - bias + 1 << mantissa, 0, size)
+    return s.select(s.is_nan(x), x, s.reinterpret(size | sign, x.element))
 
 
 def compare(s: Scalars, x: Number, y: Number, direction: str, total: bool) -> Number:

@@ -129,6 +129,8 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
         "narrow": (lambda x: (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32), (x,)),
         "narrow_constants": (lambda x: (x.astype(jnp.bfloat16) * 3, jnp.arange(8, dtype=jnp.bfloat16) / 4, jnp.array([1.5, -2e-9, jnp.inf], jnp.bfloat16)), (x,)),
         "float8": (lambda x: ((x.astype(jnp.float8_e4m3fn) + 1).astype(jnp.float32), (x * 3e4).astype(jnp.float8_e5m2).astype(jnp.float32), lax.dot(x.astype(jnp.float8_e4m3fn), x.T.astype(jnp.float8_e4m3fn), preferred_element_type=jnp.float32)), (x,)),
+        "precision": (lambda x: (lax.reduce_precision(x * 3e4, 5, 2), lax.reduce_precision(x, 8, 7), lax.reduce_precision(x / 0, 3, 1), lax.reduce_precision(x - jnp.nan, 4, 0)), (x,)),
+        "bit_parts": (lambda x: (x.view(jnp.uint8), x.view(jnp.int16), lax.bitcast_convert_type(x.view(jnp.uint8).reshape(6, 8, 4), jnp.float32)), (x,)),
         "int4": (lambda x: -(x * 4).astype(jnp.int4).astype(jnp.int8), (x,)),
         "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32) ^ lax.population_count(jnp.array(77, np.int32)), (x,)),
         "leading_zeros": (lambda i, j, k: (lax.clz(i), lax.clz(j), lax.clz(k)), (np.array([0, 1, -1, 77, 1 << 30], np.int32), np.array([0, 1, 255, 6], np.uint8), np.array([3, 1 << 15], np.uint16))),
@@ -187,7 +189,7 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
 
 FEW = (
     *("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants", "leading_zeros"),
-    *("conv_batch_groups", "max_pool_gradient", "float8"),
+    *("conv_batch_groups", "max_pool_gradient", "float8", "precision", "bit_parts"),
 )
 """Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
@@ -226,7 +228,7 @@ def test_all_functions_give_the_results_of_jax(jax: ModuleType):
         except Exception as error:
             wrong[name] = str(error)
     assert wrong == {}
-    assert len(every) >= 74
+    assert len(every) >= 76
 
 
 DOT = """
