@@ -57,7 +57,6 @@ from xdsl_spirv.dialects.spirv.types import (
     RuntimeArrayType,
     StructType,
     UntypedPointerType,
-    known_size,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
@@ -173,10 +172,6 @@ def _chain_pointee(base: PointerType, indexes: Sequence[SSAValue]) -> Attribute:
     for index in indexes:
         if not isinstance(index.type, IntegerType):
             raise VerifyException(f"an index must be an integer, not {index.type}")
-        value = constant_integer(index)
-        length = known_size(type.length) if isinstance(type, ArrayType) else None
-        if value is not None and length is not None and not 0 <= value < length:
-            raise VerifyException(f"index {value} is outside of {type}")
         type = constituent_type(type, index)
     return type
 

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.spirv import memory as ops
 from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
-from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.glsl_forms import GLFrexpOp, GLModfOp, GLPointerForm
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
+from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import PlainAccess, check_aligned_operand
@@ -46,6 +37,7 @@ from xdsl_spirv.interpreter.spirv.memory import (
     RESOURCES,
     accessed,
     copied_types,
+    lengths_of,
     load_variable,
     placed,
     store_variable,
@@ -261,34 +253,6 @@ def copy_memory(op: ops.CopyMemoryOp, compiler: CheckedCompiler, function: Funct
         return None, None
 
     return call
-
-
-def lengths_of(
-    type: Attribute, indexes: Sequence[SSAValue], context: Context
-) -> list[tuple[int, int, str]]:
-    """
-    Returns the bounds that an access path must respect. Each entry belongs to a dynamic index into
-    a vector or an array of fixed length: its position in `indexes`, the length that it must be
-    below, and the id of the rule that it breaks otherwise.
-    """
-    lengths: list[tuple[int, int, str]] = []
-    for number, index in enumerate(indexes):
-        known = constant_integer(index)
-        if isinstance(type, StructType):
-            type = type.member_types[known or 0]
-            continue
-        count, rule = None, "BOUNDS-03" if isinstance(type, VectorType) else "BOUNDS-02"
-        if isinstance(type, ArrayType):
-            count, type = context.size(type.length), type.element_type
-        elif isinstance(type, VectorType):
-            count, type = type.get_shape()[0], type.element_type
-        elif isinstance(type, MatrixType):
-            count, type = type.columns.data, type.column_type
-        elif isinstance(type, RuntimeArrayType):
-            type = type.element_type
-        if known is None and count is not None:
-            lengths.append((number, count, rule))
-    return lengths
 
 
 @checked(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -70,6 +71,33 @@ def _chained_type(op: Any, context: Context) -> Placed:
 
 def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
     return [constant_integer(index) for index in indexes]
+
+
+def lengths_of(
+    type: Attribute, indexes: Sequence[SSAValue], context: Context
+) -> list[tuple[int, int, str]]:
+    """
+    Returns the bounds that an access path may exceed. Each entry belongs to an index into a vector
+    or an array of fixed length that is dynamic, or a constant out of bounds: its position in
+    `indexes`, the length that it must be below, and the id of the rule that it breaks otherwise.
+    """
+    lengths: list[tuple[int, int, str]] = []
+    for number, known in enumerate(_known_indexes(indexes)):
+        if isinstance(type, spv.StructType):
+            type = type.member_types[known or 0]
+            continue
+        count, rule = None, "BOUNDS-03" if isinstance(type, VectorType) else "BOUNDS-02"
+        if isinstance(type, spv.ArrayType):
+            count, type = context.size(type.length), type.element_type
+        elif isinstance(type, VectorType):
+            count, type = type.get_shape()[0], type.element_type
+        elif isinstance(type, spv.MatrixType):
+            count, type = type.columns.data, type.column_type
+        elif isinstance(type, spv.RuntimeArrayType):
+            type = type.element_type
+        if count is not None and (known is None or not 0 <= known < count):
+            lengths.append((number, count, rule))
+    return lengths
 
 
 @action(spv.VariableOp)
@@ -177,6 +205,8 @@ def _chain(
     base: spv.PointerType, indexes: Sequence[SSAValue], context: Context, op: Operation
 ) -> Function:
     known = _known_indexes(indexes)
+    for number, _, _ in lengths_of(base.pointee, indexes, context):
+        known[number] = None
     if not has_bytes(base):
         return lambda pointer, *values: VariablePointer(
             pointer.variable,

@@ -109,6 +109,28 @@ def test_function_array(kernel: Kernel, find: Find) -> None:
     assert find(kernel).remedy == "check the index against the number of elements"
 
 
+@pytest.mark.bug("a constant index beyond a Function array", rule="BOUNDS-02", op="spirv.Store")
+def test_constant_index(kernel: Kernel, find: Find) -> None:
+    type = "!spirv.ptr<!spirv.array<2 x i32>, Function>"
+    array, two = kernel.op(f"spirv.Variable : {type}"), kernel.constant(2)
+    part = kernel.op(f"spirv.AccessChain {array}[{two}] : {type}, i32 -> !spirv.ptr<i32, Function>")
+    kernel(f'spirv.Store "Function" {part}, %id : i32')
+    assert "index: 2" in find(kernel).notes
+
+
+@pytest.mark.bug(
+    "a constant component beyond a vector inside the buffer", rule="BOUNDS-03", op="spirv.Load"
+)
+def test_constant_component(kernel: Kernel, find: Find) -> None:
+    vector = kernel.pointer(kernel.buffer("vector<4xi32>", np.zeros((64, 4), np.int32)))
+    part = kernel.op(
+        f"spirv.AccessChain {vector}[{kernel.constant(5)}] : "
+        "!spirv.ptr<vector<4xi32>, StorageBuffer>, i32 -> !spirv.ptr<i32, StorageBuffer>"
+    )
+    kernel.op(f'spirv.Load "StorageBuffer" {part} : i32')
+    find(kernel)
+
+
 @pytest.mark.bug(
     "a component beyond a vector",
     rule="BOUNDS-03",

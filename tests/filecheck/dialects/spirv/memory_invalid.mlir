@@ -200,16 +200,6 @@ spirv.func @f(%p: !spirv.ptr<!spirv.struct<(f32, i32)>, StorageBuffer>) "None" {
 
 // -----
 
-// An access chain beyond an array's end.
-spirv.func @f(%p: !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>) "None" {
-  %i = spirv.Constant 4 : i32
-  %0 = spirv.AccessChain %p[%i] : !spirv.ptr<!spirv.array<4 x f32>, StorageBuffer>, i32 -> !spirv.ptr<f32, StorageBuffer>
-  spirv.Return
-}
-// CHECK: Operation does not verify: index 4 is outside of !spirv.array<4 x f32>
-
-// -----
-
 // The length of an array that is not a runtime array.
 spirv.func @f(%p: !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer>) "None" {
   %0 = spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<(i32, f32)>, StorageBuffer> -> i32
