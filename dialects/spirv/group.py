@@ -259,12 +259,20 @@ class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
     assembly_format = "$execution_scope $value attr-dict `:` type($value)"
 
 
+PARTITIONED = (
+    GroupOperation.PartitionedReduceNV,
+    GroupOperation.PartitionedInclusiveScanNV,
+    GroupOperation.PartitionedExclusiveScanNV,
+)
+
+
 class GroupArithmetic(GroupNonUniformOperation, ABC, result="value"):
     """
-    A reduction or scan over the active invocations of a group, or of each cluster.
+    A reduction or scan over the active invocations of a group, of each cluster or of each part.
 
-    `spirv.X <Subgroup> <ClusteredReduce> %v cluster_size(%n) : f32, i32 -> f32`. Only
-    ClusteredReduce has a cluster size, which must be constant.
+    `spirv.X <Subgroup> <ClusteredReduce> %v cluster_size(%n) : f32, i32 -> f32`. ClusteredReduce
+    has a cluster size, which must be constant. Operations on a partition have in its place the
+    ballot of the invocation's part (SPV_NV_shader_subgroup_partitioned). Others have neither.
     """
 
     COMPONENT: ClassVar[tuple[Predicate, str]]
@@ -287,6 +295,14 @@ class GroupArithmetic(GroupNonUniformOperation, ABC, result="value"):
             raise VerifyException(
                 f"{self.name} must return the type {self.value.type}, not {self.result.type}"
             )
+        if self.group_operation.data in PARTITIONED:
+            if self.cluster_size is None:
+                raise VerifyException(
+                    f"{self.name}: an operation on a partition needs the ballot of the part, "
+                    "written in place of a cluster_size"
+                )
+            check_ballot(self, self.cluster_size.type)
+            return
         clustered = self.group_operation.data is GroupOperation.ClusteredReduce
         if clustered == (self.cluster_size is None):
             raise VerifyException(

@@ -60,7 +60,7 @@ def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checke
     Checks group arithmetic: the cluster size must be a power of two, and at most the group's size.
     """
     inner = _in_group(op, compiler, function)
-    if op.cluster_size is None:
+    if op.cluster_size is None or op.group_operation.data in ops.PARTITIONED:
         return inner
     checker, group = compiler.checker, group_of(op.execution_scope.data)
 

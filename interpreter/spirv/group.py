@@ -307,11 +307,31 @@ def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -
         if batch.mask is not None:
             active = group.active(batch)
             row = np.where(active.reshape(active.shape + (1,) * len(form.shape)), row, neutral)
-        size = int(cluster[0].flat[0]) if cluster else None
-        combined = combine(ufunc, operation, row, neutral, size)
+        if operation in spv.PARTITIONED:
+            part = _usable_bits(group.row(cluster[0], batch), batch)
+            combined = combine_parts(ufunc, operation, row, neutral, part)
+        else:
+            size = int(cluster[0].flat[0]) if cluster else None
+            combined = combine(ufunc, operation, row, neutral, size)
         return group.spread(combined.astype(dtype, copy=False), batch).view(form.dtype)
 
     return call
+
+
+def combine_parts(
+    ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, part: Array
+) -> Array:
+    """
+    Reduces or scans an array (workgroup, group, member, ...) over the members that `part`
+    (workgroup, group, member, other member) gives for each member.
+    """
+    ids = np.arange(row.shape[2])
+    if operation is spv.GroupOperation.PartitionedInclusiveScanNV:
+        part = part & (ids <= ids[:, None])
+    elif operation is spv.GroupOperation.PartitionedExclusiveScanNV:
+        part = part & (ids < ids[:, None])
+    part = part.reshape(part.shape + (1,) * (row.ndim - 3))
+    return ufunc.reduce(np.where(part, row[:, :, None], neutral), axis=3)
 
 
 def combine(

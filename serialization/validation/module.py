@@ -378,16 +378,28 @@ class Module:
     @cached_property
     def explicit_layouts(self) -> dict[int, str]:
         """
-        Maps the id of a type to the name of the first layout decoration on it or on its parts.
+        Maps the id of a type to the name of the first layout decoration on it or on its parts. A
+        pointer may have an ArrayStride where the storage that it refers to has a layout.
         """
         layouts: dict[int, str] = {}
         for type_ in self.types.values():
-            if type_.kind in AGGREGATES or type_.kind in POINTERS:
+            pointer = type_.kind in POINTERS
+            if type_.kind in AGGREGATES or (pointer and not self.takes_layout(type_.storage)):
                 own = (d.name for d in self.decorations.get(type_.id, ()) if d.name in LAYOUT)
                 parts = (*type_.members, type_.element)
                 within = (layouts.get(part.id, "") for part in parts if part is not None)
                 layouts[type_.id] = next(own, "") or next(filter(None, within), "")
         return layouts
+
+    def takes_layout(self, storage: str) -> bool:
+        """True if types in this storage class may have an explicit layout."""
+        match storage:
+            case "Workgroup":
+                return "WorkgroupMemoryExplicitLayoutKHR" in self.capabilities
+            case "Private" | "Function":
+                return self.version <= (1, 4)
+            case _:
+                return storage != "UniformConstant"
 
     def has(self, id: int, name: str, member: int | None = None) -> bool:
         return self.decoration(id, name, member) is not None

@@ -182,7 +182,7 @@ def rounding_modes(m: Module) -> Problems:
 def no_layout(m: Module, i: Instruction) -> Problems:
     """In storage without explicit layout, a variable's type must lack layout decorations."""
     pointer = m.types.get(i.type_id)
-    if pointer is None or _takes_layout(m, pointer.storage):
+    if pointer is None or m.takes_layout(pointer.storage):
         return
     held = m.pointee(pointer) if i.op == "Variable" else m.types.get((*i.words, 0, 0)[4])
     types = (type_.id for type_ in (pointer, held) if type_ is not None)
@@ -192,16 +192,6 @@ def no_layout(m: Module, i: Instruction) -> Problems:
             f"a variable in {pointer.storage} cannot have a type with {decorated}",
             f"give the variable another type, without {decorated}",
         )
-
-
-def _takes_layout(m: Module, storage: str) -> bool:
-    match storage:
-        case "Workgroup":
-            return "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
-        case "Private" | "Function":
-            return m.version <= (1, 4)
-        case _:
-            return storage != "UniformConstant"
 
 
 @module_rule("VUL-05", "Vulkan", vulkan=True)

@@ -64,6 +64,37 @@ def test_integer_reductions_and_scans(
             assert part == [four for four in fours for _ in range(4)]
 
 
+@pytest.mark.parametrize("operation", ["Reduce", "InclusiveScan", "ExclusiveScan"])
+def test_reductions_and_scans_of_partitions(kernel: Kernel, operation: str) -> None:
+    out = kernel.buffer("i32", np.zeros(32, np.int32))
+    pointer, three = kernel.pointer(out), kernel.constant(3)
+    sums = f"spirv.GroupNonUniformIAdd <Subgroup> <Partitioned{operation}NV>"
+    kernel(f"""
+      spirv.mlir.selection {{
+        %kind = spirv.UMod %lane, {three} : i32
+        %is = spirv.INotEqual %lane, %one : i32
+        spirv.BranchConditional %is, ^yes, ^end
+      ^yes:
+        %part = spirv.NV.GroupNonUniformPartition %kind : i32 -> vector<4xi32>
+        %pair = spirv.CompositeConstruct %lane, %one : (i32, i32) -> vector<2xi32>
+        %both = {sums} %pair cluster_size(%part) : vector<2xi32>, vector<4xi32> -> vector<2xi32>
+        %sum = spirv.CompositeExtract %both[0 : i32] : vector<2xi32>
+        %count = spirv.CompositeExtract %both[1 : i32] : vector<2xi32>
+        %hundreds = spirv.IMul %count, {kernel.constant(100)} : i32
+        %all = spirv.IAdd %sum, %hundreds : i32
+        spirv.Store "StorageBuffer" {pointer}, %all : i32
+        spirv.Branch ^end
+      ^end:
+        spirv.mlir.merge
+      }}""")
+    found = kernel.run(subgroup_size=16)[0].tolist()
+    for lane in (lane for lane in range(16) if lane != 1):
+        part = [i for i in range(16) if i % 3 == lane % 3 and i != 1]
+        if operation != "Reduce":
+            part = [i for i in part if i < lane + (operation == "InclusiveScan")]
+        assert found[lane] == found[16 + lane] == sum(part) + 100 * len(part)
+
+
 def test_reductions_skip_inactive_lanes(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     pointer = kernel.pointer(out)

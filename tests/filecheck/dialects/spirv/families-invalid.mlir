@@ -112,6 +112,16 @@ spirv.module Logical GLSL450 {
 // -----
 
 spirv.module Logical GLSL450 {
+  spirv.func @partition_without_ballot(%a: f32) "None" {
+    // CHECK: an operation on a partition needs the ballot of the part, written in place of a cluster_size
+    %0 = spirv.GroupNonUniformFAdd <Subgroup> <PartitionedReduceNV> %a : f32 -> f32
+    spirv.Return
+  }
+}
+
+// -----
+
+spirv.module Logical GLSL450 {
   spirv.func @clustered_without_size(%a: f32) "None" {
     // CHECK: ClusteredReduce needs a cluster_size, and no other operation has one
     %0 = spirv.GroupNonUniformFAdd <Subgroup> <ClusteredReduce> %a : f32 -> f32
