@@ -25,7 +25,7 @@ from xdsl_spirv.interpreter.checks.shadow import (
     whole,
 )
 from xdsl_spirv.interpreter.context import Context
-from xdsl_spirv.interpreter.forms import Mask, within
+from xdsl_spirv.interpreter.forms import Composite, Mask, within
 from xdsl_spirv.interpreter.layout import Layout, loader, storer
 from xdsl_spirv.interpreter.memory import Pointer, Pointers
 from xdsl_spirv.interpreter.numbers import Array
@@ -89,6 +89,7 @@ class Reader:
             lying = placed(pointer, type.pointee, self.context)
             self.read = loader(lying, layout, self.plain.load)
             self.assemble = loader(lying, layout, self.plain.loaded)
+            self.parts = isinstance(self.context.form(type.pointee), Composite)
 
     def __call__(
         self, batch: Batch, pointer: Any, astray: Array | None = None
@@ -104,7 +105,7 @@ class Reader:
             value = self.read(pointer, batch.mask)
             if all(shadow is None for shadow, _ in shadows):
                 return value, None
-            if len(shadows) == 1:
+            if len(shadows) == 1 and not self.parts:
                 return value, shadows[0][0]
             return value, normal(self.assemble(pointer, batch.mask))
         value = load_variable(self.context, batch, pointer)

@@ -41,6 +41,39 @@ def test_workgroup_memory(kernel: Kernel, find: Find) -> None:
     assert "spirv.Load" in finding.notes[0]
 
 
+@pytest.mark.bug(
+    "a struct with one member in the Workgroup memory of the second workgroup",
+    rule="UNDEF-01", op=STORE, first=0, count=4,
+)  # fmt: skip
+def test_workgroup_struct(kernel: Kernel, find: Find) -> None:
+    struct = "!spirv.struct<(vector<2xi32>)>"
+    type = f"!spirv.ptr<!spirv.array<32 x {struct}>, Workgroup>"
+    kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
+    tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
+    part = kernel.op(
+        f"spirv.AccessChain {tile}[%local] : {type}, i32 -> !spirv.ptr<{struct}, Workgroup>"
+    )
+    kernel(f"""
+      spirv.mlir.selection {{
+        %set = spirv.ULessThan %id, {kernel.constant(32)} : i32
+        %last = spirv.UGreaterThan %id, {kernel.constant(35)} : i32
+        %either = spirv.LogicalOr %set, %last : i1
+        spirv.BranchConditional %either, ^yes, ^end
+      ^yes:
+        %pair = spirv.CompositeConstruct %id, %id : (i32, i32) -> vector<2xi32>
+        %struct = spirv.CompositeConstruct %pair : (vector<2xi32>) -> {struct}
+        spirv.Store "Workgroup" {part}, %struct : {struct}
+        spirv.Branch ^end
+      ^end:
+        spirv.mlir.merge
+      }}""")
+    whole = kernel.op(f'spirv.Load "Workgroup" {part} : {struct}')
+    number = kernel.op(f"spirv.CompositeExtract {whole}[0 : i32, 1 : i32] : {struct}")
+    result = kernel.buffer("i32", np.zeros(64, np.int32))
+    kernel.store(result, number)
+    find(kernel, (2, 1, 1))
+
+
 def test_cause_among_many(kernel: Kernel) -> None:
     amount = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(7)} : i32")
     shifted = "%id"
