@@ -7,6 +7,7 @@ Arrays that a function closes over become weights, which share JAX's memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from xdsl_spirv.frontends.errors import FrontendError, import_needed
@@ -17,9 +18,10 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     """
     Imports a function of arrays, as JAX traces it with `examples`.
 
-    Examples are trees of arrays or of `jax.ShapeDtypeStruct`. The inputs `arg0`, `arg1`, ... are
-    the leaves of the examples; the results `result0`, `result1`, ... are the leaves of the
-    function's result. Arrays that the function closes over are weights:
+    Examples are trees of arrays or of `jax.ShapeDtypeStruct`, whose sizes may be symbolic
+    (`jax.export.symbolic_shape`). The inputs `arg0`, `arg1`, ... are the leaves of the examples;
+    the results `result0`, `result1`, ... are the leaves of the function's result. Arrays that the
+    function closes over are weights:
 
         model = xs.from_jax(functools.partial(module.apply, parameters), x)
 
@@ -34,8 +36,12 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
         def main(weights: Sequence[Any], *inputs: Any) -> Any:
             return jax.core.eval_jaxpr(traced.jaxpr, weights, *inputs)
 
-        lowered = jax.jit(main, keep_unused=True).lower(traced.consts, *shapes)
-        module = lowered.compiler_ir("stablehlo")
+        jitted = jax.jit(main, keep_unused=True)
+        if all(isinstance(size, int) for shape in shapes for size in shape.shape):
+            module = jitted.lower(traced.consts, *shapes).compiler_ir("stablehlo")
+        else:
+            exported = import_module("jax.export").export(jitted)(traced.consts, *shapes)
+            module = exported.mlir_module_serialized
     except Exception as error:
         said = str(error).strip().partition("\n")[0]
         raise FrontendError(

@@ -274,7 +274,7 @@ class TensorBuilder:
         numbers = [
             Number(writer, next(arguments), t.element)
             if s is None
-            else self._number(writer, s, t.element)
+            else self.size_number(writer, s, t.element)
             for (t, _), s in zip(inputs, scalars, strict=True)
         ]
         accumulators = [Number(writer, next(arguments), o[1]) for o in outputs]
@@ -296,7 +296,7 @@ class TensorBuilder:
         self.insert(op)
         return [Tensor(o[1], o[2], r) for o, r in zip(outputs, op.results, strict=True)]
 
-    def _number(self, writer: Scalars, number: Any, element: Element) -> Number:
+    def size_number(self, writer: Scalars, number: Any, element: Element) -> Number:
         """Returns a known number or size as a scalar in a body."""
         if not isinstance(number, SymbolicSize):
             return writer.number(number, element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
@@ -15,8 +16,18 @@ from xdsl_spirv.frontends.onnx.reading import Reader, choose
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
 from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
-from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
+from xdsl_spirv.frontends.stablehlo.importer import (
+    Importer,
+    array_of,
+    element_of,
+    operation,
+    type_of,
+)
 from xdsl_spirv.frontends.stablehlo.operations import find_inside, integers, number, pad_tensor
+from xdsl_spirv.frontends.stablehlo.scalars import divide_size
+
+DIVISIONS = re.compile(r"(floor_divide|remainder)(?:_\d+)?")
+"""Names of the functions in which JAX divides integers. The last two arguments are the operands."""
 
 FEW = 4
 """Maximum iterations of a loop that is unrolled."""
@@ -24,7 +35,15 @@ FEW = 4
 
 @operation("func.call")
 def call(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
-    return b.call(op.attributes["callee"].value, arguments)
+    """Inlines a function. JAX's functions that divide are folded for dynamic sizes."""
+    name = op.attributes["callee"].value
+    if (division := DIVISIONS.fullmatch(name)) and arguments[-2].numbers is None:
+        known = [None if t.known is None else t.known.item() for t in arguments[-2:]]
+        parts = None if None in known else divide_size(*known)
+        if parts is not None:
+            part = np.array(parts[division[1] == "remainder"], object)
+            return [Tensor(arguments[-2].element, (), known=part)]
+    return b.call(name, arguments)
 
 
 @operation("stablehlo.composite")
@@ -185,7 +204,7 @@ def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Ten
         return _constant(op.operands[0], arguments, body, carried)
     if op.name != "stablehlo.constant":
         return None
-    return int(array_of(op.attributes["value"], type_of(value)[0]).item())
+    return int(array_of(op.attributes["value"], element_of(value)).item())
 
 
 # Reductions, windows and sorts
@@ -220,7 +239,7 @@ def _reduce(
     region = op.regions[0].blocks[0]
     outputs: list[Any] = []
     for start, result in zip(starts, op.results, strict=True):
-        element, sizes = type_of(result)
+        element, sizes = type_of(result, [tensors[0].sizes[i] for i in kept])
         if start.numbers is not None:
             out = b.fill(start.numbers.item(), sizes, element)
         else:
@@ -263,7 +282,11 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
         return b.scalars(region, s, [*numbers[count:], *numbers[:count]])
 
-    _, sizes = type_of(op.results[0])
+    derived = [
+        (size - (window[i] - 1) * apart[i] - 1) // steps[i] + 1
+        for i, size in enumerate(images[0].sizes)
+    ]
+    _, sizes = type_of(op.results[0], derived)
     inputs = [(t, walk) for t in images]
     return b.accumulate(write, given, inputs, sizes, [window[i] for i in walked])
 
@@ -293,7 +316,7 @@ def select_and_scatter(b: Importer, op: Any, x: Tensor, source: Tensor, start: T
     def find(s: Scalars, held: Number, chosen: Number) -> Sequence[Number]:
         place = offsets(s)
         at = [s.index(i) * steps[i] + place[i] - before[i] for i in range(rank)]
-        inside, held_at = find_inside(s, at, x)
+        inside, held_at = find_inside(s, image, at, x)
         item = image.read(s, held_at)
         (stays,) = b.scalars(select, s, [held, item])
         taken = inside & (~stays | (chosen < 0))
@@ -312,7 +335,9 @@ def select_and_scatter(b: Importer, op: Any, x: Tensor, source: Tensor, start: T
     def write(s: Scalars, held: Number) -> Sequence[Number]:
         place = offsets(s)
         ahead = [s.index(i) + before[i] - place[i] for i in range(rank)]
-        inside, at = find_inside(s, [p / k for p, k in zip(ahead, steps, strict=True)], source)
+        inside, at = find_inside(
+            s, sources, [p / k for p, k in zip(ahead, steps, strict=True)], source
+        )
         hits = [inside, choices.read(s, at).equals(number_of(s, place))]
         hits += [(p >= 0) & (p % k).equals(0) for p, k in zip(ahead, steps, strict=True) if k > 1]
         (new,) = b.scalars(combine, s, [held, sources.read(s, at)])

@@ -13,15 +13,16 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.builtin import ModuleOp, NameLoc, NoneAttr, StringAttr, TensorType
 from xdsl.ir import Block
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, SymbolicSize, symbol
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError, import_needed
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.functions import value_of, write_function
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, OPEN, Element, Tensor
 from xdsl_spirv.frontends.stablehlo.scalars import (
     BODIES,
     FOLDS,
@@ -34,6 +35,9 @@ from xdsl_spirv.upstream.collection import without_collection
 Function = Callable[..., "Tensor | Sequence[Tensor]"]
 OPERATIONS: dict[str, Function] = {}
 LINE = re.compile(r'"([^"]+)":(\d+):\d+')
+MOST_SIZES = 8
+"""Maximum elements of a vector of integers that is folded, because it may hold a tensor's sizes."""
+
 RETURNS = ("func.return", "stablehlo.return")
 
 
@@ -71,7 +75,7 @@ class Importer(TensorBuilder):
         try:
             for op in block.operations:
                 operation, name = op.operation, op.operation.name
-                operands = [self.values[value] for value in operation.operands]
+                operands = [_unused(self.values[value]) for value in operation.operands]
                 if name in RETURNS:
                     return operands
                 self.name = name
@@ -97,30 +101,37 @@ class Importer(TensorBuilder):
         if function is not None:
             results = function(self, op, *operands)
             return [results] if isinstance(results, Tensor) else list(results)
-        element, sizes = type_of(op.results[0])
+        body = self.body_of(op)
+        rank = max((t.rank for t in operands), default=0)
+        shape = self.broadcast(*(t.sizes for t in operands if t.rank == rank))
+        element, sizes = type_of(op.results[0], shape)
         known = self._fold(op, operands, element)
         if known is not None:
             return [known]
-        body = self.body_of(op)
         maps = [list(range(t.rank)) for t in operands]
         return [self.mapped(body, list(zip(operands, maps, strict=True)), sizes, element)]
 
     def _fold(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
-        """Folds an operation on known integer scalars or sizes; returns None if impossible."""
+        """
+        Folds an operation on few known integers, which may be dynamic sizes. Returns None if
+        impossible.
+        """
         fold = FOLDS.get(op.name)
-        if fold is None or element.is_float:
+        if fold is None or element.is_float or any(t.element.is_float for t in operands):
             return None
-        items = [None if t.known is None or t.rank else t.known.item() for t in operands]
-        if None in items or any(t.element.is_float for t in operands):
+        arrays = [t.known for t in operands if t.known is not None]
+        if len(arrays) < len(operands) or max(array.size for array in arrays) > MOST_SIZES:
             return None
         options = comparison_of(op) if op.name == "stablehlo.compare" else ()
-        item = fold(*items, *options)
-        if item is None:
-            return None
-        known = np.array(item, object)
-        return Tensor(
-            element, (), known=known if not isinstance(item, int) else wrap_integers(known, element)
-        )
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        known = np.empty(shape, object)
+        for place in np.ndindex(shape):
+            item = fold(*(np.broadcast_to(a, shape)[place] for a in arrays), *options)
+            if item is None:
+                return None
+            known[place] = int(item) if isinstance(item, np.integer) else item
+        is_plain = not any(isinstance(item, SymbolicSize) for item in known.flat)
+        return Tensor(element, shape, known=wrap_integers(known, element) if is_plain else known)
 
     def body_of(self, op: Any) -> Callable[..., Number]:
         """Returns the body of an elementwise operation."""
@@ -128,7 +139,7 @@ class Importer(TensorBuilder):
             options = comparison_of(op)
             return lambda s, x, y: compare(s, x, y, *options)
         if op.name == "stablehlo.convert":
-            element, _ = type_of(op.results[0])
+            element = element_of(op.results[0])
             return lambda s, x: convert_number(s, x, element)
         if op.name == "stablehlo.reduce_precision":
             widths = (op.attributes[f"{part}_bits"].value for part in ("exponent", "mantissa"))
@@ -138,7 +149,7 @@ class Importer(TensorBuilder):
         body = BODIES.get(op.name)
         if body is None:
             self.refuse("the operation is not supported", "use other functions of JAX")
-        element, _ = type_of(op.results[0])
+        element = element_of(op.results[0])
         if element.narrow and op.name != "stablehlo.select":
             return lambda s, *numbers: convert_number(s, body(s, *map(s.wide, numbers)), element)
         return body
@@ -151,7 +162,7 @@ class Importer(TensorBuilder):
             if inner.name in RETURNS:
                 return [self._number_in(s, values, operand) for operand in inner.operands]
             if inner.name == "stablehlo.constant":
-                element, _ = type_of(inner.results[0])
+                element = element_of(inner.results[0])
                 number = s.number(array_of(inner.attributes["value"], element).item(), element)
             elif inner.name == "func.call":
                 operands = [self._number_in(s, values, operand) for operand in inner.operands]
@@ -175,6 +186,12 @@ class Importer(TensorBuilder):
         return s.number(known.item(), self.values[operand].element)
 
 
+def _unused(t: Tensor) -> Tensor:
+    """Returns a tensor of dynamic sizes without its SSA value, so that uses of it are folded."""
+    is_of_sizes = t.known is not None and t.numbers is None
+    return Tensor(t.element, t.sizes, known=t.known) if is_of_sizes else t
+
+
 def comparison_of(op: Any) -> tuple[str, bool]:
     """Returns the direction of a comparison, and True if it uses the total order."""
     hlo = import_module("jaxlib.mlir.dialects.stablehlo")
@@ -189,18 +206,33 @@ def place_of(op: Any) -> str:
     return f"{line[1].rpartition('/')[2]}:{line[2]}" if line else op.name
 
 
-def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
-    """Returns element type and sizes of a jaxlib value. Raises `ValueError` for other types."""
+def element_of(value: Any) -> Element:
+    """Returns the element type of a jaxlib value. Raises `ValueError` for an unsupported one."""
     ir = import_module("jaxlib.mlir.ir")
     if not isinstance(value.type, ir.RankedTensorType):
         raise ValueError(f"a value must be a tensor, not {value.type}")
-    type = ir.RankedTensorType(value.type)
-    name = str(type.element_type)
+    name = str(ir.RankedTensorType(value.type).element_type)
     if name not in ELEMENTS:
         raise ValueError(f"elements of the type {name} are not supported")
-    if not type.has_static_shape:
-        raise ValueError(f"{type} has dynamic sizes: export the function for fixed sizes")
-    return ELEMENTS[name], tuple(type.shape)
+    return ELEMENTS[name]
+
+
+def type_of(value: Any, derived: Sequence[Size] = ()) -> tuple[Element, tuple[Any, ...]]:
+    """
+    Returns element type and sizes of a jaxlib value. `derived` gives the dynamic sizes.
+
+    Raises `ValueError` for other types, and for a dynamic size that is not derived.
+    """
+    element, type = element_of(value), value.type
+    sizes: list[Size] = []
+    for axis in range(type.rank):
+        if not type.is_dynamic_dim(axis):
+            sizes.append(type.get_dim_size(axis))
+        elif axis < len(derived):
+            sizes.append(derived[axis])
+        else:
+            raise ValueError(f"the dynamic sizes of {type} are not supported here")
+    return element, tuple(sizes)
 
 
 def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]:
@@ -284,25 +316,72 @@ def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -
         count = len(entry.arguments)
         cause = f"{len(weights)} weights were given for {count} arguments"
         raise FrontendError(cause, "@main", "give at most one weight per argument")
-    arguments, inputs = _arguments(b, entry, weights, first)
+    names = dimension_names(entry)
+    arguments, inputs = _arguments(b, entry, weights, first, names)
     results = {f"result{i}": t for i, t in enumerate(b.run(entry, arguments))}
     b.block = b.entry
     floats = "f64" if "xf64>" in str(module) else "f32"
-    function = write_function(b, FUNCTION, inputs, results, floats)
+    shapes = enumerate(t.type.rank for t in entry.arguments)
+    called = {
+        f"arg{i - first}": [names.get((i, axis), "") for axis in range(rank)]
+        for i, rank in shapes
+        if i >= len(weights)
+    }
+    function = write_function(b, FUNCTION, inputs, results, floats, called)
     outputs = [value_of(name, t) for name, t in results.items()]
     return ImportedModel(ModuleOp([function]), b.weights, inputs, outputs)
 
 
+def dimension_names(entry: Any) -> dict[tuple[int, int], str]:
+    """
+    Returns names of the dynamic sizes of a function's arguments, by argument and dimension.
+
+    `jax.export` passes the sizes to a function whose arguments name them, and asserts that sizes
+    of one name are equal.
+    """
+    arguments, places = list(entry.arguments), dict[Any, tuple[int, int]]()
+    names: dict[tuple[int, int], str] = {}
+    functions = {
+        f.operation.attributes["sym_name"].value: f.operation
+        for f in entry.owner.parent.regions[0].blocks[0].operations
+    }
+    equal: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for op in (op.operation for op in entry.operations):
+        known = [places.get(value) for value in op.operands]
+        if op.name == "stablehlo.get_dimension_size" and op.operands[0] in arguments:
+            axis = op.attributes["dimension"].value
+            places[op.results[0]] = arguments.index(op.operands[0]), axis
+        elif op.name == "stablehlo.compare" and None not in known:
+            if comparison_of(op)[0] == "EQ":
+                equal.append((known[0], known[1]))  # pyright: ignore[reportArgumentType]
+        elif op.name == "func.call":
+            called = functions[op.attributes["callee"].value]
+            given = called.attributes["arg_attrs"] if "arg_attrs" in called.attributes else []
+            for place, attributes in zip(known, given, strict=False):
+                if place is not None and "jax.global_constant" in attributes:
+                    names[place] = attributes["jax.global_constant"].value
+    for one, other in equal:
+        if other in names or one in names:
+            names.setdefault(one, names.get(other, ""))
+            names.setdefault(other, names[one])
+    return names
+
+
 def _arguments(
-    b: Importer, entry: Any, weights: Sequence[Any], first: int
+    b: Importer,
+    entry: Any,
+    weights: Sequence[Any],
+    first: int,
+    names: Mapping[tuple[int, int], str],
 ) -> tuple[list[Tensor], list[Value]]:
     """Returns the arguments of the main function as tensors, and descriptions of its inputs."""
     arguments: list[Tensor] = []
     inputs: list[Value] = []
+    named: dict[str, Size] = {}
     for number, argument in enumerate(entry.arguments):
         name = f"arg{number - first}"
         try:
-            element, sizes = type_of(argument)
+            element, sizes = type_of(argument, [OPEN] * argument.type.rank)
         except ValueError as error:
             raise FrontendError(str(error), f"the argument {name}", "cast it before") from error
         if number < len(weights):
@@ -315,8 +394,15 @@ def _arguments(
                 )
             arguments.append(Tensor.of(array, f"weight{number}"))
             continue
-        t = Tensor(element, sizes)
-        t.value = b.entry.insert_arg(tensor_type(element, sizes), len(b.entry.args))
+        type = TensorType(element.type, sizes)
+        value = b.entry.insert_arg(type, len(b.entry.args))
+        own: list[Size] = list(sizes)
+        for axis, size in enumerate(sizes):
+            if size == OPEN:
+                given = names.get((number, axis), "")
+                own[axis] = symbol(Extent(value, axis, given))
+                own[axis] = named.setdefault(given, own[axis]) if given else own[axis]
+        t = Tensor(element, own, value)
         inputs.append(value_of(name, t))
         arguments.append(t)
     return arguments, inputs

@@ -9,7 +9,13 @@ from typing import Any
 import ml_dtypes
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    SymbolicSize,
+    greater,
+    lesser,
+    surely_below,
+)
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.operators.elementwise import (
     quotient,
@@ -208,8 +214,19 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "stablehlo.add": python.add,
     "stablehlo.subtract": python.sub,
     "stablehlo.multiply": python.mul,
+    "stablehlo.maximum": greater,
+    "stablehlo.minimum": lesser,
+    "stablehlo.clamp": lambda low, x, high: lesser(greater(low, x), high),
     "stablehlo.select": lambda c, x, y: x if c else y,
     "stablehlo.compare": _known_comparison,
     "stablehlo.convert": lambda x: x,
 }
-"""Functions that fold operations on scalar integers and sizes."""
+"""Functions that fold operations on integers and sizes. They return None if that is impossible."""
+
+
+def divide_size(size: Any, divisor: Any) -> tuple[Size, Size] | None:
+    """Returns quotient, rounded down, and remainder. Returns None if the divisor is not known."""
+    if not isinstance(divisor, int) or divisor < 1:
+        return None
+    quotient = size // divisor
+    return quotient, size - quotient * divisor

@@ -17,6 +17,7 @@ import xdsl_spirv as xs
 from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends import FrontendError, import_stablehlo
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -253,6 +254,80 @@ def test_stablehlo_keeps_signs_and_weights_apart(jax: ModuleType, tmp_path: Path
     np.testing.assert_array_equal(
         xs.compile(file, "lavapipe")(weights, x, device="interpreter"), x @ weights
     )
+
+
+def symbolic_functions(
+    jax: ModuleType,
+) -> dict[str, tuple[Callable[..., Any], list[str], list[str]]]:
+    """Returns functions of arrays with symbolic sizes, the arrays' shapes, and constraints."""
+    jnp, lax, nn = jax.numpy, jax.lax, jax.nn
+
+    def attention(q: Any, k: Any) -> Any:
+        scores = jnp.einsum("bsd,btd->bst", q, k)
+        seen = jnp.arange(q.shape[1])[:, None] >= jnp.arange(k.shape[1])
+        return nn.softmax(jnp.where(seen, scores, -1e9)) @ k
+
+    def chunks(x: Any) -> Any:
+        return x.reshape(x.shape[0], x.shape[1] // 4, 4).mean(2), x[:, 1:] - x[:, :-1], x[:, ::2]
+
+    def image(x: Any) -> Any:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = lax.conv_general_dilated(x, floats(3, 3, 2, 4), (2, 1), "VALID", dimension_numbers=dims)
+        return lax.reduce_window(y, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 1, 2, 1), "VALID")
+
+    def scan(x: Any) -> Any:
+        return lax.scan(lambda c, row: (c + row, c.sum()), jnp.zeros(x.shape[0]), x.T)
+
+    def indexed(x: Any, i: Any) -> Any:
+        i = i.astype(jnp.int32)
+        return x[i], x.at[i].add(1.0), jnp.concatenate([x, x[:1]]), jnp.sort(x, 0)
+
+    return {
+        "attention": (attention, ["b, s, 4", "b, t, 4"], []),
+        "chunks": (chunks, ["b, s"], ["mod(s, 4) == 0"]),
+        "halves": (lambda x: jnp.split(x, 2, 1), ["b, 2*s"], []),
+        "image": (image, ["b, 2*s, t, 2"], ["s >= 3", "t >= 4"]),
+        "scan": (scan, ["b, 6"], []),
+        "indexed": (indexed, ["s, 3", "t"], []),
+        "gradient": (jax.grad(lambda x: (nn.softmax(x) ** 2).mean()), ["b, 5"], []),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("attention", "chunks", "indexed"),
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("halves", "image", "scan", "gradient")),
+    ],
+)
+def test_sizes_may_be_symbolic(jax: ModuleType, name: str):
+    function, texts, constraints = symbolic_functions(jax)[name]
+    export = import_module("jax.export")
+    scope = export.SymbolicScope(constraints)
+    shapes = [export.symbolic_shape(text, scope=scope) for text in texts]
+    examples = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
+    model = xs.from_jax(function, *examples)
+    for b, s, t in ((1, 4, 5), (3, 8, 9)):
+        known = {"b": b, "s": s, "t": t}
+        sizes = [[eval(part, known) for part in text.split(",")] for text in texts]
+        inputs = {f"arg{i}": abs(floats(*shape)) for i, shape in enumerate(sizes)}
+        expected = jax.tree.leaves(function(*map(jax.numpy.asarray, inputs.values())))
+        results = run_reference(model, inputs).values()
+        compare(results, [np.asarray(leaf) for leaf in expected])
+
+
+def test_kernels_of_symbolic_sizes_check_the_inputs(jax: ModuleType):
+    export = import_module("jax.export")
+    scope = export.SymbolicScope(["b >= 2"])
+    (size,) = export.symbolic_shape("b", scope=scope)
+    shape = jax.ShapeDtypeStruct((size, 3), np.float32)
+    program = xs.compile(xs.from_jax(lambda x, y: x + y, shape, shape), "lavapipe")
+    x = floats(5, 3)
+    np.testing.assert_array_equal(program(x, x, device="interpreter"), x + x)
+    with pytest.raises(ProgramError, match="must both be b, but they are 5 and 4"):
+        program(x, x[:4], device="interpreter")
+    with pytest.raises(ProgramError, match="they must be equal"):
+        program(x[:1], x[:1], device="interpreter")
 
 
 SELECT = """
