@@ -75,7 +75,7 @@ class Importer(TensorBuilder):
         try:
             for op in block.operations:
                 operation, name = op.operation, op.operation.name
-                operands = [_unused(self.values[value]) for value in operation.operands]
+                operands = [_without_value(self.values[value]) for value in operation.operands]
                 if name in RETURNS:
                     return operands
                 self.name = name
@@ -186,7 +186,7 @@ class Importer(TensorBuilder):
         return s.number(known.item(), self.values[operand].element)
 
 
-def _unused(t: Tensor) -> Tensor:
+def _without_value(t: Tensor) -> Tensor:
     """Returns a tensor of dynamic sizes without its SSA value, so that uses of it are folded."""
     is_of_sizes = t.known is not None and t.numbers is None
     return Tensor(t.element, t.sizes, known=t.known) if is_of_sizes else t

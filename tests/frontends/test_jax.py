@@ -278,7 +278,7 @@ def symbolic_functions(
     def scan(x: Any) -> Any:
         return lax.scan(lambda c, row: (c + row, c.sum()), jnp.zeros(x.shape[0]), x.T)
 
-    def indexed(x: Any, i: Any) -> Any:
+    def read_and_add(x: Any, i: Any) -> Any:
         i = i.astype(jnp.int32)
         return x[i], x.at[i].add(1.0), jnp.concatenate([x, x[:1]]), jnp.sort(x, 0)
 
@@ -288,7 +288,7 @@ def symbolic_functions(
         "halves": (lambda x: jnp.split(x, 2, 1), ["b, 2*s"], []),
         "image": (image, ["b, 2*s, t, 2"], ["s >= 3", "t >= 4"]),
         "scan": (scan, ["b, 6"], []),
-        "indexed": (indexed, ["s, 3", "t"], []),
+        "indexed": (read_and_add, ["s, 3", "t"], []),
         "gradient": (jax.grad(lambda x: (nn.softmax(x) ** 2).mean()), ["b, 5"], []),
     }  # fmt: skip
 
