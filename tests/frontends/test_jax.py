@@ -375,9 +375,7 @@ func.func public @main(%x: tensor<4xf32>, %y: tensor<4xi32>, %i: tensor<2x1xi32>
 def test_a_scatter_writes_several_tensors(jax: ModuleType):
     x, y = np.arange(4, dtype=np.float32), np.arange(4, dtype=np.int32)
     at, more = np.array([[3], [1]], np.int32), np.array([10, 20], np.float32)
-    inputs = dict(
-        zip(("arg0", "arg1", "arg2", "arg3", "arg4"), (x, y, at, more, -y[2:]), strict=True)
-    )
+    inputs = {"arg0": x, "arg1": y, "arg2": at, "arg3": more, "arg4": -y[2:]}
     results = run_reference(import_stablehlo(SCATTER), inputs).values()
     compare(results, [np.array([0, 21, 2, 13], np.float32), np.array([0, -3, 2, -2], np.int32)])
 
