@@ -56,7 +56,7 @@ from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.encode.target import find_module
-from xdsl_spirv.targets import load
+from xdsl_spirv.targets import Target, load
 
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries
@@ -394,22 +394,43 @@ def generic_of() -> GenericOf:
 
 
 class PlanProduct(Protocol):
-    """`plan_product(name, tile, subgroups, rest)` plans a contraction for 8x8x8 matrices."""
+    """
+    `plan_product(operation, tile, subgroups, rest, instruction, target)` plans a contraction, by
+    default for 8x8x8 matrices of lavapipe. An operation is given itself or as the name of its
+    function in `analysis/contraction.mlir`.
+    """
 
-    def __call__(self, name: str, tile: str, subgroups: str, rest: str, /) -> Plan: ...
+    def __call__(
+        self,
+        operation: str | LinalgStructuredOperation,
+        tile: str,
+        subgroups: str,
+        rest: str,
+        instruction: str = "coopmat 8x8x8",
+        target: Target = ...,
+        /,
+    ) -> Plan: ...
 
 
 @pytest.fixture(scope="session")
 def plan_product() -> PlanProduct:
     module = parse_text((HERE / "analysis" / "contraction.mlir").read_text())
 
-    def build(name: str, tile: str, subgroups: str, rest: str) -> Plan:
-        ops = _find_function(module, name).walk()
-        (op,) = (op for op in ops if isinstance(op, LinalgStructuredOperation))
+    def build(
+        operation: str | LinalgStructuredOperation,
+        tile: str,
+        subgroups: str,
+        rest: str,
+        instruction: str = "coopmat 8x8x8",
+        target: Target = load("lavapipe"),
+    ) -> Plan:
+        if isinstance(operation, str):
+            ops = _find_function(module, operation).walk()
+            (operation,) = (op for op in ops if isinstance(op, LinalgStructuredOperation))
         schedule = parse_schedule(
             f"#schedule.contraction<workgroup_tile = [{tile}], subgroups = [{subgroups}], "
-            f"instruction = coopmat 8x8x8, {rest}>"
+            f"instruction = {instruction}, {rest}>"
         )
-        return Plan(contraction_of(op), schedule, load("lavapipe"))
+        return Plan(contraction_of(operation), schedule, target)
 
     return build

@@ -1,8 +1,6 @@
 """
 Unfulfillable requests are refused with operation, place, numbers and remedy. Suggested schedules
 fit.
-
-Covers: schedule/fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Contractions for test_contraction.py and test_plan.py: `expected` is the kernel's name, and the loops of batch, M, N and K.
+// Contractions for test_contraction.py, test_plan.py and test_fit.py: `expected` is the kernel's name, and the loops of batch, M, N and K.
 
 #mk = affine_map<(m, n, k) -> (m, k)>
 #nk = affine_map<(m, n, k) -> (n, k)>
@@ -7,6 +7,11 @@
 
 func.func @matrices(%a: tensor<48x64xf16>, %b: tensor<64x32xf16>, %c: tensor<48x32xf32>) {
   linalg.matmul {expected = ["matmul_48x32x64", 0, 1, 1, 1]} ins(%a, %b : tensor<48x64xf16>, tensor<64x32xf16>) outs(%c : tensor<48x32xf32>) -> tensor<48x32xf32>
+  return
+}
+
+func.func @uneven(%a: tensor<12x64xf16>, %b: tensor<64x20xf16>, %c: tensor<12x20xf32>) {
+  linalg.matmul {expected = ["matmul_12x20x64", 0, 1, 1, 1]} ins(%a, %b : tensor<12x64xf16>, tensor<64x20xf16>) outs(%c : tensor<12x20xf32>) -> tensor<12x20xf32>
   return
 }
 
