@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import math
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from xdsl_spirv.tools.kernel_test.arguments import key, template, value_of
 from xdsl_spirv.tools.kernel_test.constants import Constants
-from xdsl_spirv.tools.kernel_test.description import MISUSED, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.description import MISUSED, Compile, Given, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.guards import has_guard
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.running import workgroup_size
 from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
+
+SETTINGS = ("target", "checks", "robust", "max_steps", "timeout", "allow")
+"""Fields of a test that a description has only if they are given."""
 
 
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
@@ -68,9 +74,11 @@ def describe(test: KernelTest, path: Path) -> str:
         f'entry = "{interface.entry.name}"',
         f"grid = {grid}  # workgroups of {x} x {y} x {z} invocations; {use}",
         f"subgroup-sizes = {list(test.subgroup_sizes or (32,))}",
-        '# target = "lavapipe"  # a device whose limits must hold',
+        *([] if test.target else ['# target = "lavapipe"  # a device whose limits must hold']),
+        *_list_given(test, KernelTest(path, test.kernel), SETTINGS),
+        *_compilation(test.compile),
         *_specialization(constants),
-        *_push_constants(interface, length),
+        *_push_constants(interface, test.push_constants, length),
     ]
     for resource in interface.resources:
         other = f"  # also {', '.join(resource.names[1:])}" if resource.names[1:] else ""
@@ -82,6 +90,26 @@ def describe(test: KernelTest, path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _list_given(test: Any, default: Any, fields: Sequence[str]) -> Iterator[str]:
+    """Yields a line for each of the fields whose value is not the default."""
+    for name in fields:
+        if (value := getattr(test, name)) != getattr(default, name):
+            yield f"{name.replace('_', '-')} = {_toml(value)}"
+
+
+def _compilation(options: Compile) -> Iterator[str]:
+    lines = list(_list_given(options, Compile(), [one.name for one in dataclasses.fields(Compile)]))
+    if lines:
+        yield from ("\n[compile]", *lines)
+
+
+def _toml(value: Given) -> str:
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, Given]", value).items()
+        return f"{{ {', '.join(f'{key(name)} = {_toml(inner)}' for name, inner in pairs)} }}"
+    return json.dumps(value)
+
+
 def _specialization(constants: Constants) -> Iterator[str]:
     if constants.specialized:
         yield "\n[specialization]"
@@ -91,12 +119,17 @@ def _specialization(constants: Constants) -> Iterator[str]:
         yield f"{key(one.name or str(one.id))} = {text}  # {one.scalar}, SpecId {one.id}"
 
 
-def _push_constants(interface: Interface, length: int) -> Iterator[str]:
-    """Yields lines with example push constants. They are not 0, because 0 often means no work."""
+def _push_constants(interface: Interface, given: Mapping[str, Given], length: int) -> Iterator[str]:
+    """
+    Yields lines with the given push constants, and examples for the others. Examples are not 0,
+    because 0 often means no work.
+    """
     block = interface.push_constants
     if block is None:
         return
     yield "\n[push-constants]"
     for member in block.members:
         value = value_of(member.node, str(length), "1.0")
+        if member.name in given:
+            value = _toml(given[member.name])
         yield f"{key(member.name)} = {value}  # {member.node}"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.tools.kernel_test.description import KernelTest
+from xdsl_spirv.tools.kernel_test.description import Compile, KernelTest
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.kernel_test.toml_file import read_test
 from xdsl_spirv.tools.main import main
 
 
@@ -134,7 +135,12 @@ def test_init_writes_a_description(saxpy: Path, capsys: pytest.CaptureFixture[st
     assert main(["test", kernel, "--init"]) == 2
     assert "exists already and was not changed" in capsys.readouterr().err
     saxpy.unlink()
-    assert main(["test", kernel, "--init"]) == 0
+    given = ["-D", "UNUSED", "-D", "N=4", "--target-env", "vulkan1.2", "--push", "n=3", "--robust"]
+    assert main(["test", kernel, "--init", *given]) == 0
+    written = read_test(saxpy)
+    assert written.compile == Compile("vulkan1.2", defines={"UNUSED": "", "N": "4"})
+    assert written.push_constants["n"] == 3
+    assert written.robust
     assert main(["test", kernel]) == 0
     assert "ok (0 findings, none compared)" in capsys.readouterr().out
 
