@@ -1,20 +1,13 @@
-"""
-A schedule's memory, grid and copies on a target follow from its tiles.
-
-Covers: schedule/stored_result, schedule/tiles.
-"""
+"""A schedule's memory, grid and copies on a target follow from its tiles."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from xdsl.dialects.builtin import VectorType, f16, f32, i8, i32
 
-from xdsl_spirv.passes.analysis.layout import Axis, Layout
 from xdsl_spirv.passes.schedule.pipeline import IN_TURN, ONE_TILE, READ_AHEAD, TWO_BUFFERS
-from xdsl_spirv.passes.schedule.stored_result import moves_together, row_stride
-from xdsl_spirv.passes.schedule.tiles import StagedTile, k_axis_of, vector_type
+from xdsl_spirv.passes.schedule.tiles import StagedTile
 from xdsl_spirv.targets import load
 
 if TYPE_CHECKING:
@@ -87,24 +80,3 @@ def test_partial_sums_of_slices(plan_product: PlanProduct):
     assert count == 3 * made.sums.fragments
     assert made.schedule.fragments[0] * made.schedule.fragments[1] % made.sums.fragments == 0
     assert made.workgroup_bytes <= LAVAPIPE.workgroup_memory_bytes
-
-
-def test_vectors_of_a_row_are_moved_together_where_every_row_begins_at_one():
-    rows = Layout(0, ((), (Axis(6, 32),), (Axis(32, 1),)))
-    assert row_stride(rows) == 32
-    assert moves_together(rows, 4, 4)
-    assert not moves_together(rows, 4, 8), "more than 16 bytes"
-    odd = Layout(0, ((), (Axis(6, 33),), (Axis(33, 1),)))
-    assert not moves_together(odd, 4, 2)
-    turned = Layout(0, ((), (Axis(6, 1),), (Axis(32, 6),)))
-    assert row_stride(turned) is None
-    assert moves_together(turned, 4, 1)
-
-
-def test_types_of_vectors():
-    assert vector_type(f32, 1) == f32
-    assert vector_type(f16, 4) == VectorType(f16, [4])
-    assert vector_type(f16, 8) == VectorType(i32, [4])
-    assert vector_type(i8, 16) == VectorType(i32, [4])
-    assert k_axis_of(Layout(0, ((), (Axis(4, 1),), (Axis(8, 4),)))) == 0
-    assert k_axis_of(Layout(0, ((), (Axis(4, 8),), (Axis(8, 1),)))) == 1
