@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize
 from xdsl_spirv.frontends.onnx.dimensions import Map
 from xdsl_spirv.frontends.onnx.reading import Reader, choose
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -37,12 +38,13 @@ FEW = 4
 def call(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
     """Inlines a function. JAX's functions that divide are folded for dynamic sizes."""
     name = op.attributes["callee"].value
-    if (division := DIVISIONS.fullmatch(name)) and arguments[-2].numbers is None:
-        known = [None if t.known is None else t.known.item() for t in arguments[-2:]]
-        parts = None if None in known else divide_size(*known)
+    known = [t.known for t in arguments[-2:] if t.known is not None and t.known.size == 1]
+    division = DIVISIONS.fullmatch(name)
+    if division and len(known) == 2 and isinstance(known[0].item(), SymbolicSize):
+        parts = divide_size(known[0].item(), known[1].item())
         if parts is not None:
-            part = np.array(parts[division[1] == "remainder"], object)
-            return [Tensor(arguments[-2].element, (), known=part)]
+            part = np.full(known[0].shape, parts[division[1] == "remainder"], object)
+            return [Tensor(arguments[-2].element, part.shape, known=part)]
     return b.call(name, arguments)
 
 

@@ -108,6 +108,7 @@ def lax_functions(jax: ModuleType) -> dict[str, Case]:
     names = ("NHWC", "HWIO", "NHWC")
     return {
         "fori_loop": (lambda x: lax.fori_loop(0, 12, lambda i, c: c * 0.9 + x[i % 6], x[0]), (x,)),
+        "loop_division": (lambda x: lax.fori_loop(0, 9, lambda i, c: c + x[0, :2] * (i % jnp.array([2, 3])) + i // 2, x[1, :2]), (x,)),
         "scan": (recurrence, (x,)),
         "while_loop": (newton, (abs(x) + 0.5,)),
         "cond_switch": (choice, (x, np.array(2, np.int32))),
@@ -190,7 +191,14 @@ def network_functions(jax: ModuleType) -> dict[str, Case]:
 
 FEW = (
     *("sort", "at_add", "while_loop", "conv_transpose", "narrow_constants", "leading_zeros"),
-    *("conv_batch_groups", "max_pool_gradient", "float8", "precision", "bit_parts"),
+    *(
+        "conv_batch_groups",
+        "max_pool_gradient",
+        "float8",
+        "precision",
+        "bit_parts",
+        "loop_division",
+    ),
 )
 """Functions that `make test` runs. `make test-long` runs all, also as kernels."""
 
@@ -229,7 +237,7 @@ def test_all_functions_give_the_results_of_jax(jax: ModuleType):
         except Exception as error:
             wrong[name] = str(error)
     assert wrong == {}
-    assert len(every) >= 76
+    assert len(every) >= 77
 
 
 DOT = """
