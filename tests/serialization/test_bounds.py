@@ -79,13 +79,13 @@ def validator(data: bytes) -> object:
 
 
 Reader = Callable[[bytes], object]
-MEMORY: dict[Reader, int] = {text: 50, dialect: 150, validator: 100}
+MEMORY: dict[Reader, int] = {text: 50, dialect: 160, validator: 100}
 """
 Limit of peak memory divided by the input's size.
 
 An xDSL operation takes at least 400 bytes, and a validator's instruction takes 170. The shortest
 instructions take 4 bytes in the input. With 20 bytes per instruction, as in kernels, the quotient
-is about 50.
+is about 50. Python 3.13 takes 5 % more than 3.11.
 """
 
 # Inputs that once took quadratic time or more, or that have the most objects for their size.

@@ -209,7 +209,9 @@ def test_a_barrier_after_a_return_is_found_among_waves() -> None:
 
 
 @pytest.mark.parametrize("bound", ["limit.x", "flags[0]"])
-def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path: Path) -> None:
+def test_a_loop_waits_for_workgroups_only_where_they_write(
+    bound: str, tmp_path: Path, glslang: list[str]
+) -> None:
     source = tmp_path / "loop.comp"
     source.write_text(
         "#version 450\nlayout(local_size_x = 32) in;\n"
