@@ -11,7 +11,7 @@ from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.compiler import Checked, CheckedCompiler, checked
 from xdsl_spirv.interpreter.checks.memory import PlainAccess
 from xdsl_spirv.interpreter.checks.shadow import Shadow
-from xdsl_spirv.interpreter.checks.variables import address
+from xdsl_spirv.interpreter.checks.variables import address, label_of
 from xdsl_spirv.interpreter.forms import Mask, within
 from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
@@ -80,7 +80,7 @@ def texels(op: RawOp, compiler: CheckedCompiler, function: Function) -> Checked:
             if shadow is None:
                 continue
             if number == stored:
-                what = f"the value stored to {access.op.instruction.data[2:]}"
+                what = f"the value stored to {label_of(values[0])}"
                 checker.find_undefined(op, what, shadow, batch.mask, checker.form(op, number))
                 continue
             lanes = np.asarray(shadow)

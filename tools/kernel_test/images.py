@@ -34,13 +34,22 @@ class Texture(NamedTuple):
         layers = ("CUBES" if dim == "Cube" else "LAYERS",)
         return AXES.get(dim, ("WIDTH", "HEIGHT")) + layers * bool(self.image and self.image.arrayed)
 
+    @property
+    def usual_format(self) -> str:
+        """Returns a format whose texels have the type of the image's components."""
+        component = self.image.sampled_type if self.image else None
+        if component is None or component.kind != "Int":
+            return "rgba8"
+        sign = "i" if component.signed else "ui"
+        return f"r64{sign}" if component.width == 64 else f"rgba8{sign}"
+
     def __str__(self) -> str:
         return f"an image ({self.image.dim})" if self.image else "a sampler"
 
     def example(self, written: bool) -> list[str]:
         """Returns TOML lines that describe an example of this type."""
         texels = [
-            f'format = "{self.format or "rgba8"}"',
+            f'format = "{self.format or self.usual_format}"',
             f"size = {[16] * len(self.axes)}  # {', '.join(self.axes)}",
             f'content = "{"zeros" if written else "random"}"',
         ]

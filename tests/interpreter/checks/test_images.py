@@ -77,6 +77,7 @@ def test_findings(glslang: list[str], mode: int, robust: bool, rules: set[str]):
         images=images,
     )
     assert {finding.rule for finding in checks.report} - {"SCHED-01"} == rules, str(checks.report)
+    assert mode != 7 or "the value stored to the image `a`" in str(checks.report)
 
 
 def test_a_read_outside_is_refused_without_checks_and_a_store_is_dropped(glslang: list[str]):

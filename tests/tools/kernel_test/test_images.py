@@ -56,6 +56,21 @@ def test_samplers_layers_and_formats(run_glsl: Run):
     assert outcome.compared == 24
 
 
+def test_init_chooses_formats_of_the_components_type(glslang: list[str], tmp_path: Path):
+    kernel = tmp_path / "x.comp"
+    kernel.write_text("""#version 450
+        layout(binding = 0) uniform usampler2D naturals;
+        layout(binding = 1) uniform isampler2D integers;
+        layout(binding = 2) buffer Sums { ivec4 sums; };
+        void main() {
+            sums = ivec4(texelFetch(naturals, ivec2(0), 0)) + texelFetch(integers, ivec2(0), 0);
+        }""")
+    assert main(["test", str(kernel), "--init"]) == 0
+    assert main(["test", str(kernel)]) == 0
+    formats = re.findall('format = "(.*)"', kernel.with_suffix(".kernel.toml").read_text())
+    assert formats == ["rgba8ui", "rgba8i"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
