@@ -24,7 +24,14 @@ from xdsl_spirv.frontends.stablehlo.importer import (
     operation,
     type_of,
 )
-from xdsl_spirv.frontends.stablehlo.operations import find_inside, integers, number, pad_tensor
+from xdsl_spirv.frontends.stablehlo.operations import (
+    external,
+    find_inside,
+    integers,
+    number,
+    pad_tensor,
+    sizes_in,
+)
 from xdsl_spirv.frontends.stablehlo.scalars import divide_size
 
 DIVISIONS = re.compile(r"(floor_divide|remainder)(?:_\d+)?")
@@ -291,6 +298,39 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     _, sizes = type_of(op.results[0], derived)
     inputs = [(t, walk) for t in images]
     return b.accumulate(write, given, inputs, sizes, [window[i] for i in walked])
+
+
+@external("stablehlo.dynamic_reduce_window")
+def reduce_dynamic_window(
+    b: Importer, op: Any, x: Tensor, start: Tensor, *attributes: Tensor
+) -> Sequence[Tensor]:
+    """Reduces windows of dynamic sizes, such as those of a cumulative sum."""
+    window, steps, between, apart, padding = (sizes_in(b, t) for t in attributes)
+    if start.numbers is None or any(n != 1 for n in between):
+        b.refuse("the start value or the dilation is not supported", "reduce a tensor")
+    region = b.functions[op.attributes["called_computations"][0].value].regions[0].blocks[0]
+    walked = [i for i, n in enumerate(window) if n != 1]
+    low, high = padding[::2], padding[1::2]
+    sizes = [
+        (n + a + c - (w - 1) * k - 1) // step + 1  # pyright: ignore[reportOperatorIssue]
+        for n, a, c, w, k, step in zip(x.sizes, low, high, window, apart, steps, strict=True)
+    ]
+    source = Reader(b, x)
+
+    def write(s: Scalars, held: Number) -> Sequence[Number]:
+        at: list[Number] = []
+        for i, (step, distance, before) in enumerate(zip(steps, apart, low, strict=True)):
+            place = s.index(i) * b.size_number(s, step, I64)
+            if i in walked:
+                inner = s.index(x.rank + walked.index(i))
+                place = place + inner * b.size_number(s, distance, I64)
+            at.append(place - b.size_number(s, before, I64))
+        inside, nearest = find_inside(s, source, at, x)
+        (new,) = b.scalars(region, s, [held, source.read(s, nearest)])
+        return [s.select(inside, new, held)]
+
+    given = [(start.numbers.item(), x.element)]
+    return b.accumulate(write, given, [], sizes, [window[i] for i in walked])
 
 
 @operation("stablehlo.select_and_scatter")

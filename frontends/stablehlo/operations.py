@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from importlib import import_module
 from math import prod
@@ -21,6 +21,8 @@ from xdsl_spirv.frontends.onnx.reading import Reader
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, I32, I64, Tensor
 from xdsl_spirv.frontends.stablehlo.importer import (
+    OPERATIONS,
+    Function,
     Importer,
     array_of,
     comparison_of,
@@ -28,6 +30,8 @@ from xdsl_spirv.frontends.stablehlo.importer import (
     operation,
     type_of,
 )
+
+CUSTOM_CALL = "stablehlo.custom_call"
 
 
 def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:
@@ -99,15 +103,29 @@ def barrier(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     return tensors
 
 
-@operation("stablehlo.custom_call")
+def external(*names: str) -> Callable[[Function], Function]:
+    """Returns a decorator that registers a function for calls of external functions."""
+    return operation(*(f"{CUSTOM_CALL} @{name}" for name in names))
+
+
+@operation(CUSTOM_CALL)
 def custom_call(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     target = op.attributes["call_target_name"].value
-    if target == "shape_assertion":
-        insist_on_sizes(b, op.operands[0])
-        return []
-    if target not in ("Sharding", "annotate_device_placement"):
+    function = OPERATIONS.get(f"{CUSTOM_CALL} @{target}")
+    if function is None:
         b.refuse(f"the external function {target!r} is not supported", "leave the call out")
+    return function(b, op, *tensors)  # pyright: ignore[reportReturnType]
+
+
+@external("Sharding", "annotate_device_placement")
+def keep(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     return tensors
+
+
+@external("shape_assertion")
+def assert_sizes(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
+    insist_on_sizes(b, op.operands[0])
+    return []
 
 
 def insist_on_sizes(b: Importer, condition: Any) -> None:

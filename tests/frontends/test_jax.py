@@ -296,6 +296,7 @@ def symbolic_functions(
         "halves": (lambda x: jnp.split(x, 2, 1), ["b, 2*s"], []),
         "image": (image, ["b, 2*s, t, 2"], ["s >= 3", "t >= 4"]),
         "scan": (scan, ["b, 6"], []),
+        "cumulative": (lambda x: (jnp.cumsum(x, 1), lax.cummax(x, axis=0, reverse=True)), ["b, s"], []),
         "indexed": (read_and_add, ["s, 3", "t"], []),
         "gradient": (jax.grad(lambda x: (nn.softmax(x) ** 2).mean()), ["b, 5"], []),
     }  # fmt: skip
@@ -304,7 +305,7 @@ def symbolic_functions(
 @pytest.mark.parametrize(
     "name",
     [
-        *("attention", "chunks", "indexed"),
+        *("attention", "chunks", "indexed", "cumulative"),
         *(pytest.param(n, marks=pytest.mark.long) for n in ("halves", "image", "scan", "gradient")),
     ],
 )
