@@ -304,7 +304,7 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
 def reduce_dynamic_window(
     b: Importer, op: Any, x: Tensor, start: Tensor, *attributes: Tensor
 ) -> Sequence[Tensor]:
-    """Reduces windows of dynamic sizes, such as those of a cumulative sum."""
+    """Reduces windows of dynamic sizes. JAX writes them for cumulative sums."""
     window, steps, between, apart, padding = (sizes_in(b, t) for t in attributes)
     if start.numbers is None or any(n != 1 for n in between):
         b.refuse("the start value or the dilation is not supported", "reduce a tensor")
