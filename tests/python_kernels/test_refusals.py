@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from xdsl_spirv import kernels as k
@@ -134,3 +138,41 @@ def test_an_operator_that_kernels_lack_is_named_as_python_writes_it(
         @t.kernel
         def g(x: t.View = t.view(k.f32, None)):  # pyright: ignore[reportUnusedFunction]
             x.store(0, apply(x.load(0, 16)))
+
+
+SCALAR_LAYOUT = """
+OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 1 1 1
+OpDecorate %block Block
+OpMemberDecorate %block 0 Offset 8
+OpDecorate %data DescriptorSet 0
+OpDecorate %data Binding 0
+%void = OpTypeVoid
+%function = OpTypeFunction %void
+%float = OpTypeFloat 32
+%vector = OpTypeVector %float 3
+%block = OpTypeStruct %vector
+%pointer = OpTypePointer Uniform %block
+%data = OpVariable %pointer Uniform
+%main = OpFunction %void None %function
+%entry = OpLabel
+%all = OpLoad %block %data
+OpReturn
+OpFunctionEnd
+"""
+
+
+def test_an_invalid_kernel_runs_on_a_device_only_if_its_rule_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "scalar.spvasm"
+    path.write_text(SCALAR_LAYOUT)
+    data = np.ones(20, np.uint8)
+    with pytest.raises(k.KernelError, match=re.escape("or, if the device can run it, launch")):
+        k.launch(str(path), 1, [data], device="vulkan")
+    module = sys.modules["xdsl_spirv.kernels.launch"]
+    monkeypatch.setattr(module, "_on_device", lambda *_: {(0, 0): data})
+    launched = k.launch(str(path), 1, [data], device="vulkan", allow=["BLK-04"])
+    assert launched["data"].tolist() == [1] * 20
