@@ -143,7 +143,7 @@ def test_an_operator_that_kernels_lack_is_named_as_python_writes_it(
 SCALAR_LAYOUT = """
 OpCapability Shader
 OpMemoryModel Logical GLSL450
-OpEntryPoint GLCompute %main "main"
+OpEntryPoint GLCompute %main "main" %data
 OpExecutionMode %main LocalSize 1 1 1
 OpDecorate %block Block
 OpMemberDecorate %block 0 Offset 8
