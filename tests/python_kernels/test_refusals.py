@@ -145,6 +145,7 @@ OpCapability Shader
 OpMemoryModel Logical GLSL450
 OpEntryPoint GLCompute %main "main" %data
 OpExecutionMode %main LocalSize 1 1 1
+OpName %data "data"
 OpDecorate %block Block
 OpMemberDecorate %block 0 Offset 8
 OpDecorate %data DescriptorSet 0
