@@ -22,6 +22,9 @@ demo: $(STAMPS)/demo  ## layers and a whole model of real OCR, compiled, explain
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/classifier.py
 
+# Every worker has a core: threads of libraries would wait for each other in loops.
+pytest test-long: export OMP_NUM_THREADS ?= 1
+
 test: lit pytest  ## all tests (lit, then pytest)
 
 test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out, or a share of them: SHARD=3/10
