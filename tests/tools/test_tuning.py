@@ -1,8 +1,4 @@
-"""
-The tuner makes candidates, survives failing ones, and writes the table that passes read.
-
-Covers: schedule/tuned.
-"""
+"""The tuner makes candidates, survives failing ones, and writes the table that passes read."""
 
 from __future__ import annotations
 
@@ -15,88 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.jobs.store import Store
-from xdsl_spirv.passes.schedule.assign_schedule import choose
-from xdsl_spirv.passes.schedule.paths import TILED, Decisions
-from xdsl_spirv.passes.schedule.plan import Plan
-from xdsl_spirv.passes.schedule.space import candidates, neighbours
-from xdsl_spirv.passes.schedule.tuned import give_schedules, key_of, lookup, parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.targets import TargetError, load
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.bench import MEASURE
-from xdsl_spirv.tools.tuning.candidates import contractions_of
 from xdsl_spirv.tools.tuning.kinds import list_contractions, propose_candidates
 from xdsl_spirv.tools.tuning.results import OTHER_CLOCK, Outcome, write_table
-
-M, N, K = 16, 24, 32
-TEXT = SOURCE.format(m=M, n=N, k=K, a="f16", b="f16", c="f32", zero="0.0")
-LAVAPIPE = load("lavapipe")
-SMALL = """#schedule.contraction<workgroup_tile = [8, 8, 8], subgroups = [1, 1],
-  instruction = coopmat 8x8x8, a = staged<padding = 8, vector = 8>,
-  b = staged<padding = 8, vector = 8>, raster = rows>"""
-
-
-def contraction(text: str = TEXT, target: str = "lavapipe") -> Any:
-    (found,) = contractions_of(text, target)
-    return found
-
-
-@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "intel-xe2", "arm-mali"])
-def test_candidates_fit_and_begin_with_the_default(target: str):
-    found = contraction(target=target)
-    device = load(target)
-    schedules = candidates(found, device, 40)
-    assert schedules[0] == choose(found, device, Decisions(), TILED).schedule
-    assert len(schedules) == len(set(schedules))
-    assert 10 <= len(schedules) <= 40
-    for schedule in schedules:
-        assert not list(Plan(found, schedule, device).problems())
-
-
-def table(folder: Path, schedule: str, key: str = "") -> None:
-    entries = {key or key_of(contraction()): {"schedule": schedule}}
-    content = {"schema_version": 1, "target": "lavapipe", "entries": entries}
-    (folder / "lavapipe.json").write_text(json.dumps(content))
-
-
-def test_a_measured_schedule_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
-    before = compile_module(parse_text(TEXT), "lavapipe").manifest.dispatches[0].grid
-    table(tmp_path, SMALL)
-    assert lookup(contraction(), LAVAPIPE) == parse_schedule(SMALL)
-    after = compile_module(parse_text(TEXT), "lavapipe").manifest.dispatches[0].grid
-    assert after == (N // 8, M // 8, 1)
-    assert after != before
-    # Entries of another contraction, and entries that do not fit, are ignored.
-    table(tmp_path, SMALL, "s8 x s8 -> s32, loops 1x1x1")
-    assert lookup(contraction(), LAVAPIPE) is None
-    table(tmp_path, SMALL.replace("coopmat 8x8x8", "coopmat 8x8x4"))
-    assert lookup(contraction(), LAVAPIPE) is None
-
-
-@pytest.mark.parametrize(
-    "content", ["{", "{}", '{"schema_version": 7, "entries": {}}', "[]", "[" * 100_000]
-)
-def test_a_broken_table_is_named(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
-    (tmp_path / "lavapipe.json").write_text(content)
-    with pytest.raises(TargetError, match=r"lavapipe\.json"):
-        lookup(contraction(), LAVAPIPE)
-
-
-@pytest.mark.parametrize("text", ["#schedule.nothing", "1 : i32", "no"])
-def test_other_texts_are_refused_as_schedules(text: str):
-    with pytest.raises(TargetError, match="schedule"):
-        parse_schedule(text)
 
 
 @pytest.mark.parametrize(
@@ -128,27 +52,6 @@ def test_a_file_that_is_not_a_table_is_not_overwritten(tmp_path: Path):
     with pytest.raises(ProgramError, match="not a tuned table"):
         write_table(path, "lavapipe", {})
     assert path.read_text() == "[]"
-
-
-def test_neighbours_differ_in_one_decision():
-    found = contraction()
-    schedule = candidates(found, LAVAPIPE, 1)[0]
-    near = list(neighbours(found, LAVAPIPE, schedule))
-    assert len(set(near)) >= 5
-    for each in near:
-        assert not list(Plan(found, each, LAVAPIPE).problems())
-        changed = [
-            name
-            for name in (
-                *("workgroup_tile", "subgroups", "instruction", "a", "b", "stages"),
-                *("first", "result"),
-            )
-            if getattr(each, name) != getattr(schedule, name)
-        ]
-        raster = (each.raster, each.group) != (schedule.raster, schedule.group)
-        # The path determines the possible numbers of stages.
-        assert 1 <= len(changed) + raster <= 3
-        assert schedule not in near
 
 
 @pytest.mark.vulkan
@@ -195,21 +98,6 @@ def test_an_interrupt_leaves_no_process(seconds: float, lavapipe: Path, tmp_path
     while left() and time.monotonic() < end:
         time.sleep(0.1)
     assert left() == []
-
-
-def test_the_table_of_a_module_has_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
-    found = contraction()
-    table(tmp_path, SMALL.replace("[8, 8, 8]", "[16, 8, 8]"))
-    assert lookup(found, LAVAPIPE) not in (None, parse_schedule(SMALL))
-    module = found.op.get_toplevel_object()
-    assert isinstance(module, ModuleOp)
-    give_schedules(module, {key_of(found): parse_schedule(SMALL)})
-    assert lookup(found, LAVAPIPE) == parse_schedule(SMALL)
-    # The attribute can be printed, so that `xdsl-opt` accepts the same schedule.
-    (dispatch,) = compile_module(parse_text(str(module)), "lavapipe").manifest.dispatches
-    assert dispatch.grid == (N // 8, M // 8, 1)
-    assert lookup(contraction(), LAVAPIPE) != parse_schedule(SMALL)
 
 
 @pytest.mark.parametrize(

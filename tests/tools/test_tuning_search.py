@@ -2,8 +2,6 @@
 The search works on simulated devices, and can be repeated from a store.
 
 The devices' times deviate from estimates by an error of each decision, and their clocks drift.
-
-Covers: schedule/space.
 """
 
 from __future__ import annotations
