@@ -1,14 +1,9 @@
-"""
-Products of f32 that are computed as sums of bf16 products have the documented accuracy.
-
-Covers: schedule/paths.
-"""
+"""Products of f32 that are computed as sums of bf16 products have the documented accuracy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
@@ -84,8 +79,3 @@ def test_a_layer_says_that_it_is_split() -> None:
     )
     (product,) = (layer for layer in program.layers if layer.path == "cooperative-matrix")
     assert ("bf16x3", True) in [(c.path, c.taken) for c in product.considered]
-
-
-def test_another_arithmetic_is_refused() -> None:
-    with pytest.raises(DiagnosticException, match="unknown arithmetic 'tf32'"):
-        Limits(allowed="tf32")
