@@ -20,7 +20,16 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, is_dynam
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.triton.dialect import PointerType, element_of
 from xdsl_spirv.frontends.triton.elements import compute
-from xdsl_spirv.frontends.triton.forms import Affine, Compare, Form, Mask, Pointer, Sum
+from xdsl_spirv.frontends.triton.forms import (
+    Affine,
+    Compare,
+    Form,
+    Mask,
+    Pointer,
+    Sum,
+    is_wide,
+    to_32_bits,
+)
 from xdsl_spirv.frontends.triton.writing import Writer
 
 SUMS = (i32, i64)
@@ -80,7 +89,8 @@ class Converter:
             if isinstance(part, SSAValue):
                 made = part
             else:
-                sides = [w.scalar(s.start, i32) if s.is_uniform else w.tile(s, i32)
+                type = i64 if is_wide(part.a, part.b) else i32
+                sides = [w.scalar(s.start, type) if s.is_uniform else w.tile(s, type)
                          for s in (part.a, part.b)]  # fmt: skip
 
                 def compare(values: list[SSAValue], part: Compare = part) -> SSAValue:
@@ -188,6 +198,9 @@ class Converter:
             made = Mask(shape_of(op.results[0]), a.parts + b.parts)
         elif all(isinstance(form, Affine) for form in forms):
             made = self._arithmetic(op, cast(list[Affine], forms))
+            if isinstance(made, Affine) and element_of(op.results[0].type) == i32 and is_wide(made):
+                steps = tuple(map(to_32_bits, made.steps))
+                made = Affine(made.shape, to_32_bits(made.start), steps)
         elif op.name == "arith.select" and isinstance(forms[0], Mask) and not forms[0].shape:
             made = self._choose(op, forms[1], forms[2])
         if made is not None:

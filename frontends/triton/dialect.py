@@ -8,10 +8,11 @@ kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DictionaryAttr,
     FunctionType,
     IntAttr,
     StringAttr,
@@ -85,6 +86,29 @@ class DescriptorType(ParametrizedAttribute, TypeAttribute):
         with printer.in_angle_brackets():
             printer.print_string("".join(f"{size.data}x" for size in self.sizes))
             printer.print_attribute(self.element)
+
+
+@irdl_attr_definition
+class CachePolicyAttr(ParametrizedAttribute):
+    """Cache hints, without effect: `#tt.cache_policy<cache_modifier = cg, ...>`."""
+
+    name = "tt.cache_policy"
+    hints: DictionaryAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        def hint() -> tuple[str, Attribute]:
+            key = parser.parse_identifier()
+            parser.parse_punctuation("=")
+            return key, StringAttr(parser.parse_identifier())
+
+        angle = parser.Delimiter.ANGLE
+        return (DictionaryAttr(dict(parser.parse_comma_separated_list(angle, hint))),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            hints = cast(dict[str, StringAttr], self.hints.data)
+            printer.print_string(", ".join(f"{key} = {h.data}" for key, h in hints.items()))
 
 
 def shaped_like(type: Attribute, element: Attribute) -> Attribute:
@@ -223,6 +247,6 @@ _OPERATIONS: list[type[Operation]] = [
     *(_operation(f"tt.{n}", typing) for typing, names in _SYNTAX.items() for n in names.split()),
 ]
 
-Triton = Dialect("tt", _OPERATIONS, [PointerType, DescriptorType])
+Triton = Dialect("tt", _OPERATIONS, [PointerType, DescriptorType, CachePolicyAttr])
 
 ASSUME = _operation("llvm.intr.assume", _list_types)

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    FloatAttr,
     IntegerType,
     StringAttr,
 )
@@ -21,13 +22,23 @@ from xdsl_spirv.frontends.triton.writing import Writer
 FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
 LIBRARY: dict[str, type[Operation]] = {
-    "abs": math.AbsFOp, "ceil": math.CeilOp, "cos": math.CosOp, "erf": math.ErfOp,
-    "exp": math.ExpOp, "exp2": math.Exp2Op, "fabs": math.AbsFOp, "floor": math.FloorOp,
-    "fma": math.FmaOp, "log": math.LogOp, "log2": math.Log2Op, "pow": math.PowFOp,
-    "rsqrt": math.RsqrtOp, "sin": math.SinOp, "sqrt": math.SqrtOp, "tan": math.TanOp,
-    "tanh": math.TanhOp,
+    "abs": math.AbsFOp, "acos": math.AcosOp, "acosh": math.AcoshOp, "asin": math.AsinOp,
+    "asinh": math.AsinhOp, "atan": math.AtanOp, "atan2": math.Atan2Op, "atanh": math.AtanhOp,
+    "cbrt": math.CbrtOp, "ceil": math.CeilOp, "copysign": math.CopySignOp, "cos": math.CosOp,
+    "cosh": math.CoshOp, "erf": math.ErfOp, "exp": math.ExpOp, "exp2": math.Exp2Op,
+    "expm1": math.ExpM1Op, "fabs": math.AbsFOp, "fadd_rn": arith.AddfOp,
+    "fdiv_rn": arith.DivfOp, "fdivide": arith.DivfOp, "floor": math.FloorOp, "fma": math.FmaOp,
+    "fmul_rn": arith.MulfOp, "fsqrt_rn": math.SqrtOp, "log": math.LogOp,
+    "log10": math.Log10Op, "log1p": math.Log1pOp, "log2": math.Log2Op,
+    "nearbyint": math.RoundEvenOp, "pow": math.PowFOp, "powi": math.FPowIOp,
+    "rint": math.RoundEvenOp, "round": math.RoundOp, "rsqrt": math.RsqrtOp, "sin": math.SinOp,
+    "sinh": math.SinhOp, "sqrt": math.SqrtOp, "tan": math.TanOp, "tanh": math.TanhOp,
+    "trunc": math.TruncOp,
 }  # fmt: skip
 """Functions of device libraries (`__nv_tanhf`, `__ocml_tanh_f32`), by name without prefix."""
+
+CLASSES = {"finite": "olt", "isfinited": "olt", "isinf": "oeq", "isinfd": "oeq", "isnan": "uno"}
+"""Device functions that are 1 if the magnitude of a float compares thus with infinity, else 0."""
 
 
 def check_element(writer: Writer, type: Attribute) -> None:
@@ -62,7 +73,7 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
             low = writer.add(arith.MaxnumfOp(values[0], values[1]))
             return writer.add(arith.MinnumfOp(low, values[2]))
         case "tt.extern_elementwise":
-            return _call(writer, given["symbol"], values)
+            return _call(writer, given["symbol"], values, type)
         case _ if name.startswith(("arith.", "math.")):
             return writer.add(
                 op.create(operands=values, result_types=[type], properties=op.properties)
@@ -85,12 +96,19 @@ def _width(type: Attribute) -> int:
     return type.bitwidth
 
 
-def _call(writer: Writer, symbol: Attribute, values: Sequence[SSAValue]) -> SSAValue:
+def _call(
+    writer: Writer, symbol: Attribute, values: Sequence[SSAValue], type: Attribute
+) -> SSAValue:
     """Appends the operation of a device library's function. Returns its result."""
     assert isinstance(symbol, StringAttr)
-    name = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
-    name = name.removesuffix("_f32").removesuffix("_f64")
-    kind = LIBRARY.get(name) or LIBRARY.get(name.removesuffix("f"))
-    if kind is None:
-        writer.refuse(f"the device library function {symbol.data} is not supported")
-    return writer.add(kind(*values))
+    full = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
+    full = full.removesuffix("_f32").removesuffix("_f64")
+    for name in (full, full.removesuffix("f")):
+        if name in LIBRARY:
+            return writer.add(LIBRARY[name](*values))
+        if name in CLASSES:
+            infinity = writer.add(arith.ConstantOp(FloatAttr(float("inf"), values[0].type)))  # pyright: ignore
+            magnitude = writer.add(math.AbsFOp(values[0]))
+            found = writer.add(arith.CmpfOp(magnitude, infinity, CLASSES[name]))
+            return writer.add(arith.ExtUIOp(found, type))  # pyright: ignore[reportArgumentType]
+    writer.refuse(f"the device library function {symbol.data} is not supported")

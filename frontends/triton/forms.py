@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Atom, Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Atom, Size, is_dynamic, symbol
 
 Sum: TypeAlias = Size
 """
@@ -70,6 +71,20 @@ class Affine:
         """
         kept = [0 if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes]
         return Affine(tuple(shape), self.start, tuple(kept))
+
+
+def to_32_bits(total: Sum) -> Sum:
+    """Returns the sum with each constant wrapped around to a signed 32-bit integer."""
+    parts = [
+        prod(map(symbol, atoms), start=(factor + 2**31) % 2**32 - 2**31)
+        for atoms, factor in terms_of(total)
+    ]
+    return sum(parts, 0)
+
+
+def is_wide(*forms: Affine) -> bool:
+    """True if a constant in one of the forms needs more than 32 bits."""
+    return any(to_32_bits(total) != total for form in forms for total in (form.start, *form.steps))
 
 
 @dataclass(frozen=True)

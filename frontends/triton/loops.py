@@ -14,13 +14,22 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.dialects.schedule.symbolic_sizes import exact_quotient, is_dynamic
-from xdsl_spirv.frontends.triton.converter import Converter, converts
-from xdsl_spirv.frontends.triton.forms import Affine, Form, Pointer, Sum, numbers_of
+from xdsl_spirv.frontends.triton.converter import Converter, converts, shape_of
+from xdsl_spirv.frontends.triton.dialect import element_of
+from xdsl_spirv.frontends.triton.forms import (
+    Affine,
+    Descriptor,
+    Form,
+    Mask,
+    Pointer,
+    Sum,
+    numbers_of,
+)
 from xdsl_spirv.frontends.triton.memory import flat_numbers
 from xdsl_spirv.frontends.triton.writing import INDEX
 
@@ -109,8 +118,8 @@ class Loop:
         """Converts the body under the current assumptions about carried values."""
         c, w, source = self.c, self.w, self.op.body.block
         self.mark = len(w.numbers)
-        passed = [carried for carried in self.carried if carried.is_passed]
-        types = [INDEX if p.form else self._type(p) for p in passed]
+        arguments = zip(source.args[1:], self.carried, strict=True)
+        types = [INDEX if p.form else self._type(a, p) for a, p in arguments if p.is_passed]
         block = Block(arg_types=[INDEX, *types])
         with w.inside(block):
             rising = w.is_not_negative(self.lower) or self.counts
@@ -133,24 +142,15 @@ class Loop:
                     c.convert(op)
         return block
 
-    def _type(self, carried: Carried) -> Attribute:
-        first = carried.first
-        if isinstance(first, Affine | Pointer):
-            offset = first if isinstance(first, Affine) else first.offset
-            return tile.tile_type(offset.shape, i32)
-        return self._tile(first).type
-
-    def _tile(self, form: Form) -> SSAValue:
-        """Returns the tile or scalar that represents a carried value."""
-        if isinstance(form, Pointer):
-            return flat_numbers(self.w, form)
-        if isinstance(form, Affine):
-            return self.w.tile(form, i32)
-        if isinstance(form, SSAValue):
-            return form
-        self.w.refuse(
-            "a loop that changes a mask or a descriptor is not supported", "compute it in the loop"
-        )
+    def _type(self, argument: SSAValue, carried: Carried) -> Attribute:
+        """Returns the type of a value that is carried as a tile or scalar."""
+        first, element = carried.first, element_of(argument.type)
+        if isinstance(first, Descriptor):
+            self.w.refuse("a loop that changes a descriptor is not supported")
+        if isinstance(first, Pointer):
+            element = i32
+        shape = shape_of(argument)
+        return tile.tile_type(shape, element) if shape else element
 
     def _inside(self, carried: Carried, given: SSAValue, argument: SSAValue) -> Form:
         first = carried.first
@@ -159,7 +159,7 @@ class Loop:
         if isinstance(first, Pointer):
             nowhere = Affine.uniform(0, first.offset.shape)
             return Pointer(first.argument, nowhere, given)
-        return given
+        return Mask((), (given,)) if given.type == i1 else given
 
     def _grown(self, growth: Sum, index: Sum) -> Sum:
         """Returns the total growth before the iteration with this loop index."""
@@ -204,7 +204,8 @@ class Loop:
                 assert affine is not None
                 passed.append(self.w.index(affine.start))
             elif isinstance(carried.first, Pointer):
-                passed.append(self._tile(form))
+                assert isinstance(form, Pointer)
+                passed.append(flat_numbers(self.w, form))
             else:
                 passed.append(self.c.tile(value))
         return passed

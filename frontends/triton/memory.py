@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.dialects.builtin import UnitAttr, i32, i64
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import tile
@@ -97,16 +97,17 @@ def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
     known = pointer.offset.start != 0 or not pointer.offset.is_uniform
     if pointer.rest is None:
         return writer.tile(pointer.offset, i32)
-    rest, shape = pointer.rest, pointer.offset.shape
+    rest = narrow(writer, pointer.rest)
+    return add_tiles(writer, pointer.offset, rest) if known else rest
 
-    def narrow(values: list[SSAValue]) -> SSAValue:
-        return writer.add(arith.TruncIOp(values[0], i32))
 
-    if tile.tile_of(rest).element == IntegerType(64):
-        rest = writer.map(shape, i32, [rest], narrow)
-    if not known:
-        return rest
-    return add_tiles(writer, pointer.offset, rest)
+def narrow(writer: Writer, indices: SSAValue) -> SSAValue:
+    """Returns a tile of indices as i32."""
+    found = tile.tile_of(indices)
+    if found.element != i64:
+        return indices
+    cut = lambda values: writer.add(arith.TruncIOp(values[0], i32))  # noqa: E731
+    return writer.map(found.shape, i32, [indices], cut)
 
 
 def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:

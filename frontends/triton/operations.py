@@ -26,7 +26,7 @@ from xdsl_spirv.frontends.triton.converter import SUMS, Converter, converts, sha
 from xdsl_spirv.frontends.triton.dialect import element_of
 from xdsl_spirv.frontends.triton.elements import check_element, compute
 from xdsl_spirv.frontends.triton.forms import Affine, Compare, Descriptor, Mask, Pointer
-from xdsl_spirv.frontends.triton.memory import as_row, find_box, flat_numbers, load_box
+from xdsl_spirv.frontends.triton.memory import as_row, find_box, flat_numbers, load_box, narrow
 
 
 @converts("arith.constant")
@@ -148,14 +148,9 @@ def _add_pointer(c: Converter, op: Operation) -> None:
     elif pointer.rest is None:
         made = replace(pointer, rest=c.tile(op.operands[1]))
     else:
-        types = {tile.tile_of(v).element for v in (pointer.rest, c.tile(op.operands[1]))}
-        if len(types) > 1:
-            c.writer.refuse(
-                "offsets of i32 and of i64 are added", "convert the offsets to one type"
-            )
-        c_rest, other = pointer.rest, c.tile(op.operands[1])
+        sides = [narrow(c.writer, v) for v in (pointer.rest, c.tile(op.operands[1]))]
         add = lambda values: c.writer.add(arith.AddiOp(values[0], values[1]))  # noqa: E731
-        rest = c.writer.map(pointer.offset.shape, types.pop(), [c_rest, other], add)
+        rest = c.writer.map(pointer.offset.shape, i32, sides, add)
         made = replace(pointer, rest=rest)
     c.forms[op.results[0]] = made
 

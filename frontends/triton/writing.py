@@ -18,16 +18,29 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnknownLoc,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, exact_quotient, symbol
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.frontends.triton.forms import Affine, Compare, Sum, numbers_of, terms_of
+from xdsl_spirv.frontends.triton.forms import (
+    Affine,
+    Compare,
+    Sum,
+    is_wide,
+    numbers_of,
+    terms_of,
+    to_32_bits,
+)
 from xdsl_spirv.frontends.triton.reading import line_of, name_of
 
 INDEX = IndexType()
+
+
+def _sum_of(number: SSAValue) -> Sum:
+    return symbol(Extent(number, 0))
 
 
 class Writer:
@@ -112,7 +125,7 @@ class Writer:
         self.numbers.setdefault(index, len(self.numbers))
         if not_negative:
             self.not_negative.add(index)
-        return symbol(Extent(index, 0))
+        return _sum_of(index)
 
     def is_not_negative(self, total: Sum) -> bool:
         """True if a sum is known to be at least 0."""
@@ -121,36 +134,43 @@ class Writer:
             return True
         return all(factor > 0 for factor in factors) and numbers_of(total) <= self.not_negative
 
-    def constant(self, value: int) -> SSAValue:
-        """Returns a constant index."""
-        make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, INDEX))  # noqa: E731
-        return self.once(("constant", value), make)
+    def constant(self, value: int, type: IndexType | IntegerType = INDEX) -> SSAValue:
+        """Returns a constant index or integer."""
+        if type != i64 and to_32_bits(value) != value:
+            self.refuse(f"an index or size of {value} needs more than 32 bits")
+        make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, type))  # noqa: E731
+        return self.once(("constant", value, type), make)
 
     def index(self, total: Sum) -> SSAValue:
         """Returns the value of a `Sum` (a sum of integer products) as an index."""
-        return self.once(total, lambda: self._sum(total))
+        return self.once(total, lambda: self._sum(total, INDEX))
 
-    def _sum(self, total: Sum) -> SSAValue:
+    def _sum(self, total: Sum, type: IndexType | IntegerType) -> SSAValue:
+        """Appends the arithmetic of a `Sum` in a type. Returns the value."""
         terms = [
             (sorted((e.value for a in atoms for e in a.extents), key=self.numbers.__getitem__), n)
             for atoms, n in terms_of(total)
         ]
         added = [(product, factor) for product, factor in terms if factor > 0]
         taken = [(product, -factor) for product, factor in terms if factor < 0]
-        sides = [self._positive(terms) for terms in (added, taken) if terms]
+        sides = [self._positive(terms, type) for terms in (added, taken) if terms]
         if not sides:
-            return self.constant(0)
+            return self.constant(0, type)
         if not added:
-            sides.insert(0, self.constant(0))
+            sides.insert(0, self.constant(0, type))
         return sides[0] if len(sides) == 1 else self.add(arith.SubiOp(sides[0], sides[1]))
 
-    def _positive(self, terms: Sequence[tuple[list[SSAValue], int]]) -> SSAValue:
+    def _positive(
+        self, terms: Sequence[tuple[list[SSAValue], int]], type: IndexType | IntegerType
+    ) -> SSAValue:
         def order(term: tuple[list[SSAValue], int]) -> tuple[bool, list[int]]:
             return not term[0], [self.numbers[number] for number in term[0]]
 
         value: SSAValue | None = None
         for product, factor in sorted(terms, key=order):
-            parts = [*product, self.constant(factor)] if factor != 1 or not product else product
+            parts = [n if type == INDEX else self.scalar(_sum_of(n), type) for n in product]
+            if factor != 1 or not product:
+                parts.append(self.constant(factor, type))
             term = reduce(lambda x, y: self.add(arith.MuliOp(x, y)), parts)
             value = term if value is None else self.add(arith.AddiOp(value, term))
         assert value is not None
@@ -158,7 +178,8 @@ class Writer:
 
     def compare(self, part: Compare) -> SSAValue:
         """Appends a comparison of uniform numbers. Returns its boolean."""
-        a, b = self.index(part.a.start), self.index(part.b.start)
+        type = i64 if is_wide(part.a, part.b) else INDEX
+        a, b = self.scalar(part.a.start, type), self.scalar(part.b.start, type)
         made = self.add(arith.CmpiOp(a, b, part.predicate))
         self.compared[made] = part
         return made
@@ -169,10 +190,13 @@ class Writer:
         """Returns the value of a `Sum` (a sum of integer products) as an integer of a type."""
         if type == INDEX:
             return self.index(total)
-        for number in numbers_of(total):
+        found = [number for number in numbers_of(total) if total == _sum_of(number)]
+        for number in found:
             cast = self._casts.get(number)
-            if total == symbol(Extent(number, 0)) and cast is not None and cast.type == type:
+            if cast is not None and cast.type == type:
                 return cast
+        if type == i64 and not found:
+            return self.once((total, type), lambda: self._sum(total, i64))
         make = lambda: self.add(arith.IndexCastOp(self.index(total), type))  # noqa: E731
         return self.once((total, type), make)
 
@@ -192,15 +216,21 @@ class Writer:
             if step != 0:
                 ranges.append(self._range(form.shape, axis))
                 factors.append(step)
-        scalars = [self.scalar(s, i32) for s in (form.start, *factors)]
+        ends = [(size - 1) * step for size, step in zip(form.shape, form.steps, strict=True)]
+        is_known = all(isinstance(n, int) for n in (form.start, *ends))
+        is_exact = is_known and not is_wide(form, *(Affine.uniform(end) for end in ends))
+        is_small = type == i32 or is_exact
+        inner = i32 if is_small else i64
+        scalars = [self.scalar(s, inner) for s in (form.start, *factors)]
 
         def add(values: Sequence[SSAValue]) -> SSAValue:
             total = scalars[0] if form.start != 0 else None
             for value, step, factor in zip(values, factors, scalars[1:], strict=True):
-                term = value if step == 1 else self.add(arith.MuliOp(value, factor))
+                wide = value if is_small else self.add(arith.ExtSIOp(value, i64))
+                term = wide if step == 1 else self.add(arith.MuliOp(wide, factor))
                 total = term if total is None else self.add(arith.AddiOp(total, term))
             assert total is not None
-            return total if type == i32 else self.add(arith.ExtSIOp(total, IntegerType(64)))
+            return total if total.type == type else self.add(arith.ExtSIOp(total, i64))
 
         return self.map(form.shape, type, ranges, add)
 

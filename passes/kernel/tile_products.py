@@ -226,8 +226,14 @@ Numbers = Sequence[SSAValue]
 class Reduction:
     """Writes the code of one reduction."""
 
-    def __init__(self, op: tile.ReduceOp, tiles: Sequence[TileValue], layout: Layout):
-        self.op, self.tiles, self.layout = op, tiles, layout
+    def __init__(
+        self,
+        op: tile.ReduceOp,
+        tiles: Sequence[TileValue],
+        layout: Layout,
+        outside: Callable[[SSAValue], SSAValue],
+    ):
+        self.op, self.tiles, self.layout, self.outside = op, tiles, layout, outside
         self.b: TileEmitter = tiles[0].b
         self.axis = op.axis.value.data
         self.result = layout.drop_axis(self.axis)
@@ -260,7 +266,7 @@ class Reduction:
         return results
 
     def _combine(self, a: Numbers, b: Numbers) -> Numbers:
-        return run_body(self.op.body.block, (*a, *b), lambda value: value, self.b.copied)
+        return run_body(self.op.body.block, (*a, *b), self.outside, self.b.copied)
 
     def _exchange(self, values: Numbers, distance: int) -> Numbers:
         b = self.b

@@ -234,8 +234,9 @@ class ProgramCode:
         view = cast(View, self.values[op.view])
         firsts = [self.index(index) for index in op.indices]
         type = tile.tile_of(op.result)
-        guarded = op.outside is not None or op.any is not None
-        self._read(op.result, Box(self.b, type, view, firsts, op.outside, guarded), view)
+        outside = number_of_type(0.0, view.element) if op.any is not None else op.outside
+        guarded = outside is not None
+        self._read(op.result, Box(self.b, type, view, firsts, outside, guarded), view)
 
     def write_gather(self, op: tile.GatherOp) -> None:
         """Writes the code of a `tile.gather`."""
@@ -349,7 +350,8 @@ class ProgramCode:
     def write_reduce(self, op: tile.ReduceOp) -> None:
         """Writes the code of a `tile.reduce`."""
         tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
-        results = Reduction(op, tiles, self.homes.layout_of_reduction(op)).write()
+        layout = self.homes.layout_of_reduction(op)
+        results = Reduction(op, tiles, layout, self.ssa).write()
         for output, result in zip(op.outputs, results, strict=True):
             is_number = isinstance(result, SSAValue) and is_index(output.type)
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]

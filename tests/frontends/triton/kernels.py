@@ -187,6 +187,30 @@ def waiting(x, out):
     tl.store(out, left)
 
 
+@triton.jit
+def limited_sum(a, b):
+    return tl.minimum(a + b, 9.0)
+
+
+@triton.jit
+def carried(x, places, flags, wide, total, n, BLOCK: tl.constexpr):
+    """Carries i64, a mask and a boolean through a loop; computes with numbers of 33 bits."""
+    at = tl.arange(0, BLOCK)
+    place, top = tl.zeros([BLOCK], tl.int64), tl.full([BLOCK], -9.0, tl.float32)
+    every, any = at >= 0, False
+    for start in range(0, n, BLOCK):
+        value = tl.load(x + start + at, eviction_policy="evict_last", cache_modifier=".cg")
+        place = tl.where(value > top, start, place)
+        top = tl.maximum(top, value)
+        every = every & (value > -1)
+        any = any | (tl.max(value, 0) > 2)
+    tl.store(places + at, place)
+    tl.store(flags + at, every & any)
+    tl.store(wide + at, at.to(tl.int64) * 3000000000 - 5000000000)
+    picked = tl.load(x + place + at * at % 3)
+    tl.store(total, tl.reduce(tl.extra.cuda.libdevice.round(picked), 0, limited_sum))
+
+
 f32, f16, i32 = "*fp32", "*fp16", "i32"
 TYPES: dict[str, dict[str, Any]] = {
     "add": dict(x=f32, y=f32, out=f32, n=i32, BLOCK=64),
@@ -204,6 +228,9 @@ TYPES: dict[str, dict[str, Any]] = {
     ),
     "attention": dict(q=f16, k=f16, v=f16, o=f16, scale="fp32", n=i32, BM=16, BN=16, D=16),
     "picks": dict(x=f32, numbers="*i32", out=f32, best="*i32", n=i32, BLOCK=16),
+    "carried": dict(
+        x=f32, places="*i64", flags="*i32", wide="*i64", total=f32, n=i32, BLOCK=16
+    ),
     "overlapping": dict(x=f32, out=f32, n=i32, BLOCK=32),
     "load_unmasked": dict(x=f32, out=f32, n=i32, BLOCK=32),
     "sum_undefined": dict(x=f32, out=f32, n=i32, BLOCK=32),

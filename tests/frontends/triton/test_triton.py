@@ -94,7 +94,20 @@ def picks() -> Any:
     return (x, chosen, Unwritten((n,)), np.zeros(4, np.int32), n), 4, {"out": out, "best": best}
 
 
-CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks)}
+def carried() -> Any:
+    x = numbers(48, dtype=np.float32)
+    x[3] = 2.6
+    rows, at = x.reshape(3, 16), np.arange(16)
+    places = rows.argmax(0) * 16
+    total = np.float32(0)
+    for value in x[places + at * at % 3]:
+        total = np.minimum(total + np.sign(value) * np.floor(abs(value) + 0.5), 9)
+    given = x, np.zeros(16, np.int64), np.zeros(16, np.int32), np.zeros(16, np.int64)
+    expected = {"places": places, "flags": (rows > -1).all(0), "total": total}
+    return (*given, np.zeros(1, np.float32), 48), 1, expected | {"wide": at * 3 * 10**9 - 5 * 10**9}
+
+
+CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks, carried)}
 
 
 def expect(launched: Any, expected: dict[str, Array]) -> None:
@@ -109,7 +122,7 @@ def test_a_kernel_gives_numpys_results_on_whole_tiles(name: str):
     expect(kernel(name).launch(*given, grid=grid), expected)
 
 
-@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product"])
+@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product", "carried"])
 def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     given, grid, expected = CASES[name]()
     launched = kernel(name).launch(*given, grid=grid, target="lavapipe", sizes="open")
@@ -172,7 +185,9 @@ def test_faults_of_whole_tiles_name_the_line_of_python():
     )
     said = refusal(lambda: kernel("load_unmasked").launch(x, out, 70, grid=3))
     assert "element 70 of x is used, but the buffer has only 70 elements (kernels.py:" in said
-    assert np.isnan(kernel("sum_undefined").launch(x[:20], out[:1], 20, grid=1)["out"][0])
+    given = x[:20], out[:1], 20
+    assert np.isnan(kernel("sum_undefined").launch(*given, grid=1)["out"][0])
+    assert kernel("sum_undefined").launch(*given, grid=1, target="lavapipe")["out"][0] == 20
     said = refusal(lambda: kernel("add").launch(x, Unwritten((70,)), out, 70, grid=2))
     assert "reads y[0], which was not written" in said
 
@@ -209,6 +224,11 @@ HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
             "%c = arith.constant 1 : i32\n %d = arith.constant -1 : i32\n"
             " scf.for %i = %n to %c step %d : i32 {\n }",
             "a loop that counts down",
+        ),
+        (
+            "%b = arith.constant 5000000000 : i64\n %w = arith.extsi %n : i32 to i64\n"
+            " %q = arith.divsi %w, %b : i64",
+            "an index or size of 5000000000 needs more than 32 bits",
         ),
         (
             "%a = arith.constant dense<[1, 2]> : tensor<2xi32>",
