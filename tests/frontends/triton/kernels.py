@@ -193,7 +193,7 @@ def limited_sum(a, b):
 
 
 @triton.jit
-def carried(x, places, flags, wide, total, n, BLOCK: tl.constexpr):
+def carry(x, places, flags, wide, total, n, BLOCK: tl.constexpr):
     """Carries i64, a mask and a boolean through a loop; computes with numbers of 33 bits."""
     at = tl.arange(0, BLOCK)
     place, top = tl.zeros([BLOCK], tl.int64), tl.full([BLOCK], -9.0, tl.float32)
@@ -228,7 +228,7 @@ TYPES: dict[str, dict[str, Any]] = {
     ),
     "attention": dict(q=f16, k=f16, v=f16, o=f16, scale="fp32", n=i32, BM=16, BN=16, D=16),
     "picks": dict(x=f32, numbers="*i32", out=f32, best="*i32", n=i32, BLOCK=16),
-    "carried": dict(
+    "carry": dict(
         x=f32, places="*i64", flags="*i32", wide="*i64", total=f32, n=i32, BLOCK=16
     ),
     "overlapping": dict(x=f32, out=f32, n=i32, BLOCK=32),

@@ -94,7 +94,7 @@ def picks() -> Any:
     return (x, chosen, Unwritten((n,)), np.zeros(4, np.int32), n), 4, {"out": out, "best": best}
 
 
-def carried() -> Any:
+def carry() -> Any:
     x = numbers(48, dtype=np.float32)
     x[3] = 2.6
     rows, at = x.reshape(3, 16), np.arange(16)
@@ -107,7 +107,7 @@ def carried() -> Any:
     return (*given, np.zeros(1, np.float32), 48), 1, expected | {"wide": at * 3 * 10**9 - 5 * 10**9}
 
 
-CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks, carried)}
+CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks, carry)}
 
 
 def expect(launched: Any, expected: dict[str, Array]) -> None:
@@ -122,7 +122,7 @@ def test_a_kernel_gives_numpys_results_on_whole_tiles(name: str):
     expect(kernel(name).launch(*given, grid=grid), expected)
 
 
-@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product", "carried"])
+@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product", "carry"])
 def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     given, grid, expected = CASES[name]()
     launched = kernel(name).launch(*given, grid=grid, target="lavapipe", sizes="open")
