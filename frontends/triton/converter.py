@@ -179,9 +179,10 @@ class Converter:
             self.writer.refuse(f"{op.name} is not supported")
         result = op.results[0]
         element, shape = element_of(result.type), shape_of(result)
-        values = [self.operand(value) for value in op.operands]
         if any(isinstance(element_of(v.type), PointerType) for v in (*op.operands, result)):
-            self.writer.refuse(f"{op.name} of pointers is not supported")
+            to = " to different buffers" if op.name == "arith.select" else ""
+            self.writer.refuse(f"{op.name} of pointers{to} is not supported")
+        values = [self.operand(value) for value in op.operands]
         made = self.writer.map(
             shape, element, values, lambda given: compute(self.writer, op, given, element)
         )

@@ -233,6 +233,8 @@ _SYNTAX: dict[Typing, str] = {
     "precise_sqrt precise_divf",
     lambda count, types: (types, types[:1]): "addptr",
     lambda count, types: (types, types[2:]): "dot",
+    lambda count, types: (types[:1], types[1:] * 2): "split",
+    lambda count, types: (types, [element_of(types[0])]): "unsplat",
     _load: "load",
     _store: "store",
     _make_descriptor: "make_tensor_descriptor",

@@ -305,6 +305,30 @@ def _join(c: Converter, op: Operation) -> None:
     c.define(op.results[0], made)
 
 
+@converts("tt.split")
+def _split(c: Converter, op: Operation) -> None:
+    """Splits a tile along its last axis of size 2: the element with the least or largest index."""
+    w, value, shape = c.writer, c.tile(op.operands[0]), shape_of(op.operands[0])
+    index = w.tile(Affine(shape, 0, (*[0] * (len(shape) - 1), 1)), i32)
+    element = tile.tile_of(value).element
+    for predicate, result in zip(("slt", "sgt"), op.results, strict=True):
+        block = Block(arg_types=[element, i32, element, i32])
+        a, place, b, other = block.args
+        with w.inside(block):
+            first = w.add(arith.CmpiOp(place, other, predicate))
+            chosen = [w.add(arith.SelectOp(first, *pair)) for pair in ((a, b), (place, other))]
+            w.insert(tile.YieldOp(*chosen))
+        made = tile.ReduceOp([value, index], len(shape) - 1, block)
+        w.add(made)
+        c.define(result, made.results[0])
+
+
+@converts("tt.unsplat")
+def _unsplat(c: Converter, op: Operation) -> None:
+    """Returns the element of a tile with one element."""
+    c.define(op.results[0], c.writer.flatten(c.tile(op.operands[0])))
+
+
 @converts("llvm.intr.assume")
 def _assume(c: Converter, op: Operation) -> None:
     """Records `tl.assume` if it says that a sum is not negative; ignores other assumptions."""

@@ -220,6 +220,7 @@ HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
     [
         ("%a = tt.int_to_ptr %n : i32 -> !tt.ptr<f32>", "tt.int_to_ptr is not"),
         ("%p = tt.load %x : !tt.ptr<f32", "'>' expected"),
+        ("%q = tt.bitcast %x : !tt.ptr<f32> -> !tt.ptr<i32>", "tt.bitcast of pointers is not"),
         (
             "%c = arith.constant 1 : i32\n %d = arith.constant -1 : i32\n"
             " scf.for %i = %n to %c step %d : i32 {\n }",
@@ -332,6 +333,32 @@ def test_a_loop_over_pointers_and_a_library_function_are_read():
     expected[:4] = expected[8:12]
     found = made.launch(x, 3, grid=1)["x"]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "lavapipe"}])
+def test_a_tile_is_split_along_its_last_axis(options: Any):
+    body = """
+ %rows = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+ %columns = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+ %two = arith.constant dense<2> : tensor<4x1xi32>
+ %a = tt.expand_dims %rows {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+ %b = tt.expand_dims %columns {axis = 0 : i32} : tensor<2xi32> -> tensor<1x2xi32>
+ %c = arith.muli %a, %two : tensor<4x1xi32>
+ %d = tt.broadcast %c : tensor<4x1xi32> -> tensor<4x2xi32>
+ %e = tt.broadcast %b : tensor<1x2xi32> -> tensor<4x2xi32>
+ %f = arith.addi %d, %e : tensor<4x2xi32>
+ %g = tt.splat %x : !tt.ptr<f32> -> tensor<4x2x!tt.ptr<f32>>
+ %h = tt.addptr %g, %f : tensor<4x2x!tt.ptr<f32>>, tensor<4x2xi32>
+ %v = tt.load %h : tensor<4x2x!tt.ptr<f32>>
+ %even, %odd = tt.split %v : tensor<4x2xf32> -> tensor<4xf32>
+ %s = tt.splat %x : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+ %p = tt.addptr %s, %rows : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+ %m = arith.subf %even, %odd : tensor<4xf32>
+ tt.store %p, %m : tensor<4x!tt.ptr<f32>>"""
+    made = from_ttir(f"{HEAD}{body}\n tt.return\n }}\n}}\n")
+    x = np.array([1, 4, np.nan, 2, -np.inf, 0, 5, 5], np.float32)
+    found = made.launch(x, 0, grid=1, **options)["x"][:4]
+    np.testing.assert_array_equal(found, x[::2] - x[1::2])
 
 
 def test_the_kernel_test_command_takes_ttir(tmp_path: Path):
