@@ -285,6 +285,7 @@ def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
     return instruction_named(op.name)
 
 
+@cache
 def instruction_named(operation: str) -> tuple[str | None, str]:
     """
     Returns the instruction set and the instruction that an operation's name stands for, like

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -137,6 +138,7 @@ class Requirement:
         self.needs: dict[Need, str] = {}
         self._vulkan = vulkan
         self._types: set[tuple[Attribute, bool]] = set()
+        self._enumerants: set[Attribute] = set()
         self._moved: dict[spv.Capability, tuple[int, str]] = {}
 
     def add(self, need: Need, what: str) -> None:
@@ -148,6 +150,9 @@ class Requirement:
 
     def enumerant(self, attribute: spv.EnumerationAttr[Any]) -> None:
         """Adds the requirements that the grammar states for an attribute's enumerants."""
+        if attribute in self._enumerants:
+            return
+        self._enumerants.add(attribute)
         if attribute.ENUM.__module__ != spv.Scope.__module__:
             return  # Names of constants, not of enumerants with needs.
         kind = grammar().kind(attribute.ENUM.__name__)
@@ -324,6 +329,11 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     return requirement.needs
 
 
+@cache
+def _is_internal(field: str) -> bool:
+    return any(word in field for word in INTERNAL_WORDS)
+
+
 NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
 """Debug instructions. The types that these instructions name add no requirements."""
 
@@ -341,7 +351,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
     for field, attribute in op.properties.items():
         if field in LAYOUTS and isinstance(attribute, TypeAttribute):
             _require_addressed(op, attribute, requirement)
-        elif not any(word in field for word in INTERNAL_WORDS):
+        elif not _is_internal(field):
             requirement.attribute(attribute)
         if isinstance(op, spv.ModuleVariable) or isinstance(attribute, spv.LinkageAttributesAttr):
             _decoration(field, attribute, requirement)
