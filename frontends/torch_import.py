@@ -16,7 +16,7 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from xdsl_spirv.frontends.errors import FrontendError, import_needed
-from xdsl_spirv.frontends.model import Array, ImportedModel
+from xdsl_spirv.frontends.model import Array, ImportedModel, Value
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.frontends.onnx.weights import EXTERNAL, LARGE
 from xdsl_spirv.frontends.states import tie_states
@@ -26,6 +26,15 @@ LOGGERS = ("torch.onnx", "onnx_ir", "torch.fx.experimental.symbolic_shapes")
 TORCH = "/site-packages/torch/"
 STACK = "pkg.torch.onnx.stack_trace"
 """Metadata key of the stack trace that the exporter stores for a node."""
+
+ELEMENT_TYPES = {
+    "bool": "i1",
+    "uint8": "ui8",
+    "bfloat16": "bf16",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"f{bits}" for bits in (16, 32, 64)},
+}
+"""PyTorch's element types -> MLIR's."""
 
 
 def is_exported(source: object) -> bool:
@@ -77,6 +86,7 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
         )
     if not all(isinstance(name, str) for name in signature.user_outputs):
         raise FrontendError("a result is not a tensor", "torch.export", "return tensors")
+    _refuse_strides_of_views(exported)
     import_needed("onnxscript", "torch")
     names = [f"result{number}" for number in range(len(signature.user_outputs))]
     exporter = import_needed("torch.onnx", "torch")
@@ -88,7 +98,46 @@ def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> Impor
         raise _torch_error(what, error, exported.graph.nodes) from error
     proto, weights = _proto_and_weights(program.model)
     model = import_onnx(proto, dynamic=True, weights=weights)
+    _refuse_other_types(exported, model.outputs)
     return _with_states(model, state) if state else model
+
+
+def _refuse_strides_of_views(exported: Any) -> None:
+    """Refuses `as_strided` of a view, which PyTorch's exporter computes from wrong elements."""
+    for node in exported.graph.nodes:
+        if not str(node.target).startswith("aten.as_strided."):
+            continue
+        tensor = node.args[0].meta["val"]
+        count = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if not tensor.is_contiguous() or tensor.numel() != count:
+            places = LINE.findall(node.meta.get("stack_trace") or "")
+            raise FrontendError(
+                "PyTorch's ONNX exporter computes as_strided of a view from wrong elements",
+                ":".join(places[-1]) if places else "torch.export",
+                "call contiguous() before, or index the tensor",
+            )
+
+
+def _refuse_other_types(exported: Any, outputs: Iterable[Value]) -> None:
+    """Refuses a model whose results have other types or sizes than the program's results."""
+    (results,) = exported.graph.output_node().args
+    for node, output in zip(results, outputs, strict=True):
+        wanted = node.meta["val"]
+        type = ELEMENT_TYPES.get(str(wanted.dtype).removeprefix("torch."), output.type)
+        sizes = [size if isinstance(size, int) else -1 for size in wanted.shape]
+        is_same = type == output.type and len(sizes) == len(output.shape)
+        if output.type == "index" or (is_same and all(map(_may_equal, sizes, output.shape))):
+            continue
+        raise FrontendError(
+            f"PyTorch's ONNX exporter writes {output}, but the program returns "
+            f"{Value(output.name, type, tuple(sizes))}",
+            "torch.export",
+            "cast the operands of the last operation to the type of its result",
+        )
+
+
+def _may_equal(size: int, other: int) -> bool:
+    return size == other or -1 in (size, other)
 
 
 def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedModel:

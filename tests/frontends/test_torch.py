@@ -325,6 +325,21 @@ def test_refusals_name_their_line(torch: ModuleType):
         from_torch(InPlace(), (torch.zeros(1),))
 
 
+def test_wrong_models_of_pytorchs_exporter_are_refused(torch: ModuleType):
+    class Strided(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.as_strided(x.T, (3, 2), (2, 1))
+
+    class Power(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x**y
+
+    with pytest.raises(FrontendError, match=r"as_strided of a view.*test_torch\.py:\d+"):
+        from_torch(Strided(), (torch.ones(2, 3),))
+    with pytest.raises(FrontendError, match="writes result0: 2xi32, .* returns result0: 2xf32"):
+        from_torch(Power(), (torch.ones(2, dtype=torch.int32), torch.ones(2)))
+
+
 def test_the_backend_is_found_by_its_name():
     from xdsl_spirv import torch_backend
 
