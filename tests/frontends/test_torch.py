@@ -336,7 +336,7 @@ def test_wrong_models_of_pytorchs_exporter_are_refused(torch: ModuleType):
 
     with pytest.raises(FrontendError, match=r"as_strided of a view.*test_torch\.py:\d+"):
         from_torch(Strided(), (torch.ones(2, 3),))
-    with pytest.raises(FrontendError, match="writes result0: 2xi32, .* returns result0: 2xf32"):
+    with pytest.raises(FrontendError, match=r"writes result0: 2xi32, .* returns result0: 2xf32"):
         from_torch(Power(), (torch.ones(2, dtype=torch.int32), torch.ones(2)))
 
 
