@@ -73,9 +73,12 @@ def from_torch(
 
 def import_torch(exported: Any, state: Mapping[str, str] | None = None) -> ImportedModel:
     """Imports the result of `torch.export.export(module, inputs)`, like `from_torch`."""
-    with _quiet():
-        # The decomposed program's signature names the values that are changed in place.
-        exported = exported.run_decompositions({})
+    try:
+        with _quiet():
+            # The decomposed program's signature names the values that are changed in place.
+            exported = exported.run_decompositions({})
+    except Exception as error:
+        raise _torch_error("PyTorch cannot decompose the program", error) from error
     signature = exported.graph_signature
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if changed:

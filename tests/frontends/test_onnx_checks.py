@@ -40,6 +40,14 @@ def test_a_node_that_onnx_does_not_allow_is_refused_at_once(
     assert raised.value.remedy
 
 
+def test_updates_of_another_shape_than_their_indices_are_refused(build: Builder):
+    indices = build.constant("i", np.array([[0, 1]], np.int64))
+    build.node("ScatterElements", ["x", indices, "u"], "y", name="n")
+    model = build.model({"x": ("FLOAT", [2, 3]), "u": ("FLOAT", [2, 3])}, {"y": ("FLOAT", [2, 3])})
+    with pytest.raises(FrontendError, match="the indices are 1x2xi64, but the updates are 2x3xf32"):
+        import_onnx(model)
+
+
 def test_an_unknown_mode_is_refused_with_a_remedy(build: Builder):
     build.node("Pad", ["x", build.constant("p", np.array([1, 1]))], "y", name="n", mode="around")
     model = build.model({"x": ("FLOAT", [4])}, {"y": ("FLOAT", [6])}, opset=19)

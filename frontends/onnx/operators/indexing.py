@@ -97,6 +97,11 @@ def scatter_elements(
     axis = axis_of(b, axis, x.rank)
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r} is not supported", f"use one of {', '.join(COMBINE)}")
+    for size, other in zip(indices.sizes, updates.sizes, strict=True):
+        if isinstance(size, int) and isinstance(other, int) and size != other:
+            text = f"the indices are {indices}, but the updates are {updates}"
+            b.refuse(text, "slice the updates to the shape of the indices")
+        b.insist_equal(size, other)
     checked(b, indices, x.sizes[axis])
     combine = COMBINE[reduction]
     every = list(range(x.rank))
