@@ -126,6 +126,8 @@ def _refuse_other_types(exported: Any, outputs: Iterable[Value]) -> None:
     (results,) = exported.graph.output_node().args
     for node, output in zip(results, outputs, strict=True):
         wanted = node.meta["val"]
+        if not hasattr(wanted, "dtype"):
+            continue  # The result is a size.
         type = ELEMENT_TYPES.get(str(wanted.dtype).removeprefix("torch."), output.type)
         sizes = [size if isinstance(size, int) else -1 for size in wanted.shape]
         is_same = type == output.type and len(sizes) == len(output.shape)

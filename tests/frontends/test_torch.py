@@ -340,6 +340,18 @@ def test_wrong_models_of_pytorchs_exporter_are_refused(torch: ModuleType):
         from_torch(Power(), (torch.ones(2, dtype=torch.int32), torch.ones(2)))
 
 
+def test_a_result_may_be_a_size(torch: ModuleType):
+    class Count(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.shape[0] * 2, x + 1
+
+    shapes = {"x": {0: torch.export.Dim("n")}}
+    model = from_torch(Count(), (torch.ones(3),), dynamic_shapes=shapes)
+    results = run_reference(model, {"x": np.ones(5, np.float32)})
+    assert int(results["result0"]) == 10
+    assert results["result1"].tolist() == [2] * 5
+
+
 def test_the_backend_is_found_by_its_name():
     from xdsl_spirv import torch_backend
 
