@@ -216,7 +216,7 @@ class ContractionModel:
     exchanged_bytes: int
     """Maximum bytes of Workgroup memory that slices of K use at a time to exchange sums."""
     full_channels: int
-    """Number of channels in a group of a convolution from which on a matrix is filled."""
+    """Least number of channels in a group of a convolution that fills a matrix operand."""
     narrow: Mapping[str, float]
     """Maps the size of an operand's loads, if below 16 bytes, to a factor of the rate."""
     scalar: ScalarModel

@@ -62,7 +62,10 @@ class Accessors:
         return np.where(kind == LANE, number // self.lanes_each, own)
 
     def lane_of(self, codes: Array) -> Array:
-        """Returns the first invocation of each accessor code, or -1 for several workgroups."""
+        """
+        Returns the first invocation that each code of accessors stands for. The result is -1 for
+        the code of several workgroups.
+        """
         kind, number = codes & KIND, codes & NUMBER
         lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
         lane = np.where(kind == WORKGROUP, number * self.per_workgroup, lane)

@@ -133,8 +133,8 @@ def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
     """
-    Returns the results that the surrounding dispatch or collective computes after `source`, as
-    arrays with `source` as an input.
+    Returns the surrounding dispatch or collective, and the results that it computes after `source`.
+    `source` is an input of the results' expressions.
     """
     writer = definition(source)
     assert writer is not None

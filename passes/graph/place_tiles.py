@@ -119,7 +119,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
         sizes, start = tile.view_of(view).shape, np.asarray(0)
         strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     if not isinstance(view, BlockArgument):
-        raise NotRaised("the program accesses a view of a view")
+        raise NotRaised("a load or store uses a view of another view, not of an argument")
     box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):

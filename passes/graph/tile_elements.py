@@ -166,7 +166,7 @@ class Elements(Nodes):
 
     def _argument(self, view: SSAValue) -> Any:
         if not isinstance(view.owner, Block):
-            raise NotRaised("the program accesses a view of a view")
+            raise NotRaised("a load or store uses a view of another view, not of an argument")
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:

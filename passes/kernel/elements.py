@@ -353,8 +353,8 @@ class ElementCode(EpilogueCode):
         known: Known | None = None,
     ) -> list[Callable[[Placed], SSAValue]]:
         """
-        Returns a function for each accumulator of neighbouring columns. The function evaluates a
-        value of the epilogue.
+        Returns a function for each accumulator; the accumulators belong to neighbouring columns of
+        one row. The function computes any value of the epilogue from its accumulator.
         """
         b, loaded = self.builder, dict[tuple[Placed, Index], list[SSAValue]]()
         columns = [b.plus(column, i) for i in range(len(accumulators))]

@@ -103,8 +103,8 @@ def erase_unused(block: Block) -> None:
 
 def _side_by_side(nests: Sequence[_Distribution]) -> list[dict[_Distribution, int]]:
     """
-    Groups small nests whose elements different workgroups compute. Maps each nest to its first
-    invocation.
+    Groups small nests that different invocations can compute at the same time. Maps each nest of a
+    group to the first of its invocations.
     """
     runs: list[dict[_Distribution, int]] = []
     end = 0

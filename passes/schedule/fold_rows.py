@@ -186,7 +186,7 @@ class FoldPass(ModulePass, ABC):
         """True if the pass may fuse the dispatch `first` with its readers."""
 
     def joins(self, pair: Pair) -> bool:
-        """True if the pass may fuse a reader with its dispatch."""
+        """True if the pass may fuse the pair: a dispatch and a reader of its result."""
         return self.is_product(pair.second) and pair.read in pair.first.results
 
     @abstractmethod

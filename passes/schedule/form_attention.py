@@ -186,7 +186,10 @@ class _Match:
         }
         operands = {**own, "result": self._result(), **self.more}
         if self.finite and not self._sees_some(queries):
-            raise NotTraced("a mask of finite numbers may hide all keys of a query")
+            raise NotTraced(
+                "the mask hides keys by a finite number: if it hides all keys of a query, softmax "
+                "weights them equally, but an attention does not"
+            )
         properties = {
             "scale": FloatAttr(self.scale, f32),
             "cap": None if self.cap is None else FloatAttr(self.cap, f32),

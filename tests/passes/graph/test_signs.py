@@ -1,4 +1,4 @@
-"""Bytes are converted to the other signedness by one bit, once for each tensor."""
+"""A tensor of bytes is converted once to unsigned or signed bytes, by its highest bit."""
 
 from __future__ import annotations
 
