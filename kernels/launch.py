@@ -455,6 +455,10 @@ def _on_device(
         }
 
 
+RELAXED = ("BLK-04", "VUL-13")
+"""Rules that a device may relax: scalar block layouts, and strides of pointers."""
+
+
 def _refuse_invalid(module: Module, allow: Collection[str]) -> None:
     """
     Raises `KernelError` for a module that breaks rules which are not allowed: it could crash a
@@ -464,6 +468,7 @@ def _refuse_invalid(module: Module, allow: Collection[str]) -> None:
 
     for finding in validate(module.raw):
         if finding.severity is Severity.ERROR and finding.rule not in allow:
-            allowed = f"launch with allow=['{finding.rule}']"
-            remedy = f"{finding.remedy}; or, if the device can run it, {allowed}"
+            remedy = finding.remedy
+            if finding.rule in RELAXED:
+                remedy += f"; or, if the device can run it, launch with allow=['{finding.rule}']"
             raise KernelError(f"the kernel is not valid: {finding.cause}", finding.rule, remedy)

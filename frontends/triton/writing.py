@@ -217,9 +217,9 @@ class Writer:
                 ranges.append(self._range(form.shape, axis))
                 factors.append(step)
         ends = [(size - 1) * step for size, step in zip(form.shape, form.steps, strict=True)]
-        is_known = all(isinstance(n, int) for n in (form.start, *ends))
-        is_exact = is_known and not is_wide(form, *(Affine.uniform(end) for end in ends))
-        is_small = type == i32 or is_exact
+        numbers = [n for n in (form.start, *ends) if isinstance(n, int)]
+        reach = sum(map(abs, numbers))
+        is_small = type == i32 or (len(numbers) == 1 + len(ends) and to_32_bits(reach) == reach)
         inner = i32 if is_small else i64
         scalars = [self.scalar(s, inner) for s in (form.start, *factors)]
 

@@ -246,6 +246,23 @@ def test_a_text_that_is_not_read_is_refused(body: str, said: str):
     assert said in refusal(lambda: from_ttir(f"{HEAD} {body}\n tt.return\n }}\n}}\n"))
 
 
+def test_offsets_that_leave_32_bits_together_are_computed_in_64():
+    text = """module {
+ tt.func public @f(%x: !tt.ptr<i64>) {
+  %r = tt.make_range {start = 0 : i32, end = 16 : i32} : tensor<16xi32>
+  %w = arith.extsi %r : tensor<16xi32> to tensor<16xi64>
+  %c = arith.constant dense<2147483640> : tensor<16xi64>
+  %s = arith.addi %w, %c : tensor<16xi64>
+  %p = tt.splat %x : !tt.ptr<i64> -> tensor<16x!tt.ptr<i64>>
+  %q = tt.addptr %p, %r : tensor<16x!tt.ptr<i64>>, tensor<16xi32>
+  tt.store %q, %s : tensor<16x!tt.ptr<i64>>
+  tt.return
+ }
+}"""
+    results = from_ttir(text).launch(np.zeros(16, np.int64), grid=1)
+    assert results["x"].tolist() == list(range(2147483640, 2147483656))
+
+
 @pytest.mark.parametrize("options", [{}, {"target": "lavapipe"}])
 def test_a_branch_may_store_before_it_returns(options: Any):
     body = """
