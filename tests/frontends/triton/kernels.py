@@ -13,6 +13,7 @@ from typing import Any
 
 import triton  # pyright: ignore
 import triton.language as tl  # pyright: ignore
+from triton.language.extra.cuda import libdevice  # pyright: ignore
 
 HERE = Path(__file__).parent
 
@@ -203,12 +204,12 @@ def carry(x, places, flags, wide, total, n, BLOCK: tl.constexpr):
         place = tl.where(value > top, start, place)
         top = tl.maximum(top, value)
         every = every & (value > -1)
-        any = any | (tl.max(value, 0) > 2)
+        any = any | (tl.max(tl.maximum(value, 2), 0) != 2)
     tl.store(places + at, place)
     tl.store(flags + at, every & any)
     tl.store(wide + at, at.to(tl.int64) * 3000000000 - 5000000000)
     picked = tl.load(x + place + at * at % 3)
-    tl.store(total, tl.reduce(tl.extra.cuda.libdevice.round(picked), 0, limited_sum))
+    tl.store(total, tl.reduce(libdevice.round(picked), 0, limited_sum))
 
 
 f32, f16, i32 = "*fp32", "*fp16", "i32"
