@@ -54,7 +54,7 @@ class Operand(Operators):
         return binary(symbol, left, right)
 
     def __neg__(self) -> Any:
-        return binary("-", 0, self)
+        return unary(arith.NegfOp, self) if self.type.is_float else binary("-", 0, self)
 
     def __bool__(self) -> NoReturn:
         raise KernelError(
@@ -155,7 +155,22 @@ class Tile(Operand):
     def _move(self, op: Operation) -> Tile:
         return Tile(current().add(op), self.type)
 
+    def cumsum(self, axis: int, reverse: bool = False) -> Tile:
+        """
+        Returns, for each element, the sum of the elements up to it along an axis, in the tile's
+        type and an unspecified order. With `reverse`, sums the elements from it on.
+        """
+        block = self._function(axis, "+")
+        op = tile.ScanOp([self.ssa], axis % len(self.shape), block, reverse)
+        return Tile(current().add(op), self.type)
+
     def _reduce(self, axis: int, symbol: str) -> Any:
+        block = self._function(axis, symbol)
+        made = current().add(tile.ReduceOp([self.ssa], axis % len(self.shape), block))
+        return Tile(made, self.type) if len(self.shape) > 1 else number(made, self.type)
+
+    def _function(self, axis: int, symbol: str) -> Block:
+        """Returns a function that combines two elements. Raises `KernelError` for a wrong axis."""
         if not -len(self.shape) <= axis < len(self.shape):
             raise KernelError(f"{self!r} has no axis {axis}", "", "count axes from 0")
         element = self.type.attribute
@@ -164,8 +179,7 @@ class Tile(Operand):
         kind = _kind(symbol, self.type)
         combined = kind(*block.args)
         block.add_ops([combined, tile.YieldOp(combined.results[0])])
-        made = current().add(tile.ReduceOp([self.ssa], axis % len(self.shape), block))
-        return Tile(made, self.type) if len(self.shape) > 1 else number(made, self.type)
+        return block
 
     def __repr__(self) -> str:
         return f"a tile of {_show(self.shape)} {self.type}"

@@ -12,6 +12,9 @@ from xdsl.ir import Dialect
 
 from xdsl_spirv.dialects.tile import programs, types, values
 from xdsl_spirv.dialects.tile.programs import (
+    AtomicKind,
+    AtomicOp,
+    BarrierOp,
     GatherOp,
     LoadOp,
     PlaceOp,
@@ -40,16 +43,18 @@ from xdsl_spirv.dialects.tile.values import (
     RangeOp,
     ReduceOp,
     ReshapeOp,
+    ScanOp,
     TransposeOp,
     YieldOp,
 )
 from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [
-    "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp", "MultiplyAddOp", "PlaceOp",
-    "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp", "ScatterOp", "SizeOp",
-    "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp", "ViewType", "YieldOp", "reduce_type",
-    "scalar_of", "tile_of", "tile_type", "view_of", "view_type",
+    "AtomicKind", "AtomicOp", "BarrierOp", "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp",
+    "MultiplyAddOp", "PlaceOp", "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp",
+    "ScanOp", "ScatterOp", "SizeOp", "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp",
+    "ViewType", "YieldOp", "reduce_type", "scalar_of", "tile_of", "tile_type", "view_of",
+    "view_type",
 ]  # fmt: skip
 
 MODULES = (types, programs, values)

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     DenseArrayBase,
+    FixedBitwidthType,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -18,10 +19,12 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.utils import EnumAttribute
+from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -35,6 +38,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 from xdsl_spirv.dialects.tile.types import (
     TileType,
@@ -353,6 +357,93 @@ class ScatterOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_numbers(self.view, self.numbers, self.mask, tile_of(self.tile))
+
+
+class AtomicKind(StrEnum):
+    """Function of a `tile.atomic` (named as in `memref.atomic_rmw`)."""
+
+    AddF = "addf"
+    AddI = "addi"
+    And = "andi"
+    Assign = "assign"
+    MaxS = "maxs"
+    MaxU = "maxu"
+    MinS = "mins"
+    MinU = "minu"
+    Or = "ori"
+    Xor = "xori"
+
+
+@irdl_attr_definition
+class AtomicKindAttr(EnumAttribute[AtomicKind], SpacedOpaqueSyntaxAttribute):
+    """Attribute that selects the function of a `tile.atomic`."""
+
+    name = "tile.atomic_kind"
+
+
+@irdl_op_definition
+class AtomicOp(IRDLOperation):
+    """
+    Atomically combines elements of a one-dimensional view with the elements of a tile:
+    `%old = tile.atomic addi %t, %x[%numbers] mask %m : ...`. The result has the old elements.
+
+    The tile may update an element several times, in any order. If the mask is false, no element is
+    updated, and the result is 0. Elements have 32 or 64 bits.
+    """
+
+    name = "tile.atomic"
+    kind = prop_def(AtomicKindAttr)
+    tile = operand_def(TileType)
+    view = operand_def(ViewType)
+    numbers = operand_def(TileType)
+    mask = opt_operand_def(TileType)
+    result = result_def(TileType)
+    traits = traits_def()
+    assembly_format = (
+        "$kind $tile `,` $view `[` $numbers `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` "
+        "type($tile) `,` type($view) `,` type($numbers) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        kind: AtomicKind,
+        tile: SSAValue,
+        view: SSAValue,
+        numbers: SSAValue,
+        mask: SSAValue | None = None,
+    ):
+        super().__init__(
+            operands=[tile, view, numbers, mask],
+            properties={"kind": AtomicKindAttr(kind)},
+            result_types=[tile.type],
+        )
+
+    def verify_(self) -> None:
+        held, kind = tile_of(self.tile), self.kind.data
+        check_numbers(self.view, self.numbers, self.mask, held)
+        require(self.result.type == held, f"the result must be {held}, not {self.result.type}")
+        element = held.element
+        require(
+            isinstance(element, FixedBitwidthType) and element.bitwidth in (32, 64),
+            f"{element} has no atomic operations",
+        )
+        is_float = isinstance(element, AnyFloat)
+        require(
+            kind == AtomicKind.Assign or is_float == (kind == AtomicKind.AddF),
+            f"{kind} does not combine elements of {element}",
+        )
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """
+    Makes stores of the workgroup visible to its later loads: `tile.barrier`. The lowered program
+    needs it before it loads elements that it stored.
+    """
+
+    name = "tile.barrier"
+    traits = traits_def()
+    assembly_format = "attr-dict"
 
 
 def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile: TileType) -> None:

@@ -176,8 +176,27 @@ class MultiplyAddOp(IRDLOperation):
         require(len(floats) == 1, f"{a}, {b}, {c} must not mix integers and floats")
 
 
+class _AlongAxis(IRDLOperation):
+    """Combines the elements of tiles of one shape along an axis, by a function of elements."""
+
+    tiles = var_operand_def(TileType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    outputs = var_result_def()
+    body = region_def("single_block")
+    traits = traits_def(NoMemoryEffect())
+
+    def check(self, wanted: list[Attribute]) -> None:
+        """Verifies operands, function, and that the results have the types `wanted`."""
+        axis, types = self.axis.value.data, [tile_of(tile) for tile in self.tiles]
+        require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
+        require(list(self.result_types) == wanted, f"the results must be {list(map(str, wanted))}")
+        require(len({type.shape for type in types}) == 1, "all tiles must have the same shape")
+        elements = [type.element for type in types]
+        _check_function(self, self.body, elements + elements)
+
+
 @irdl_op_definition
-class ReduceOp(IRDLOperation):
+class ReduceOp(_AlongAxis):
     """
     Combines the elements along an axis. Reducing the only axis gives a number, uniform in the
     workgroup.
@@ -192,11 +211,6 @@ class ReduceOp(IRDLOperation):
     """
 
     name = "tile.reduce"
-    tiles = var_operand_def(TileType)
-    axis = prop_def(IntegerAttr.constr(i64))
-    outputs = var_result_def()
-    body = region_def("single_block")
-    traits = traits_def(NoMemoryEffect())
     assembly_format = (
         "`(` $tiles `)` `axis` $axis attr-dict-with-keyword `:` "
         "functional-type($tiles, $outputs) $body"
@@ -212,14 +226,39 @@ class ReduceOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        axis = self.axis.value.data
-        types = [tile_of(tile) for tile in self.tiles]
-        require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
-        wanted = [reduce_type(type, axis) for type in types]
-        require(list(self.result_types) == wanted, f"the results must be {list(map(str, wanted))}")
-        require(len({type.shape for type in types}) == 1, "all tiles must have the same shape")
-        elements = [type.element for type in types]
-        _check_function(self, self.body, elements + elements)
+        self.check([reduce_type(tile_of(tile), self.axis.value.data) for tile in self.tiles])
+
+
+@irdl_op_definition
+class ScanOp(_AlongAxis):
+    """
+    Combines each element with all elements before it along an axis, or with `reverse` with all
+    elements behind it: `tile.scan(%x) axis 0 reverse : ...` with the function of `tile.reduce`.
+
+    The function must be associative: its first argument combines elements that are scanned
+    earlier.
+    """
+
+    name = "tile.scan"
+    reverse = opt_prop_def(UnitAttr)
+    assembly_format = (
+        "`(` $tiles `)` `axis` $axis (`reverse` $reverse^)? attr-dict-with-keyword `:` "
+        "functional-type($tiles, $outputs) $body"
+    )
+
+    def __init__(self, tiles: Sequence[SSAValue], axis: int, body: Block, reverse: bool = False):
+        super().__init__(
+            operands=[list(tiles)],
+            properties={
+                "axis": IntegerAttr(axis, i64),
+                "reverse": UnitAttr() if reverse else None,
+            },
+            result_types=[[tile.type for tile in tiles]],
+            regions=[Region(body)],
+        )
+
+    def verify_(self) -> None:
+        self.check([tile.type for tile in self.tiles])
 
 
 class _Moved(IRDLOperation):

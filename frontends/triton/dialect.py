@@ -228,7 +228,8 @@ def _index_store_types(count: int, types: list[Attribute]) -> Types:
 
 
 _SYNTAX: dict[Typing, str] = {
-    _list_types: "get_program_id get_num_programs make_range reduce extern_elementwise",
+    _list_types: "atomic_rmw get_program_id get_num_programs make_range reduce scan "
+    "extern_elementwise",
     _converting: "splat expand_dims broadcast trans reshape fp_to_fp bitcast clampf join "
     "precise_sqrt precise_divf",
     lambda count, types: (types, types[:1]): "addptr",
@@ -246,9 +247,14 @@ _OPERATIONS: list[type[Operation]] = [
     FunctionOp,
     _operation("tt.return", _list_types, IsTerminator()),
     _operation("tt.reduce.return", _list_types, IsTerminator()),
+    _operation("tt.scan.return", _list_types, IsTerminator()),
     *(_operation(f"tt.{n}", typing) for typing, names in _SYNTAX.items() for n in names.split()),
 ]
 
 Triton = Dialect("tt", _OPERATIONS, [PointerType, DescriptorType, CachePolicyAttr])
 
-ASSUME = _operation("llvm.intr.assume", _list_types)
+OTHERS = {
+    name.partition(".")[0]: Dialect(name.partition(".")[0], [_operation(name, _list_types)])
+    for name in ("gpu.barrier", "llvm.intr.assume", "ttg.barrier")
+}
+"""Dialects of which Triton's kernels use one operation. Before Triton 3.7 barriers are `gpu`'s."""

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    FixedBitwidthType,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -19,7 +20,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.frontends.triton.converter import SUMS, Converter, converts, shape_of
@@ -265,17 +266,15 @@ def _dot(c: Converter, op: Operation) -> None:
     c.define(op.results[0], c.writer.add(tile.MultiplyAddOp(a, b, total)))
 
 
-@converts("tt.reduce")
-def _reduce(c: Converter, op: Operation) -> None:
+def _function(c: Converter, op: Operation, tiles: Sequence[SSAValue]) -> Block:
+    """Converts the function of two elements of a reduction or scan."""
     w, source = c.writer, op.regions[0].blocks[0]
-    tiles = [c.tile(value) for value in op.operands]
-    axis = {**op.attributes, **op.properties}["axis"]
     block = Block(arg_types=[tile.tile_of(t).element for t in (*tiles, *tiles)])
     values: dict[SSAValue, SSAValue] = dict(zip(source.args, block.args, strict=True))
     with w.inside(block):
         for inner in source.ops:
             given = [values[v] if v in values else c.operand(v) for v in inner.operands]
-            if inner.name == "tt.reduce.return":
+            if inner.name == f"{op.name}.return":
                 w.insert(tile.YieldOp(*given))
                 break
             if inner.name == "arith.constant":
@@ -283,10 +282,62 @@ def _reduce(c: Converter, op: Operation) -> None:
             else:
                 result = inner.results[0]
                 values[result] = compute(w, inner, given, result.type)
-    made = tile.ReduceOp(tiles, cast(IntegerAttr, axis).value.data, block)
-    w.add(made)
+    return block
+
+
+@converts("tt.reduce", "tt.scan")
+def _combine(c: Converter, op: Operation) -> None:
+    tiles = [c.tile(value) for value in op.operands]
+    given = {**op.attributes, **op.properties}
+    axis, block = cast(IntegerAttr, given["axis"]).value.data, _function(c, op, tiles)
+    if op.name == "tt.scan":
+        made = tile.ScanOp(tiles, axis, block, bool(cast(IntegerAttr, given["reverse"]).value.data))
+    else:
+        made = tile.ReduceOp(tiles, axis, block)
+    c.writer.add(made)
     for result, value in zip(op.results, made.results, strict=True):
         c.define(result, value)
+
+
+ATOMICS = {
+    "add": tile.AtomicKind.AddI, "and": tile.AtomicKind.And, "exch": tile.AtomicKind.Assign,
+    "fadd": tile.AtomicKind.AddF, "max": tile.AtomicKind.MaxS, "min": tile.AtomicKind.MinS,
+    "or": tile.AtomicKind.Or, "umax": tile.AtomicKind.MaxU, "umin": tile.AtomicKind.MinU,
+    "xor": tile.AtomicKind.Xor,
+}  # fmt: skip
+"""Kinds of atomic operations, by Triton's names."""
+
+
+@converts("tt.atomic_rmw")
+def _update(c: Converter, op: Operation) -> None:
+    w, result = c.writer, op.results[0]
+    words = [word.data for word in cast(ArrayAttr[StringAttr], op.attributes["words"])]
+    mask = op.operands[2] if len(op.operands) > 2 else None
+    pointer, form = _access(c, op, mask)
+    element, shape = element_of(result.type), pointer.offset.shape
+    if _width(element) not in (32, 64):
+        w.refuse(f"atomic operations on {element} are not supported", "use 32-bit elements")
+    value, where = c.operand(op.operands[1]), None
+    if mask is not None and form != Mask(shape, ()):
+        where = _spread(c, c.operand(mask), shape)
+    view, numbers = _flat(c, pointer), flat_numbers(w, pointer)
+    made = w.add(tile.AtomicOp(ATOMICS[words[0]], _spread(c, value, shape), view, numbers, where))
+    if result.uses:
+        c.define(result, made if shape_of(result) else w.flatten(made))
+
+
+def _width(element: Attribute) -> int:
+    return element.bitwidth if isinstance(element, FixedBitwidthType) else 0
+
+
+def _spread(c: Converter, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """Returns a tile of a shape: the value, or one that is filled with the value."""
+    return value if isinstance(value.type, tile.TileType) else c.writer.full(value, shape)
+
+
+@converts("gpu.barrier", "ttg.barrier")
+def _wait(c: Converter, op: Operation) -> None:
+    c.writer.insert(tile.BarrierOp())
 
 
 @converts("tt.join")

@@ -20,14 +20,14 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NameLoc,
 )
-from xdsl.ir import Attribute, Dialect
+from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ParseError, UnregisteredConstructException, VerifyException
 
 import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
-from xdsl_spirv.frontends.triton.dialect import ASSUME, Triton
+from xdsl_spirv.frontends.triton.dialect import OTHERS, Triton
 
 _ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
 _USED = re.compile(r"#loc\w*")
@@ -41,7 +41,8 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
     for dialect in ("arith", "builtin", "cf", "math", "scf"):
         ctx.register_dialect(dialect, XDSL_UNIVERSE.all_dialects[dialect])
     ctx.register_dialect("tt", lambda: Triton)
-    ctx.register_dialect("llvm", lambda: Dialect("llvm", [ASSUME]))
+    for name, dialect in OTHERS.items():
+        ctx.register_dialect(name, lambda dialect=dialect: dialect)
     parser = Parser(ctx, _ALIAS.sub("", text), name)
     try:
         _read_locations(parser, ctx, text)

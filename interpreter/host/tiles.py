@@ -7,7 +7,7 @@ another workgroup stores or reads; and a read of an element that was never writt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -35,8 +35,8 @@ Number that marks an element that several workgroups have read, in place of one 
 @dataclass
 class Buffer:
     """
-    Elements of a buffer, and for each element the workgroups that stored and read it. `unwritten`
-    is a mask of the elements that were never written, or None.
+    Elements of a buffer, and for each element the workgroups that stored it, read it and updated
+    it atomically. `unwritten` is a mask of the elements that were never written, or None.
     """
 
     name: str
@@ -44,9 +44,12 @@ class Buffer:
     unwritten: Array | None = None
     writer: Array = field(init=False)
     reader: Array = field(init=False)
+    updater: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        self.writer, self.reader = (np.full(self.elements.size, NOBODY, np.int32) for _ in range(2))
+        self.writer, self.reader, self.updater = (
+            np.full(self.elements.size, NOBODY, np.int32) for _ in range(3)
+        )
 
 
 @dataclass(frozen=True)
@@ -108,17 +111,10 @@ class TileMachine(Host):
         safe = np.where(inside, numbers, 0)
         if buffer.elements.size == 0:
             return np.zeros(numbers.shape, buffer.elements.dtype)
-        writers = buffer.writer[safe]
-        self._refuse(view, safe, inside & (writers != NOBODY) & (writers != self.number), False)
-        if buffer.unwritten is not None and (missing := inside & buffer.unwritten[safe]).any():
-            raise InterpreterError(
-                f"workgroup {self.number} reads {view.name_of(safe[missing][0])}, "
-                "which was not written",
-                remedy=f"initialize {buffer.name}, or store the element before the load",
-            )
-        own = safe[inside]
-        alone = np.isin(buffer.reader[own], (NOBODY, self.number))
-        buffer.reader[own] = np.where(alone, self.number, SEVERAL)
+        self._refuse_others(view, safe, inside, buffer.writer, "store and read")
+        self._refuse_others(view, safe, inside, buffer.updater, "update and read")
+        self._refuse_unwritten(view, safe, inside)
+        self._mark(buffer.reader, safe[inside])
         return buffer.elements[safe]
 
     def write(self, view: View, numbers: Array, inside: Array, values: Array) -> None:
@@ -133,28 +129,75 @@ class TileMachine(Host):
         if not own.size:
             return
         safe = np.where(inside, numbers, 0)
-        for held in (buffer.writer, buffer.reader):
-            others = held[safe]
-            clash = inside & (others != NOBODY) & (others != self.number)
-            self._refuse(view, safe, clash, held is buffer.writer)
+        self._refuse_others(view, safe, inside, buffer.updater, "update and store")
+        self._refuse_others(view, safe, inside, buffer.writer, "both store")
+        self._refuse_others(view, safe, inside, buffer.reader, "store and read")
         buffer.writer[own] = self.number
         buffer.elements[own] = values[inside]
         if buffer.unwritten is not None:
             buffer.unwritten[own] = False
 
-    def _refuse(self, view: View, numbers: Array, clash: Array, stores: bool) -> None:
+    def update(
+        self,
+        view: View,
+        numbers: Array,
+        inside: Array,
+        values: Array,
+        combine: Callable[[Array, Array], Array],
+    ) -> Array:
+        """
+        Replaces elements by `combine(element, value)`, one after the other, where `inside` is True.
+        Returns the old elements, with 0 where `inside` is False.
+        """
+        buffer = view.buffer
+        _check_buffer(view, numbers, inside)
+        safe = np.where(inside, numbers, 0)
+        self._refuse_others(view, safe, inside, buffer.writer, "store and update")
+        self._refuse_others(view, safe, inside, buffer.reader, "read and update")
+        self._refuse_unwritten(view, safe, inside)
+        old, left = np.zeros_like(values), np.flatnonzero(inside)
+        flat_numbers, flat_values = numbers.reshape(-1), values.reshape(-1)
+        self._mark(buffer.updater, flat_numbers[left])
+        while left.size:
+            _, first = np.unique(flat_numbers[left], return_index=True)
+            chosen = left[first]
+            at = flat_numbers[chosen]
+            old.reshape(-1)[chosen] = buffer.elements[at]
+            buffer.elements[at] = combine(buffer.elements[at], flat_values[chosen])
+            left = np.delete(left, first)
+        return old
+
+    def _mark(self, held: Array, numbers: Array) -> None:
+        """Records in `held` that this workgroup accesses the elements."""
+        alone = np.isin(held[numbers], (NOBODY, self.number))
+        held[numbers] = np.where(alone, self.number, SEVERAL)
+
+    def _refuse_unwritten(self, view: View, numbers: Array, inside: Array) -> None:
+        buffer = view.buffer
+        if buffer.unwritten is not None and (missing := inside & buffer.unwritten[numbers]).any():
+            raise InterpreterError(
+                f"workgroup {self.number} reads {view.name_of(numbers[missing][0])}, "
+                "which was not written",
+                remedy=f"initialize {buffer.name}, or store the element before the load",
+            )
+
+    def _refuse_others(
+        self, view: View, numbers: Array, inside: Array, held: Array, verbs: str
+    ) -> None:
+        """Refuses elements that another workgroup accessed, as `held` records."""
+        others = held[numbers]
+        clash = inside & (others != NOBODY) & (others != self.number)
         if not clash.any():
             return
         number = numbers[clash][0]
-        writer, reader = view.buffer.writer[number], view.buffer.reader[number]
-        if stores and writer != NOBODY and writer != self.number:
-            text = f"workgroups {writer} and {self.number} both store {view.name_of(number)}"
-        else:
-            other = writer if writer != NOBODY else reader
-            others = "several workgroups" if other == SEVERAL else f"workgroup {other}"
-            text = f"{others} and workgroup {self.number} store and read {view.name_of(number)}"
+        other = held[number]
+        pair = f"workgroup {other} and workgroup {self.number}"
+        if other == SEVERAL:
+            pair = f"several workgroups and workgroup {self.number}"
+        elif verbs == "both store":
+            pair = f"workgroups {other} and {self.number}"
         raise InterpreterError(
-            f"{text}: their tiles overlap",
+            f"{pair} {verbs} {view.name_of(number)}: their tiles overlap",
             remedy="workgroups run in any order: give each its own part of the buffer",
         )
 
@@ -345,6 +388,44 @@ def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[
     return []
 
 
+_ATOMICS: dict[str, tuple[Callable[[Array, Array], Array], bool]] = {
+    "addf": (np.add, False),
+    "addi": (np.add, False),
+    "andi": (np.bitwise_and, False),
+    "assign": (lambda _, value: value, False),
+    "maxs": (np.maximum, False),
+    "maxu": (np.maximum, True),
+    "mins": (np.minimum, False),
+    "minu": (np.minimum, True),
+    "ori": (np.bitwise_or, False),
+    "xori": (np.bitwise_xor, False),
+}
+"""Functions of atomic operations; True: of unsigned integers."""
+
+
+@host(tile.AtomicOp)
+def update(machine: Host, op: tile.AtomicOp, operands: Sequence[Any]) -> list[Any]:
+    """Updates elements by their indices, in the order of the tile."""
+    assert isinstance(machine, TileMachine)
+    values, view, given, *mask = operands
+    numbers, inside = _select_numbers(view, given, mask[0] if mask else None)
+    function, unsigned = _ATOMICS[op.kind.data]
+
+    def combine(old: Array, value: Array) -> Array:
+        if not unsigned:
+            return function(old, value)
+        as_unsigned = (held.view(f"u{held.dtype.itemsize}") for held in (old, value))
+        return function(*as_unsigned).view(old.dtype)
+
+    return [machine.update(view, numbers, inside, values, combine)]
+
+
+@host(tile.BarrierOp)
+def wait(machine: Host, op: tile.BarrierOp, operands: Sequence[Any]) -> list[Any]:
+    """Does nothing: an operation on whole tiles sees all stores of the workgroup before it."""
+    return []
+
+
 @on_arrays(tile.FullOp)
 def full(op: tile.FullOp, value: Any) -> Array:
     """Returns a tile filled with one value."""
@@ -394,6 +475,23 @@ def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[An
             for value, rest in zip(combined, held, strict=True)
         ]
     return [value[0] for value in held]
+
+
+@host(tile.ScanOp)
+def scan(machine: Host, op: tile.ScanOp, operands: Sequence[Any]) -> list[Any]:
+    """Combines elements with the elements at distance 1, 2, 4, ... before them."""
+    turned = slice(None, None, -1 if op.reverse is not None else 1)
+    held = [np.moveaxis(value, op.axis.value.data, 0)[turned] for value in operands]
+    distance = 1
+    while distance < len(held[0]):
+        before, own = [v[:-distance] for v in held], [v[distance:] for v in held]
+        combined = machine.run_nested(op.body.block, [*before, *own])
+        held = [
+            np.concatenate([value[:distance], rest])
+            for value, rest in zip(held, combined, strict=True)
+        ]
+        distance *= 2
+    return [np.moveaxis(value[turned], 0, op.axis.value.data) for value in held]
 
 
 @on_arrays(tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)

@@ -171,6 +171,11 @@ class KernelEmitter(Emitter):
     def barrier(self) -> None:
         self.insert(gpu.BarrierOp())
 
+    def buffer_barrier(self) -> None:
+        """Emits a workgroup barrier, after which Workgroup memory and buffers are consistent."""
+        semantics = OF_WORKGROUP_MEMORY | MemorySemantics.UniformMemory
+        self.insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, semantics))
+
     def subgroup_barrier(self) -> None:
         """Emits a subgroup barrier, after which Workgroup memory is consistent in the subgroup."""
         self.insert(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, OF_WORKGROUP_MEMORY))

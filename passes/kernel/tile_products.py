@@ -384,7 +384,7 @@ class Homes:
             case tile.MultiplyAddOp():
                 plan = self.plan(owner)
                 return plan.c if plan else self.schedule.spread(tile.tile_of(value).shape)
-            case tile.MapOp():
+            case tile.MapOp() | tile.ScanOp():
                 homes = (self._find(operand, seen) for operand in owner.tiles)
                 return next((home for home in homes if layout_of(home) is not None), None)
             case tile.ReduceOp():

@@ -11,8 +11,9 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerAttr, IntegerType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.spirv import atomic
 from xdsl_spirv.passes.analysis.linalg_code import number_of_type
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import INDEX
@@ -37,6 +38,7 @@ from xdsl_spirv.passes.kernel.tile_products import (
     operand,
     source_axes,
 )
+from xdsl_spirv.passes.kernel.tile_scans import scan
 from xdsl_spirv.passes.kernel.tile_values import (
     Box,
     Held,
@@ -307,6 +309,41 @@ class ProgramCode:
 
         self._write(value, view, place)
 
+    def write_atomic(self, op: tile.AtomicOp) -> None:
+        """
+        Writes the code of a `tile.atomic`. The first of the invocations that hold an element
+        updates it; the others get the old element through Workgroup memory.
+        """
+        b, view = self.b, cast(View, self.values[op.view])
+        value, numbers = (cast(TileValue, self.values[v]) for v in (op.tile, op.numbers))
+        mask = cast(TileValue, self.values[op.mask]) if op.mask else None
+        layout, kind = value.layout, _atomic_instruction(op.kind.data)
+        owner, zero = b.owner(layout), b.constant(number_of_type(0.0, view.element))
+        old: list[SSAValue] = []
+        for spot in spots_of(layout):
+            element, number = value.at(spot), b.cast(numbers.at(spot), INDEX)
+            place = b.plus(view.offset, b.times(number, view.strides[0]))
+            condition = b.both(owner, mask.at(spot) if mask else True)
+
+            def update(element: SSAValue = element, place: Index = place) -> list[SSAValue]:
+                pointer = b.pointer(view.buffer, [place])
+                scope, semantics = spv.Scope.QueueFamily, spv.MemorySemantics.None_
+                return [b.add(kind(pointer, scope, semantics, element))]
+
+            if isinstance(condition, bool):
+                old += update() if condition else [zero]
+            else:
+                old += b.choose(condition, update, lambda: [zero])
+        held = Held(b, value.type, layout, old)
+        if owner is not True and op.result.uses:
+            held = Held(b, value.type, layout, held.through_memory(layout))
+        self.values[op.result] = held
+
+    def write_barrier(self, op: tile.BarrierOp) -> None:
+        """Writes the code of a `tile.barrier`."""
+        self.b.buffer_barrier()
+        self.b.shared = Shared()
+
     def write_full(self, op: tile.FullOp) -> None:
         """Writes the code of a `tile.full`."""
         owner = op.value.owner
@@ -355,6 +392,13 @@ class ProgramCode:
         for output, result in zip(op.outputs, results, strict=True):
             is_number = isinstance(result, SSAValue) and is_index(output.type)
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
+
+    def write_scan(self, op: tile.ScanOp) -> None:
+        """Writes the code of a `tile.scan`."""
+        tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
+        layout = layout_of(self.homes.find(op.outputs[0])) or tiles[0].layout
+        for output, result in zip(op.outputs, scan(op, tiles, layout, self.ssa), strict=True):
+            self.values[output] = result
 
     def write_broadcast(self, op: MoveOp) -> None:
         """Writes the code of a `tile.broadcast`, a `tile.reshape` or a `tile.transpose`."""
@@ -491,6 +535,16 @@ REGISTERS = 255
 """Number of 32-bit registers that an invocation of a GPU can have."""
 
 
+_ATOMICS = {
+    "addf": "FAddEXT", "addi": "IAdd", "andi": "And", "assign": "Exchange", "maxs": "SMax",
+    "maxu": "UMax", "mins": "SMin", "minu": "UMin", "ori": "Or", "xori": "Xor",
+}  # fmt: skip
+
+
+def _atomic_instruction(kind: tile.AtomicKind) -> Callable[..., Operation]:
+    return getattr(atomic, f"Atomic{_ATOMICS[kind]}Op")
+
+
 def _quotient(b: TileEmitter, a: Index, by: Index) -> Index:
     return (
         b.divided(a, by) if isinstance(by, int) else b.pure(arith.DivUIOp, b.index(a), b.index(by))
@@ -506,7 +560,7 @@ def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
 def _stored_arguments(program: tile.ProgramOp) -> set[int]:
     stored: set[int] = set()
     for op in program.walk():
-        if isinstance(op, tile.StoreOp | tile.ScatterOp):
+        if isinstance(op, tile.StoreOp | tile.ScatterOp | tile.AtomicOp):
             source = op.view
             while isinstance(source.owner, tile.ViewOp):
                 source = source.owner.source

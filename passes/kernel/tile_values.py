@@ -123,7 +123,7 @@ class Held(TileValue):
     def at(self, spot: Spot) -> SSAValue:
         b, held = self.b, self.held
         if spot.layout != held.layout:
-            make = lambda: self._through_memory(spot.layout)  # noqa: E731
+            make = lambda: self.through_memory(spot.layout)  # noqa: E731
             return b.remembered((self, spot.layout), b.depth, make)[spot.register]
         if isinstance(held, Layout):
             return self.values[spot.register]
@@ -132,7 +132,7 @@ class Held(TileValue):
         extract = lambda: b.add(spv.CompositeExtractOp(self.values[number], [component]))  # noqa: E731
         return b.remembered((self, spot.register), b.depth, extract)
 
-    def _through_memory(self, layout: Layout) -> list[SSAValue]:
+    def through_memory(self, layout: Layout) -> list[SSAValue]:
         """
         Stores the tile in Workgroup memory (matrices by cooperative stores), and reads the elements
         of `layout` from there.

@@ -85,6 +85,8 @@ class KernelCode(SpirvEmitter):
         self.functions: list[FuncOp] = []
         """Functions that the kernel calls."""
         self.arguments: dict[SSAValue, int] = {}
+        self.shares_buffers = False
+        """True if the workgroup's invocations read elements of buffers that others stored."""
         self._sizes: tuple[spv.GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 
     def convert(self, block: Block) -> list[SSAValue]:

@@ -116,6 +116,7 @@ def _kernel(
     for number, argument in enumerate(block.args):
         code.argument(number, argument, kernel)
     code.sizes(block, kernel)
+    code.shares_buffers = any(map(_orders_buffers, block.walk()))
     code.convert(block)
     function = FuncOp(name, ([], []), Region(code.entry))
     mode = spv.ExecutionModeOp(
@@ -141,8 +142,10 @@ Operations of `spirv` that are copied: arithmetic on cooperative matrices, conve
 vectors. They are listed by name, so that only used classes are imported.
 """
 
-GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))
-"""Modules of group instructions, which are copied without a change."""
+COPIED_MODULES = frozenset(
+    f"xdsl_spirv.dialects.spirv.{family}" for family in ("atomic", "group", "rotate")
+)
+"""Modules whose instructions are all copied: of subgroups, and atomic ones."""
 
 
 def extract(code: KernelCode, op: vector.ExtractOp) -> SSAValue:
@@ -190,6 +193,13 @@ def barrier(code: KernelCode, op: Operation) -> SSAValue | None:
     code.insert(spv.ControlBarrierOp(spv.Scope.Workgroup, spv.Scope.Workgroup, OF_WORKGROUP_MEMORY))
 
 
+def _orders_buffers(op: Operation) -> bool:
+    """True for a barrier that makes stores to buffers visible in the workgroup."""
+    if not isinstance(op, spv.ControlBarrierOp):
+        return False
+    return spv.MemorySemantics.UniformMemory in op.memory_semantics.data
+
+
 def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
     code.bases[op.results[0]] = code.bases[op.operands[0]]
 
@@ -215,9 +225,13 @@ def element_pointer(
     return chain
 
 
-def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
-    """Returns NonPrivatePointer for memory that invocations share (Workgroup), else None."""
-    if pointer_type(pointer).storage_class.data != spv.StorageClass.Workgroup:
+def _memory_operand(code: KernelCode, pointer: SSAValue) -> MemoryOperand | None:
+    """
+    Returns NonPrivatePointer for memory that invocations share: Workgroup memory, and buffers if
+    the kernel has a barrier for them. Otherwise None.
+    """
+    is_workgroup = pointer_type(pointer).storage_class.data == spv.StorageClass.Workgroup
+    if not (is_workgroup or code.shares_buffers):
         return None
     return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
 
@@ -229,7 +243,7 @@ def element_ptr(code: KernelCode, op: ElementPtrOp) -> SSAValue:
 def load(code: KernelCode, op: memref.LoadOp) -> SSAValue:
     """Loads an element. A Boolean is a byte in memory."""
     pointer = element_pointer(code, op.memref, op.indices).result
-    value = code.add(spv.LoadOp(pointer, memory=_memory_operand(pointer)))
+    value = code.add(spv.LoadOp(pointer, memory=_memory_operand(code, pointer)))
     if element_of(op.results[0].type) == i1:
         v = Values(code, value.type)
         value = v.test(spv.INotEqualOp, value, v.number(0))
@@ -243,7 +257,7 @@ def store(code: KernelCode, op: memref.StoreOp) -> None:
     if element_of(type) == i1:
         v = Values(code, stored_type(type))
         value = v.select(value, v.number(1), v.number(0))
-    code.insert(spv.StoreOp(pointer, value, memory=_memory_operand(pointer)))
+    code.insert(spv.StoreOp(pointer, value, memory=_memory_operand(code, pointer)))
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -327,7 +341,7 @@ FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
 
 def handler_of(kind: type[Operation]) -> Convert | None:
     """Returns the conversion of a class of operations; None if there is none."""
-    if kind.name in COPIED or kind.__module__ in GROUP:
+    if kind.name in COPIED or kind.__module__ in COPIED_MODULES:
         return same
     if kind.name in FUNCTIONS:
         from xdsl_spirv.passes.spirv import kernel_functions

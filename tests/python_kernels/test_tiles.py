@@ -334,6 +334,18 @@ def test_tiles_compute_the_same_on_a_device(lavapipe: Path):
     assert done.returncode == 0, done.stderr
 
 
+@t.kernel
+def negate(x: t.View = t.view(k.f32, 8), y: t.View = t.view(k.f32, 8)):
+    at = t.place(y, 8)
+    y.store(at, -x.load(at, 8))
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "lavapipe"}])
+def test_the_negative_of_zero_has_a_sign(options: dict[str, Any]):
+    x = np.zeros(8, np.float32)
+    assert np.signbit(negate.launch(x, x + 1, **options)["y"]).all()
+
+
 if __name__ == "__main__":
     tile_by_tile: dict[str, Any] = {"subgroups": (1, 1)}
     for each, options in (

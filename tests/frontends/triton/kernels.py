@@ -177,7 +177,7 @@ def sum_undefined(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def counting(x, n):
-    tl.atomic_add(x, n)
+    tl.atomic_cas(x, 0, n)
 
 
 @triton.jit
@@ -212,6 +212,48 @@ def carry(x, places, flags, wide, total, n, BLOCK: tl.constexpr):
     tl.store(total, tl.reduce(libdevice.round(picked), 0, limited_sum))
 
 
+@triton.jit
+def first_largest(a, i, b, j):
+    keeps = a >= b
+    return tl.where(keeps, a, b), tl.where(keeps, i, j)
+
+
+@triton.jit
+def scans(x, sums, tops, places, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Sums of columns from below; along rows, the largest number so far and its place."""
+    at = tl.arange(0, ROWS)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    value = tl.load(x + at)
+    tl.store(sums + at, tl.cumsum(value, 0, reverse=True))
+    top, place = tl.associative_scan((value, at), 1, first_largest)
+    tl.store(tops + at, top)
+    tl.store(places + at, place)
+
+
+@triton.jit
+def updates(x, sums, counts, old, tops, last, n, BLOCK: tl.constexpr):
+    """Adds up and counts numbers of two classes; all workgroups update the same elements."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, at < n, 0.0)
+    tl.atomic_add(sums, tl.sum(value, 0))
+    tl.atomic_add(sums + 1 + at % 2, value, at < n, sem="relaxed")
+    tl.store(old + at, tl.atomic_add(counts + at % 2, 1, at < n))
+    tl.atomic_max(tops + at % 2, at)
+    tl.atomic_xchg(last, tl.program_id(0) * 0 + 7)
+
+
+@triton.jit
+def reverse_row(x, held, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(held + at, tl.load(x + at) * 2)
+    tl.debug_barrier()
+    tl.store(out + at, tl.load(held + BLOCK - 1 - at))
+
+
+@triton.jit
+def halves(x):
+    tl.atomic_add(x, 1.0)
+
+
 f32, f16, i32 = "*fp32", "*fp16", "i32"
 TYPES: dict[str, dict[str, Any]] = {
     "add": dict(x=f32, y=f32, out=f32, n=i32, BLOCK=64),
@@ -237,6 +279,12 @@ TYPES: dict[str, dict[str, Any]] = {
     "sum_undefined": dict(x=f32, out=f32, n=i32, BLOCK=32),
     "counting": dict(x="*i32", n=i32),
     "waiting": dict(x="*i32", out="*i32"),
+    "scans": dict(x=f32, sums=f32, tops=f32, places="*i32", ROWS=4, BLOCK=16),
+    "updates": dict(
+        x=f32, sums=f32, counts="*i32", old="*i32", tops="*i32", last="*i32", n=i32, BLOCK=32
+    ),
+    "reverse_row": dict(x=f32, held=f32, out=f32, BLOCK=64),
+    "halves": dict(x=f16),
 }  # fmt: skip
 
 if __name__ == "__main__":

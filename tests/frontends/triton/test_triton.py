@@ -107,7 +107,34 @@ def carry() -> Any:
     return (*given, np.zeros(1, np.float32), 48), 1, expected | {"wide": at * 3 * 10**9 - 5 * 10**9}
 
 
-CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks, carry)}
+def scans() -> Any:
+    x = numbers(4, 16, dtype=np.float32)
+    tops = np.maximum.accumulate(x, 1)
+    places = np.array([[row.tolist().index(top) for top in best] for row, best in zip(x, tops)])
+    expected = {
+        "sums": x[::-1].cumsum(0)[::-1], "tops": tops, "places": places + 16 * np.arange(4)[:, None]
+    }  # fmt: skip
+    return (x, Unwritten(x.shape), Unwritten(x.shape), np.zeros(x.shape, np.int32)), 1, expected
+
+
+def updates() -> Any:
+    x, n = numbers(60, dtype=np.float32), 60
+    counts, last = np.zeros(2, np.int32), np.zeros(1, np.int32)
+    expected = {
+        "sums": np.array([x.sum(), x[::2].sum(), x[1::2].sum()]), "counts": [30, 30],
+        "tops": [62, 63], "last": [7],
+    }  # fmt: skip
+    given = x, np.zeros(3, np.float32), counts, np.zeros(64, np.int32), counts - 9, last, n
+    return given, 2, expected
+
+
+def reverse_row() -> Any:
+    x = numbers(64, dtype=np.float32)
+    return (x, Unwritten(x.shape), Unwritten(x.shape)), 1, {"out": 2 * x[::-1]}
+
+
+_ALL = (add, matmul, product, softmax, norm, attention, picks, carry, scans, updates, reverse_row)
+CASES = {f.__name__: f for f in _ALL}
 
 
 def expect(launched: Any, expected: dict[str, Array]) -> None:
@@ -122,7 +149,10 @@ def test_a_kernel_gives_numpys_results_on_whole_tiles(name: str):
     expect(kernel(name).launch(*given, grid=grid), expected)
 
 
-@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product", "carry"])
+LOWERED = ["add", "softmax", "picks", "product", "carry", "scans", "updates", "reverse_row"]
+
+
+@pytest.mark.parametrize("name", LOWERED)
 def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     given, grid, expected = CASES[name]()
     launched = kernel(name).launch(*given, grid=grid, target="lavapipe", sizes="open")
@@ -206,10 +236,53 @@ def test_findings_of_invocations_name_the_line_of_python():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("counting", "tt.atomic_rmw is not"), ("waiting", "scf.while is not")]
+    ("name", "said"), [("counting", "tt.atomic_cas is not"), ("waiting", "scf.while is not")]
 )
 def test_other_operations_are_refused_with_the_line_of_python(name: str, said: str):
     assert f"{said} supported (kernels.py:" in refusal(lambda: kernel(name))
+
+
+def test_each_update_of_an_element_returns_another_old_number():
+    given, grid, _ = updates()
+    for options in ({}, {"target": "lavapipe"}):
+        old = kernel("updates").launch(*given, grid=grid, **options)["old"]
+        for parity in (0, 1):
+            assert sorted(old[parity:60:2].tolist()) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("access", "place", "said"),
+    [
+        ("%r = tt.load %sums : !tt.ptr<f32>", 0, "update and read sums[0]"),
+        ("%r = tt.load %sums : !tt.ptr<f32>", -1, "read and update sums[0]"),
+        ("tt.store %sums, %c : !tt.ptr<f32>", 0, "update and store sums[0]"),
+        ("tt.store %sums, %c : !tt.ptr<f32>", -1, "store and update sums[0]"),
+    ],
+)
+def test_workgroups_may_only_update_an_element_that_others_update(
+    access: str, place: int, said: str
+):
+    given, grid, _ = updates()
+    text = (HERE / "updates.ttir").read_text()
+    line = [line for line in text.splitlines() if "tt.atomic_rmw" in line][place]
+    changed = text.replace(line, f"%c = arith.constant 0.0 : f32\n{access}\n{line}")
+    assert said in refusal(lambda: from_ttir(changed).launch(*given, grid=grid))
+
+
+def test_a_missing_barrier_is_a_race():
+    x, *_ = reverse_row()[0]
+    zeros = np.zeros_like(x)
+    text = (HERE / "reverse_row.ttir").read_text()
+    (line,) = (line for line in text.splitlines() if "ttg.barrier" in line)
+    for source, rules in ((text, set[str]()), (text.replace(line, ""), {"RACE-01"})):
+        report = from_ttir(source).check(x, zeros, zeros.copy(), grid=1, target="lavapipe")
+        assert {finding.rule for finding in report.findings} == rules
+
+
+def test_atomic_operations_on_small_numbers_are_refused():
+    assert "atomic operations on f16 are not supported (kernels.py:" in refusal(
+        lambda: kernel("halves")
+    )
 
 
 HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
@@ -308,7 +381,7 @@ def test_kernels_that_the_installed_triton_compiles_are_right():
     assert "missing: BLOCK" in refusal(
         lambda: from_triton(module.add, x="*fp32", y="*fp32", out="*fp32", n="i32")
     )
-    with pytest.raises(k.KernelError, match=r"tt.atomic_rmw is not supported \(kernels.py:\d+\)"):
+    with pytest.raises(k.KernelError, match=r"tt.atomic_cas is not supported \(kernels.py:\d+\)"):
         from_triton(module.counting, **module.TYPES["counting"])
 
 

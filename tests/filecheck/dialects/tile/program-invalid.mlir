@@ -294,3 +294,34 @@ tile.program @f {
 tile.program @f {
   %t = tile.range : !tile.tile<?xi32>
 }
+
+// -----
+
+// CHECK: the results must be ['!tile.tile<4xi32>']
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.scan(%a) axis 0 : (!tile.tile<4xi32>) -> !tile.tile<4xf32> {
+  ^bb0(%x: i32, %y: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: addf does not combine elements of i32
+tile.program @f {
+^bb0(%y: !tile.view<?xi32>):
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.atomic addf %a, %y[%a] : !tile.tile<4xi32>, !tile.view<?xi32>, !tile.tile<4xi32> -> !tile.tile<4xi32>
+}
+
+// -----
+
+// CHECK: f16 has no atomic operations
+tile.program @f {
+^bb0(%y: !tile.view<?xf16>):
+  %a = tile.range : !tile.tile<4xi32>
+  %zero = arith.constant 0.0 : f16
+  %z = tile.full %zero : f16 -> !tile.tile<4xf16>
+  %t = tile.atomic addf %z, %y[%a] : !tile.tile<4xf16>, !tile.view<?xf16>, !tile.tile<4xi32> -> !tile.tile<4xf16>
+}

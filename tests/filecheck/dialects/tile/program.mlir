@@ -50,3 +50,20 @@ tile.program @softmax {
   // CHECK: tile.scatter %{{.*}}, %{{.*}}[%{{.*}}] : !tile.tile<4xf32>, !tile.view<?xf32>, !tile.tile<4xi32>
   tile.scatter %m, %flat[%r] : !tile.tile<4xf32>, !tile.view<?xf32>, !tile.tile<4xi32>
 }
+
+tile.program @updates {
+^bb0(%x: !tile.view<?xi32>, %y: !tile.view<?xf32>):
+  %r = tile.range : !tile.tile<8xi32>
+  // CHECK: tile.scan(%{{.*}}) axis 0 reverse : (!tile.tile<8xi32>) -> !tile.tile<8xi32> {
+  %s = tile.scan(%r) axis 0 reverse : (!tile.tile<8xi32>) -> !tile.tile<8xi32> {
+  ^bb1(%a: i32, %b: i32):
+    %c = arith.addi %a, %b : i32
+    tile.yield %c : i32
+  }
+  %true = arith.constant true
+  %m = tile.full %true : i1 -> !tile.tile<8xi1>
+  // CHECK: tile.atomic maxs %{{.*}}, %{{.*}}[%{{.*}}] mask %{{.*}} : !tile.tile<8xi1> : !tile.tile<8xi32>, !tile.view<?xi32>, !tile.tile<8xi32> -> !tile.tile<8xi32>
+  %old = tile.atomic maxs %s, %x[%r] mask %m : !tile.tile<8xi1> : !tile.tile<8xi32>, !tile.view<?xi32>, !tile.tile<8xi32> -> !tile.tile<8xi32>
+  // CHECK: tile.barrier
+  tile.barrier
+}
