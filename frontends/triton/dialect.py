@@ -231,7 +231,7 @@ _SYNTAX: dict[Typing, str] = {
     _list_types: "atomic_rmw get_program_id get_num_programs make_range reduce scan "
     "extern_elementwise",
     _converting: "splat expand_dims broadcast trans reshape fp_to_fp bitcast clampf join "
-    "precise_sqrt precise_divf",
+    "mulhiui precise_sqrt precise_divf",
     lambda count, types: (types, types[:1]): "addptr",
     lambda count, types: (types, types[2:]): "dot",
     lambda count, types: (types[:1], types[1:] * 2): "split",

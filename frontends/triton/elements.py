@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerType,
     StringAttr,
+    i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -67,6 +69,11 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
                     "only rounding to nearest is supported", "leave fp_downcast_rounding out"
                 )
             return _convert(writer, values[0], type)
+        case "tt.mulhiui" if type == i32:
+            wide = [writer.add(arith.ExtUIOp(value, i64)) for value in values]
+            product = writer.add(arith.MuliOp(*wide))
+            high = writer.add(arith.ShRUIOp(product, writer.constant(32, i64)))
+            return writer.add(arith.TruncIOp(high, i32))
         case "tt.clampf":
             if given["propagateNan"] != StringAttr("none"):
                 writer.refuse("a clamp that keeps NaN is not supported", "leave propagate_nan out")

@@ -250,6 +250,12 @@ def reverse_row(x, held, out, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def multiply_high(x, y, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.umulhi(tl.load(x + at), tl.load(y + at)))
+
+
+@triton.jit
 def halves(x):
     tl.atomic_add(x, 1.0)
 
@@ -284,6 +290,7 @@ TYPES: dict[str, dict[str, Any]] = {
         x=f32, sums=f32, counts="*i32", old="*i32", tops="*i32", last="*i32", n=i32, BLOCK=32
     ),
     "reverse_row": dict(x=f32, held=f32, out=f32, BLOCK=64),
+    "multiply_high": dict(x="*u32", y="*u32", out="*u32", BLOCK=16),
     "halves": dict(x=f16),
 }  # fmt: skip
 

@@ -133,13 +133,26 @@ def reverse_row() -> Any:
     return (x, Unwritten(x.shape), Unwritten(x.shape)), 1, {"out": 2 * x[::-1]}
 
 
-_ALL = (add, matmul, product, softmax, norm, attention, picks, carry, scans, updates, reverse_row)
+def multiply_high() -> Any:
+    x, y = RANDOM.integers(0, 2**32, (2, 16), np.uint64)
+    given = *(v.astype(np.uint32).view(np.int32) for v in (x, y)), np.zeros(16, np.int32)
+    return given, 1, {"out": (x * y >> np.uint64(32)).astype(np.uint32).view(np.int32)}
+
+
+_ALL = (
+    add, matmul, product, softmax, norm, attention, picks, carry, scans, updates, reverse_row,
+    multiply_high,
+)  # fmt: skip
 CASES = {f.__name__: f for f in _ALL}
 
 
 def expect(launched: Any, expected: dict[str, Array]) -> None:
     for name, wanted in expected.items():
-        found = launched[name].astype(np.float32)
+        found = launched[name]
+        if found.dtype.kind in "iu":
+            np.testing.assert_array_equal(found, wanted, err_msg=name)
+            continue
+        found = found.astype(np.float32)
         np.testing.assert_allclose(found, wanted, atol=0.02, rtol=0.01, err_msg=name)
 
 
@@ -149,7 +162,17 @@ def test_a_kernel_gives_numpys_results_on_whole_tiles(name: str):
     expect(kernel(name).launch(*given, grid=grid), expected)
 
 
-LOWERED = ["add", "softmax", "picks", "product", "carry", "scans", "updates", "reverse_row"]
+LOWERED = [
+    "add",
+    "softmax",
+    "picks",
+    "product",
+    "carry",
+    "scans",
+    "updates",
+    "reverse_row",
+    "multiply_high",
+]
 
 
 @pytest.mark.parametrize("name", LOWERED)
