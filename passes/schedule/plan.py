@@ -287,6 +287,9 @@ class Plan(ContractionPlan[ContractionAttr]):
             layout = packed_layout(packing)
         elif contraction.prologues[operand] or storage(value)[0] is not value:
             return None
+        elif len(layout.walks[INNER]) > 1:
+            # Only `pack-operands` writes panels whose rows have the length of one load.
+            return None
         from xdsl_spirv.passes.analysis.unpacking import units_of_rows
 
         units = units_of_rows(value, layout, other.unpacking.sizes)

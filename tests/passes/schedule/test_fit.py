@@ -28,8 +28,13 @@ AHEAD = TWICE.replace("buffers = 2", "buffers = 2, ahead = 1")
 
 def find_scheduled(file: str, passes: str) -> LinalgStructuredOperation:
     """Returns the contraction with a schedule in a FileCheck test, after passes."""
+    return find_scheduled_in((INPUTS / file).read_text(), passes)
+
+
+def find_scheduled_in(text: str, passes: str) -> LinalgStructuredOperation:
+    """Returns the contraction with a schedule in a module, after passes."""
     ctx = context()
-    module = parse_text((INPUTS / file).read_text(), ctx=ctx)
+    module = parse_text(text, ctx=ctx)
     PassPipeline.parse_spec(Universe.get_multiverse().all_passes, passes).apply(ctx, module)
     ops = (op for op in module.walk() if isinstance(op, LinalgStructuredOperation))
     (found,) = (op for op in ops if SCHEDULE in op.attributes and len(op.inputs) == 2)
@@ -357,6 +362,26 @@ def test_dequantized_operands(
 ):
     planned = plan_product(nibbles, tile, "1, 1", paths, "coopmat 16x16x16", target)
     expect(planned, *expected)
+
+
+def test_rows_in_parts_that_are_apart_in_memory_are_not_read_in_units(plan_product: PlanProduct):
+    """A is a tensor of 4 blocks along K, and each block has 32 elements of all rows."""
+    text = (INPUTS / "unpacked-fragments.mlir").read_text()
+    for old, new in (
+        ("%x: tensor<16x128xf16>", "%x: tensor<4x16x2x16xf16>"),
+        ("ins(%x, %rows : tensor<16x128xf16>, tensor<16x128xf16>)",
+         "ins(%x, %w : tensor<4x16x2x16xf16>, tensor<16x4x2x16xf16>)"),
+        ("(m, n, k) -> (m, k)", "(m, n, b, h, j) -> (b, m, h, j)"),
+        ("(m, n, k) -> (n, k)", "(m, n, b, h, j) -> (n, b, h, j)"),
+        ("(m, n, k) -> (m, n)", "(m, n, b, h, j) -> (m, n)"),
+        ('"parallel", "reduction"]', '"parallel", "reduction", "reduction", "reduction"]'),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new)
+    product = find_scheduled_in(text, "linalg-to-contraction,form-dispatches")
+    paths = "a = direct<layout = rows>, b = direct"
+    planned = plan_product(product, "16, 16, 128", "1, 1", paths, "coopmat 16x16x16", H200)
+    expect(planned, "rows of a that are contiguous along K and not converted: use staged")
 
 
 @pytest.mark.parametrize(
