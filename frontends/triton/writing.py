@@ -54,7 +54,7 @@ class Writer:
         """
         self.not_negative: set[SSAValue] = set()
         self.assumed: set[Sum | None] = set()
-        """Sums that `tl.assume` declares not negative."""
+        """Sums that `tl.assume` declares not negative in the current block."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[SSAValue, SSAValue] = {}
         """Maps an index that was cast from an integer to the integer."""
@@ -99,11 +99,12 @@ class Writer:
     def inside(self, block: Block) -> Generator[None]:
         """Changes the insertion point to `block` for the duration of a `with` statement."""
         before, self.block = self.block, block
+        assumed, self.assumed = self.assumed, {*self.assumed}
         self._known.append({})
         try:
             yield
         finally:
-            self.block = before
+            self.block, self.assumed = before, assumed
             self._known.pop()
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:

@@ -378,6 +378,29 @@ def test_a_branch_may_store_before_it_returns(options: Any):
         assert launched["x"] == [expected]
 
 
+def test_an_assumption_holds_only_in_its_branch():
+    """`extui` of -1 gives 2**32 - 1, except where the number is assumed not to be negative."""
+    text = """module {
+ tt.func public @f(%x: !tt.ptr<i64>, %n: i32) {
+  %zero = arith.constant 0 : i32
+  %c = arith.cmpi sge, %n, %zero : i32
+  scf.if %c {
+   llvm.intr.assume %c : i1
+  }
+  cf.cond_br %c, ^a, ^b
+^a:
+  llvm.intr.assume %c : i1
+  tt.return
+^b:
+  %v = arith.extui %n : i32 to i64
+  tt.store %x, %v : !tt.ptr<i64>
+  tt.return
+ }
+}"""
+    launched = from_ttir(text).launch(np.zeros(1, np.int64), -1, grid=1)
+    assert launched["x"] == [2**32 - 1]
+
+
 def test_arguments_that_do_not_fit_are_refused():
     x = np.ones(70, np.float32)
     launch = kernel("overlapping").launch
