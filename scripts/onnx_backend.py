@@ -5,7 +5,7 @@ Runs the `onnx` package's node tests and compares the statuses of all cases with
     python scripts/onnx_backend.py --sample 40 --seed 3 some of them
     python scripts/onnx_backend.py --only conv,gemm     cases with one of these words in the name
     python scripts/onnx_backend.py --write              all cases (or some), into the status file
-    python scripts/onnx_backend.py --table              failures by reason, into docs/onnx.md
+    python scripts/onnx_backend.py --table              failures by reason, into docs/onnx-tests.md
     python scripts/onnx_backend.py --verbose            prints the reason of every failure
 
 | status | meaning |
@@ -46,7 +46,7 @@ from xdsl_spirv.tools.options import Options
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
-DOCUMENT = ROOT / "docs" / "onnx.md"
+DOCUMENT = ROOT / "docs" / "onnx-tests.md"
 BEGIN, END = "<!-- node cases -->\n", "<!-- end of node cases -->\n"
 SECONDS, MEMORY = 120.0, 16 << 30
 """Limits of a case in seconds and bytes. The slowest case takes ten seconds on a busy machine."""

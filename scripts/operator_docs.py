@@ -21,7 +21,7 @@ This page lists the ONNX operators that the importer reads. `python scripts/oper
 it. Each operator is imported by a function in the named file of `frontends/onnx/operators/`. Other
 operators are expanded if ONNX or the model defines them as functions of other operators. If a row
 has several opsets, the meaning of the operator changes at each of these opsets.
-[ONNX models](onnx.md) lists the refused models.
+[ONNX models](onnx.md#supported-and-refused) lists what is refused.
 
 | operator | domain | from opset | file |
 |---|---|---|---|

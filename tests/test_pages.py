@@ -71,7 +71,7 @@ ELSEWHERE = {
         'program = xdsl_spirv.compile("model.onnx", target="lavapipe", context=2048)',
     ): "tests/frontends/test_onnx_sessions.py::test_a_compiled_session",
     (
-        "docs/onnx.md",
+        "docs/pytorch.md",
         "class Given(transformers.Cache):"
         "  # a static cache: writes new keys and values at the token's position",
     ): "tests/frontends/test_recipes.py::test_transformers",

@@ -45,7 +45,7 @@ OMITTED: dict[str, tuple[str, ...]] = {
 """
 Maps an operator to the kinds of edge values that are not drawn for it.
 
-docs/onnx.md gives the reasons under "Where no reference decides", also for values that records
+docs/onnx-tests.md gives the reasons under "Where no reference decides", also for values that records
 omit.
 """
 

@@ -28,7 +28,7 @@ NAMES = [f"{model.name}-{variant}" for model, variant in CASES]
 FEW = [case for case in CASES if case[0].name == "ppocr_cls" and case[1] != "tensor"]
 
 AMPLIFIED = {("ppocr_det", "tensor"), ("ppocr_rec", "tensor"), ("ppocr_rec", "channel")}
-"""Quantized models in which onnxruntime resolves a decisive tie wrongly (docs/onnx.md)."""
+"""Quantized models in which onnxruntime resolves a decisive tie wrongly (docs/onnx-models.md)."""
 
 
 def measured(model: Any, variant: str, device: str) -> Any:
