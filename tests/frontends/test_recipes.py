@@ -1,4 +1,4 @@
-"""The recipes of docs/onnx.md and docs/pytorch.md for PyTorch and transformers give the frameworks' own results."""
+"""The recipes of docs/onnx.md and docs/pytorch.md give the frameworks' own results."""
 
 from __future__ import annotations
 
