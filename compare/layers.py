@@ -4,9 +4,9 @@ Finds the first layer of a program whose result differs from its definition.
 The source is executed dispatch by dispatch on whole arrays. Every dispatch of the program is then
 run separately on the reference contents of its buffers. Errors of earlier layers therefore do not
 matter, and no tolerance grows with depth. The allowed error is an interval if every operation of
-the dispatch has one (docs/numerics.md), otherwise the estimate for models (docs/onnx-models.md). Packed
-operands and transposed weights have no reference. The device computes them, and an error in them
-shows in the contraction that reads them.
+the dispatch has one (docs/numerics.md), otherwise the estimate for models (docs/onnx-models.md).
+Packed operands and transposed weights have no reference. The device computes them, and an error in
+them shows in the contraction that reads them.
 
 If intermediate values of onnxruntime are given, the reference's results are compared with them,
 too, and later layers start from them. This finds nodes that were imported or rewritten wrongly,

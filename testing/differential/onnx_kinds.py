@@ -45,8 +45,8 @@ OMITTED: dict[str, tuple[str, ...]] = {
 """
 Maps an operator to the kinds of edge values that are not drawn for it.
 
-docs/onnx-tests.md gives the reasons under "Where no reference decides", also for values that records
-omit.
+docs/onnx-tests.md gives the reasons under "Where no reference decides", also for values that
+records omit.
 """
 
 LENGTHS = (2, 3, 3, 4, 5)
