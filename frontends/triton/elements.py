@@ -70,8 +70,8 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
                 )
             return _convert(writer, values[0], type)
         case "tt.mulhiui" if type == i32:
-            wide = [writer.add(arith.ExtUIOp(value, i64)) for value in values]
-            product = writer.add(arith.MuliOp(*wide))
+            a, b = (writer.add(arith.ExtUIOp(value, i64)) for value in values)
+            product = writer.add(arith.MuliOp(a, b))
             high = writer.add(arith.ShRUIOp(product, writer.constant(32, i64)))
             return writer.add(arith.TruncIOp(high, i32))
         case "tt.clampf":
