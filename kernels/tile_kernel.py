@@ -376,7 +376,7 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
     bound: dict[str, Any] = {}
     with tracing(tracer), placed_errors():
         for (name, parameter), argument in zip(kernel.parameters.items(), block.args, strict=True):
-            argument.name_hint = name
+            tile.name_argument(argument, name)
             if isinstance(parameter, ViewType):
                 bound[name] = View(name, argument, parameter)
             else:
@@ -391,4 +391,4 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
         properties={"sym_name": StringAttr(kernel.name)}, regions=[Region(block)]
     )
     program.verify()
-    return Traced(program, tracer.lines)
+    return Traced(program, tracer.lines, list(kernel.parameters))

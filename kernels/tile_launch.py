@@ -39,6 +39,8 @@ class LoweredProgram:
     whose size is passed.
     """
     target: Target
+    names: Sequence[str]
+    """The parameter of each argument."""
     way: str = "tile by tile"
     """The way of compilation, and the reason why the program is not a function on tensors."""
 
@@ -57,8 +59,7 @@ class LoweredProgram:
         from xdsl_spirv.interpreter.host.tiles import grid_of
 
         order = {**arrays, **numbers}
-        names = [argument.name_hint for argument in self.program.body.block.args]
-        values = [order[name or ""] for name in names]
+        values = [order[name] for name in self.names]
         sizes = {n: v.shape for n, v in enumerate(values) if isinstance(v, np.ndarray)}
         push = np.array([_word(values[n], axis) for n, axis in self.pushed], np.uint32).tobytes()
         held = {n: _in_words(v) for n, v in enumerate(values) if isinstance(v, np.ndarray)}
@@ -70,7 +71,7 @@ class LoweredProgram:
         results: dict[str, Array] = {}
         for n, octets in held.items():
             given = values[n]
-            results[names[n] or ""] = octets[: given.nbytes].view(given.dtype).reshape(given.shape)
+            results[self.names[n]] = octets[: given.nbytes].view(given.dtype).reshape(given.shape)
         return results
 
     def _interpret(
@@ -124,9 +125,9 @@ class RaisedProgram:
     target: str
     compiled: Program
     stored: Sequence[str]
-    """Names of the views that are the function's results, in order."""
+    """The parameters that are the function's results, in order."""
     shapes: Mapping[str, Sequence[int]]
-    """Maps each view's name to its shape in the compiled function."""
+    """Maps the parameter of each view to the shape of the view in the compiled function."""
     way = "as a function on tensors"
 
     def run(
@@ -145,12 +146,15 @@ class RaisedProgram:
         """
         from xdsl_spirv.runtime.execution import run
 
-        names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
-        if any(numbers[name] < 0 for name in names if name in numbers):
+        buffers = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
+        names = {name: self.traced.hints[name] for name in buffers}
+        if any(numbers[name] < 0 for name in names.values() if name in numbers):
             lowered = lower_tiles(self.traced, self.target)
             return lowered.run(arrays, numbers, device, checks, grid)
         given = {n: a.reshape(self.shapes[n]) for n, a in arrays.items()}
-        results = run(self.compiled, {n: {**given, **numbers}[n] for n in names}, device, checks)
+        values = {**given, **numbers}
+        inputs = {buffer: values[name] for buffer, name in names.items()}
+        results = run(self.compiled, inputs, device, checks)
         return {**arrays, **dict(zip(self.stored, results.values(), strict=True))}
 
     @property
@@ -194,10 +198,12 @@ def raise_program(
     from xdsl_spirv.passes.graph.raise_tiles import raise_program
     from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
-    program, known = traced.program, dict[int, Any]()
-    for argument in program.body.block.args:
-        if not isinstance(argument.type, tile.ViewType) and argument.name_hint in (numbers or {}):
-            known[argument.index] = (numbers or {})[argument.name_hint or ""]
+    program, hints, numbers = traced.program, traced.hints, numbers or {}
+    known = {
+        argument.index: numbers[name]
+        for argument, name in zip(program.body.block.args, traced.names, strict=True)
+        if not isinstance(argument.type, tile.ViewType) and name in numbers
+    }
     places = [program] if grid is None else placed_programs(program, grid, known)
     cause: Exception | None = None
     for placed in places:
@@ -207,14 +213,16 @@ def raise_program(
             cause = cause or error
             continue
         views = {
-            a.name_hint or "": a.type
+            hints[a.name_hint or ""]: a.type
             for a in placed.body.block.args
             if isinstance(a.type, tile.ViewType)
         }
         given = sum(prod(v.shape) * v.element.bitwidth // 8 for v in views.values())  # pyright: ignore
         if (compiled.manifest.memory or 0) > given:
             raise NotRaised("tensors for intermediate values would be larger than the arguments")
-        stored = [op.view.name_hint or "" for op in placed.walk() if isinstance(op, tile.StoreOp)]
+        stored = [
+            hints[op.view.name_hint or ""] for op in placed.walk() if isinstance(op, tile.StoreOp)
+        ]
         shapes = {name: view.shape for name, view in views.items()}
         return RaisedProgram(traced, target, compiled, stored, shapes)
     raise NotRaised(str(cause))
@@ -266,4 +274,5 @@ def lower_tiles(
     name = program.sym_name.data
     kernels, made = lower_to_spirv(program, target, tuple(subgroups), instruction)
     binary = encode(traced.lines.added_to(made), names=True, lines=True)
-    return LoweredProgram(name, program, kernels, binary, sizes_of(made, name), load(target))
+    pushed = sizes_of(made, name)
+    return LoweredProgram(name, program, kernels, binary, pushed, load(target), traced.names)

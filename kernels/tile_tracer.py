@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -93,7 +93,15 @@ def tracing(tracer: TileTracer) -> Generator[None]:
 
 @dataclass
 class Traced:
-    """A tile program, and the Python source lines of its operations."""
+    """A tile program, the Python source lines of its operations, and its parameters."""
 
     program: tile.ProgramOp
     lines: Lines
+    names: Sequence[str]
+    """The parameter of each argument of the program."""
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Maps the name hint of each argument to its parameter."""
+        arguments = self.program.body.block.args
+        return {a.name_hint or "": n for a, n in zip(arguments, self.names, strict=True)}

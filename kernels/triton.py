@@ -73,7 +73,7 @@ class TritonKernel(LaunchedKernel):
             if not path.is_file() and self.folder is not None:
                 path = self.folder / path.name
             lines.add_file(path, {op.location for op in made.program.walk()})
-        return Traced(made.program, lines)
+        return Traced(made.program, lines, [p.name for p in made.parameters])
 
     def _launch(
         self, arguments: tuple[Any, ...], device: str, checks: Any, named: Mapping[str, Any]

@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.tile.programs import (
     SizeOp,
     StoreOp,
     ViewOp,
+    name_argument,
 )
 from xdsl_spirv.dialects.tile.types import (
     TileType,
@@ -53,8 +54,8 @@ __all__ = [
     "AtomicKind", "AtomicOp", "BarrierOp", "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp",
     "MultiplyAddOp", "PlaceOp", "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp",
     "ScanOp", "ScatterOp", "SizeOp", "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp",
-    "ViewType", "YieldOp", "reduce_type", "scalar_of", "tile_of", "tile_type", "view_of",
-    "view_type",
+    "ViewType", "YieldOp", "name_argument", "reduce_type", "scalar_of", "tile_of", "tile_type",
+    "view_of", "view_type",
 ]  # fmt: skip
 
 MODULES = (types, programs, values)

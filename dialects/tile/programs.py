@@ -80,6 +80,16 @@ class ProgramOp(IRDLOperation):
             )
 
 
+def name_argument(argument: SSAValue, parameter: str) -> None:
+    """
+    Sets the name hint of a program's argument: the parameter's name, with `_` added if xDSL would
+    drop a number from its end.
+    """
+    argument.name_hint = parameter
+    if argument.name_hint != parameter:
+        argument.name_hint = f"{parameter}_"
+
+
 @irdl_op_definition
 class PlaceOp(IRDLOperation):
     """

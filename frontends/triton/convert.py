@@ -118,7 +118,7 @@ def convert(
     converter = Converter(Writer(block, name.data), list(block.args))
     for parameter, given, argument in zip(parameters, block.args, source.args, strict=True):
         if SSAValue.is_valid_name(parameter.name):
-            given.name_hint = parameter.name
+            tile.name_argument(given, parameter.name)
         form: Form = given
         if isinstance(argument.type, PointerType):
             check_element(converter.writer, parameter.element)

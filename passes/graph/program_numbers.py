@@ -89,8 +89,8 @@ class Numbers:
                     self._compute(op)
                 case _:
                     pass
-            for region in op.regions:
-                self._read(region.block)
+            for block in (block for region in op.regions for block in region.blocks):
+                self._read(block)
 
     def _enter(self, op: scf.ForOp) -> None:
         """Adds an axis for the index of a loop, unless the loop's bounds depend on other loops."""

@@ -50,6 +50,7 @@ from xdsl_spirv.passes.kernel.tile_values import (
     element_of,
     guarded_load,
     in_matrices,
+    reshape,
     spots_of,
 )
 
@@ -404,9 +405,8 @@ class ProgramCode:
         """Writes the code of a `tile.broadcast`, a `tile.reshape` or a `tile.transpose`."""
         axes, source = source_axes(op), cast(TileValue, self.values[op.tile])
         if axes is None:
-            self.b.refuse(
-                "lower-tiles can only add or drop axes of size 1: load the tile in its final shape"
-            )
+            self.values[op.result] = reshape(source, tile.tile_of(op.result))
+            return
         rank = len(source.type.shape)
         if isinstance(op, tile.TransposeOp) and rank != 2:
             self.b.refuse("lower-tiles can only transpose a tile with two axes")

@@ -323,3 +323,21 @@ def guarded_load(
     if inside is True or outside is None:
         return value
     return b.select(inside, value, b.constant(outside))
+
+
+def reshape(value: TileValue, type: tile.TileType) -> Held:
+    """Returns the tile in another shape: stores it in Workgroup memory, and reads it in order."""
+    b, layout, stored = value.b, value.b.schedule.spread(type.shape), Stored(value).fill()
+    b.will_read(stored.memory)
+    elements: list[SSAValue] = []
+    for spot in spots_of(layout):
+        number: Index = 0
+        for place, size in zip(b.coordinates(spot), type.shape, strict=True):
+            number = b.plus(b.times(number, size), place)
+        places: list[Index] = []
+        for size in reversed(value.type.shape):
+            places.insert(0, b.remainder(number, size))
+            number = b.divided(number, size)
+        elements.append(b.load(stored.memory, places))
+    b.give_back(stored.memory)
+    return Held(b, type, layout, elements)

@@ -178,13 +178,13 @@ class KernelCode(SpirvEmitter):
 
     def sizes(self, block: Block, kernel: Operation) -> None:
         """
-        Declares push constants for index arguments and for the dynamic sizes that a kernel reads.
+        Declares push constants for the index arguments and the dynamic sizes that a kernel reads.
         """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
             if isinstance(op, memref.DimOp) and isinstance(pair := self._find_size(op), tuple):
                 numbers.setdefault(pair, len(numbers))
-        given = [value for value in block.args if isinstance(value.type, IndexType)]
+        given = [v for v in block.args if isinstance(v.type, IndexType) and v.first_use is not None]
         for value in given:
             numbers[self.arguments[value], 0] = len(numbers)
         if not numbers:

@@ -346,6 +346,48 @@ def test_the_negative_of_zero_has_a_sign(options: dict[str, Any]):
     assert np.signbit(negate.launch(x, x + 1, **options)["y"]).all()
 
 
+@t.kernel
+def add_halves(
+    x_1: t.View = t.view(k.f32, 48),
+    x_2: t.View = t.view(k.f32, 4, 12),
+    y_1: t.View = t.view(k.f32, 6, 8),
+    n_1: Any = k.push(k.i32),
+):
+    i, j = t.place(y_1, 6, 8)
+    total = x_1.load(0, 48).reshape(4, 12) + x_2.load(0, 0, 4, 12)
+    y_1.store(i, j, total.reshape(2, 24).reshape(6, 8) + t.full(n_1.to(k.f32), k.f32, 6, 8))
+
+
+@pytest.mark.parametrize("target", ["", "lavapipe", "nvidia-h200"])
+def test_names_may_end_in_numbers_and_tiles_may_be_reshaped(target: str):
+    x = np.arange(48, dtype=np.float32)
+    given = x, x.reshape(4, 12) * 10, np.zeros((6, 8), np.float32), 3
+    options: dict[str, Any] = {"target": target} if target else {}
+    launched = add_halves.launch(*given, **options)
+    np.testing.assert_array_equal(launched["y_1"], (x * 11 + 3).reshape(6, 8))
+    np.testing.assert_array_equal(launched["x_2"], given[1])
+    if target:
+        assert not add_halves.check(*given, target=target).findings
+
+
+@t.kernel
+def square(
+    a_1: t.View = t.view(k.f16, 32, 16),
+    a_2: t.View = t.view(k.f16, 16, 32),
+    c_1: t.View = t.view(k.f32, 32, 32),
+):
+    i, j = t.place(c_1, 16, 16)
+    x, y = a_1.load(i, 0, 16, 16), a_2.load(0, j, 16, 16)
+    c_1.store(i, j, t.multiply_add(x, y, t.zeros(k.f32, 16, 16)))
+
+
+def test_a_function_on_tensors_has_the_kernels_names():
+    a, b = np.eye(32, 16, dtype=np.float16), np.arange(512).reshape(16, 32).astype(np.float16)
+    launched = square.launch(a, b, np.zeros((32, 32), np.float32), target="lavapipe")
+    assert launched.way == "as a function on tensors"
+    np.testing.assert_array_equal(launched["c_1"], a.astype(np.float32) @ b)
+
+
 if __name__ == "__main__":
     tile_by_tile: dict[str, Any] = {"subgroups": (1, 1)}
     for each, options in (

@@ -359,6 +359,37 @@ def test_offsets_that_leave_32_bits_together_are_computed_in_64():
     assert results["x"].tolist() == list(range(2147483640, 2147483656))
 
 
+def test_a_kernel_may_have_many_integers_and_a_branch_around_a_product():
+    names = [f"%n{number}" for number in range(40)]
+    text = f"""module {{
+ tt.func public @f(%x: !tt.ptr<f32>, {": i32, ".join(names)}: i32) {{
+  %z = arith.constant dense<0.0> : tensor<16x16xf32>
+  %h = arith.constant dense<1.0> : tensor<16x16xf16>
+  %r = tt.make_range {{start = 0 : i32, end = 16 : i32}} : tensor<16xi32>
+  %a = tt.expand_dims %r {{axis = 1 : i32}} : tensor<16xi32> -> tensor<16x1xi32>
+  %b = tt.broadcast %a : tensor<16x1xi32> -> tensor<16x16xi32>
+  %s = arith.constant dense<16> : tensor<16x16xi32>
+  %m = arith.muli %b, %s : tensor<16x16xi32>
+  %c = tt.expand_dims %r {{axis = 0 : i32}} : tensor<16xi32> -> tensor<1x16xi32>
+  %d = tt.broadcast %c : tensor<1x16xi32> -> tensor<16x16xi32>
+  %o = arith.addi %m, %d : tensor<16x16xi32>
+  %p = tt.splat %x : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+  %q = tt.addptr %p, %o : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+  %zero = arith.constant 0 : i32
+  %t = arith.cmpi sgt, %n39, %zero : i32
+  scf.if %t {{
+   %e = tt.dot %h, %h, %z : tensor<16x16xf16> * tensor<16x16xf16> -> tensor<16x16xf32>
+   tt.store %q, %e : tensor<16x16x!tt.ptr<f32>>
+  }}
+  tt.return
+ }}
+}}"""
+    made = from_ttir(text)
+    for number, expected in ((0, 0), (1, 16)):
+        given = np.zeros(256, np.float32), *range(39), number
+        assert (made.launch(*given, grid=1, target="lavapipe")["x"] == expected).all()
+
+
 @pytest.mark.parametrize("options", [{}, {"target": "lavapipe"}])
 def test_a_branch_may_store_before_it_returns(options: Any):
     body = """
