@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width, shaped_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.contraction import fill_of, padding_of
 from xdsl_spirv.passes.analysis.epilogue import NotFused, Placed, definition, operand_of
@@ -196,5 +196,21 @@ def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> L
         for n, size in enumerate(shape)
         if fill is not None and not place.stays(n, sizes)
     )
-    alone = (0 if size == 1 else place.step(loop) for loop, size in enumerate(sizes))
+    # The index of a part is loaded, so that it moves the address even if its loop has one step.
+    moved = selecting_loops(placed)
+    alone = (
+        0 if size == 1 and loop not in moved else place.step(loop)
+        for loop, size in enumerate(sizes)
+    )
     return Leaf(placed, place.start, tuple(alone), guards, fill or 0)
+
+
+def selecting_loops(placed: Placed) -> list[int]:
+    """Returns the loops that count parts selected by data (`SelectedViewOp`); [] without such."""
+    view = placed.value.owner
+    if not isinstance(view, SelectedViewOp):
+        return []
+    counted = placed.map.results[: shaped_of(view.numbers).get_num_dims()]
+    loops = [place.position for place in counted if isinstance(place, AffineDimExpr)]
+    assert len(loops) == len(counted)
+    return loops

@@ -372,15 +372,18 @@ def _planes(
         if split:
             parts = Axis(_known_size(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)
             layout = replace(layout, walks=(*layout.walks[:2], (*layout.walks[2], parts)))
+        by_data = False
+        if isinstance(view := value.owner, SelectedViewOp):
+            counted = shaped_of(view.numbers).get_num_dims()
+            by_data = any(loop is not None and loop not in batch for loop in walked[:counted])
+            # The index of a part is loaded, so that a batch of one moves the address, too.
+            part = Axis(prod(shape[:counted]), prod(shape[counted:]))
+            layout = replace(layout, walks=((part,), *layout.walks[1:]))
         last = unit[numbers[-1]] if numbers else 1
         layout = _in_units(layout, count)
         if isinstance(view := value.owner, PackedViewOp):
             _, _, rows, depth = view.packing.shape
             layout = _in_panels(layout, depth // count, rows)
-        by_data = False
-        if isinstance(view := value.owner, SelectedViewOp):
-            counted = walked[: shaped_of(view.numbers).get_num_dims()]
-            by_data = any(loop is not None and loop not in batch for loop in counted)
         planes.append(Plane(value, numbers, count, last, layout, by_data=by_data))
     return tuple(planes)
 

@@ -14,13 +14,13 @@ from typing import TypeAlias
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineExpr
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width, shaped_of
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
-from xdsl_spirv.passes.analysis.leaves import Leaf, read_through_padding
+from xdsl_spirv.passes.analysis.leaves import Leaf, read_through_padding, selecting_loops
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import loops_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -69,11 +69,8 @@ class LeafCode:
         self.selected: tuple[SSAValue, list[int]] | None = None
         """If a `SelectedViewOp` is read: its part indices, and its loops over parts."""
         if isinstance(memory.owner, SelectedViewOp):
-            selection, places = memory.owner, leaf.placed.map.results
-            counted = places[: shaped_of(selection.numbers).get_num_dims()]
-            loops = [place.position for place in counted if isinstance(place, AffineDimExpr)]
-            assert len(loops) == len(counted)
-            self.selected, memory = (b.elements_of(selection.numbers), loops), selection.source
+            loops, numbers = selecting_loops(leaf.placed), memory.owner.numbers
+            self.selected, memory = (b.elements_of(numbers), loops), memory.owner.source
         bits = self.width * bit_width(self.type)
         narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
         self.in_words = narrow and bits % WORD == 0
