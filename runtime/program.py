@@ -218,6 +218,10 @@ class Program:
         from xdsl_spirv.runtime.default_device import run_on
 
         inputs = self.function().manifest.inputs
+        if any(isinstance(array, Mapping) for array in arrays):
+            raise ProgramError(
+                "a dictionary was given in place of an array", "", "write program(**inputs)"
+            )
         if len(arrays) > len(inputs):
             raise ProgramError(
                 f"too many arrays: {len(arrays)} were given",

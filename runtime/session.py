@@ -106,6 +106,10 @@ class Session(Closing, ABC):
             raise ProgramError(
                 "an earlier run failed, so the states are unknown", "", "reset first"
             )
+        if isinstance(function, Mapping):
+            raise ProgramError(
+                "inputs were given in place of a function's name", "", "write run(**inputs)"
+            )
         chosen = self.program.function(function)
         given = {**(inputs or {}), **named}
         self._refuse(checks)

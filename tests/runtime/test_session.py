@@ -66,6 +66,14 @@ def test_runs_share_the_state(session: Session) -> None:
     assert_steps(session, checks=False)
 
 
+def test_a_dictionary_in_the_wrong_place_is_refused(session: Session, program: Program) -> None:
+    given = {"x": rows(4), "past": 0}
+    with pytest.raises(ProgramError, match=r"write run\(\*\*inputs\)"):
+        session.run(given)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ProgramError, match=r"write program\(\*\*inputs\)"):
+        program.function("prefill")(given)
+
+
 def test_results_can_be_read_after_a_run(session: Session) -> None:
     given = {"x": rows(4), "past": 0}
     (wanted,) = session.run("prefill", given).values()
