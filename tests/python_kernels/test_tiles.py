@@ -1,8 +1,7 @@
 """
 Tile programs give right results before and after lowering to each target, or are refused.
 
-Covers: kernel/tile_products, kernel/tile_program,
-kernel/tile_values.
+Covers: kernel/tile_products, kernel/tile_program.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Attention in one kernel is recognized, right at every stage, or refused.
 Random attentions (`testing/attention_workloads.py`) are lowered pass by pass, and run as binaries
 with all checks. `make test` runs the first seeds, `make test-long` 60.
 
-Covers: graph/attention_patterns, kernel/attention_elements,
-kernel/attention_rows, schedule/attention_choice, schedule/attention_replacing.
+Covers: graph/attention_patterns, kernel/attention_elements, kernel/attention_rows,
+schedule/attention_choice, schedule/attention_replacing.
 """
 
 from __future__ import annotations
