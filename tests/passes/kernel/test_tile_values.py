@@ -315,12 +315,20 @@ def test_the_corner_of_a_matrix_adds_the_subgroups_place_to_its_own(
 
 
 @pytest.mark.parametrize(
-    ("first", "shape", "inside"),
-    [(0, (32,), True), (1, (32,), False), (16, (16, 16), True), (17, (1, 16), False)],
+    ("firsts", "shape", "inside"),
+    [
+        ((31, 0), (32,), True),
+        ((0, 1), (32,), False),
+        ((16, 16), (16, 16), True),
+        ((17, 17), (1, 16), False),
+        ((17, 16), (16, 16), False),
+    ],
 )
-def test_a_box_is_inside_if_its_last_element_is(first: int, shape: tuple[int, ...], inside: bool):
+def test_a_box_is_inside_if_its_last_element_is(
+    firsts: tuple[int, int], shape: tuple[int, ...], inside: bool
+):
     b, memory = emit()
-    assert box(b, memory, *shape, firsts=(first, first)).is_inside() == inside
+    assert box(b, memory, *shape, firsts=firsts).is_inside() == inside
     unknown = View(memory, 0, (memory, 32), (32, 1), False)
     assert not Box(b, tile_type(*shape), unknown, (0, 0), None, False).is_inside()
 
