@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, linalg, tensor
@@ -156,6 +157,24 @@ def before_reshape(op: Reshape, place: Place) -> Place:
     return _regroup_place(place, groups_of(op), extents(op.operands[0]) if collapses else None)
 
 
+def _fills_joined(op: Reshape, place: Place, is_cut: bool) -> bool:
+    """
+    True if the position in the result covers each dimension that the reshape back to the operand
+    joins, except the outermost of each group. Only then are the joined pieces an index.
+    """
+    if isinstance(op, tensor.CollapseShapeOp):
+        return True
+    shape = extents(op.results[0])
+    for group in groups_of(op):
+        inner = [axis for axis in group if shape[axis] != 1][1:]
+        for axis in inner:
+            covered: Size = prod(piece.size for piece in place[axis])
+            is_open = is_dynamic(covered) or is_dynamic(shape[axis])
+            if covered != shape[axis] and (is_cut or not is_open):
+                return False
+    return True
+
+
 def after_reshape(op: Reshape, place: Place) -> Place:
     """Maps the position of an element in the operand to its position in the result."""
     expands = isinstance(op, tensor.ExpandShapeOp)
@@ -206,11 +225,20 @@ def before_generic(op: linalg.ops.GenericOp, place: Place) -> tuple[SSAValue, Pl
     return op.inputs[0], through(read, loops_at(write, place))
 
 
-def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
-    """Yields (tensor, position) of an element, then of each tensor that the element comes from."""
+def origins(
+    value: SSAValue, place: Place, is_cut: bool = False
+) -> Iterator[tuple[SSAValue, Place]]:
+    """
+    Yields (tensor, position) of an element, then of each tensor that the element comes from.
+
+    Ends at a reshape that joins dimensions of which the position covers only a part. With `is_cut`,
+    it may cover a part of any dimension whose size is dynamic.
+    """
     yield value, place
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
+            if not _fills_joined(owner, place, is_cut):
+                return
             value, place = owner.operands[0], before_reshape(owner, place)
         elif isinstance(owner, linalg.ops.GenericOp) and moves(owner):
             value, place = before_generic(owner, place)

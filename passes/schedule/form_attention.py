@@ -330,9 +330,9 @@ class _Match:
 
         Returns the earliest tensor that the loops index without being split.
         """
-        operand = value, place
+        operand, is_cut = (value, place), False
         while True:
-            for value, place in origins(value, place):
+            for value, place in origins(value, place, is_cut):
                 if not self._cuts(place):
                     operand = value, place
             owner = value.owner
@@ -346,7 +346,7 @@ class _Match:
                     if not full and len(place) != sum(size != 1 for size in sizes):
                         return operand
                     place = tuple(next(kept) if full or size != 1 else () for size in sizes)
-                    value = owner.source
+                    value, is_cut = owner.source, True
                 case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
                     value, place = before_generic(owner, place)
                 case _:

@@ -126,3 +126,39 @@ def test_keys_that_lie_in_columns_are_packed_for_the_kernel(build: Builder):
     program = compile_model(import_onnx(model), "nvidia-h200")
     kernels = [d.kernel.split("_")[0] for d in program.manifest.dispatches]
     assert kernels == ["pack", "pack", "pack", "attention"]
+
+
+@pytest.mark.parametrize("order", ["qkv", "vkq"])
+@pytest.mark.parametrize("length", [LENGTH, "tokens"])
+def test_queries_keys_and_values_may_be_parts_of_each_head(
+    build: Builder, order: str, length: int | str
+):
+    """The first part of a head is read in place only if the index skips the other parts."""
+    rank = np.array([0 if isinstance(length, str) else 2, 0, HEADS, 3 * HEAD])
+    build.node("Reshape", ["x", build.constant("heads", rank)], "split")
+    axis = build.constant("axis", np.array([3]))
+    for number, name in enumerate(order):
+        first, end = number * HEAD, (number + 1) * HEAD
+        bounds = [build.constant(f"{name}_{n}", np.array([n])) for n in (first, end)]
+        build.node("Slice", ["split", *bounds, axis], name)
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        build.node("Transpose", [name], f"{name}_heads", perm=perm)
+    build.node("MatMul", ["q_heads", "k_heads"], "scores")
+    build.node("Softmax", ["scores"], "p", axis=-1)
+    build.node("MatMul", ["p", "v_heads"], "mixed")
+    build.node("Transpose", ["mixed"], "back", perm=[0, 2, 1, 3])
+    build.node("Reshape", ["back", build.constant("m", np.array([2, -1, HEADS * HEAD]))], "out")
+    inputs = {"x": ("FLOAT", [2, length, 3 * HEADS * HEAD])}
+    model = build.model(inputs, {"out": ("FLOAT", [2, length, HEADS * HEAD])})
+    x = np.random.default_rng(4).standard_normal((2, LENGTH, 3 * HEADS * HEAD)).astype(np.float32)
+    parts = dict(zip(order, np.split(x.reshape(2, LENGTH, HEADS, -1), 3, axis=3), strict=True))
+    scores = np.einsum("btHd,bsHd->bHts", parts["q"], parts["k"])
+    power = np.exp(scores - scores.max(-1, keepdims=True))
+    p = power / power.sum(-1, keepdims=True)
+    expected = np.einsum("bHts,bsHd->btHd", p, parts["v"]).reshape(2, LENGTH, -1)
+    for target in ("lavapipe", "nvidia-h200"):
+        dims = {"tokens": None} if isinstance(length, str) else {}
+        program = compile_model(import_onnx(model, dims), target)
+        assert any("attention" in name for name in program.code)
+        found = program(x, device="interpreter")
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
